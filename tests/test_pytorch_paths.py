@@ -181,8 +181,8 @@ def test_parts_of_distributed_that_are_not_here(line: str, message: str) -> None
 def test_names_of_distributed_that_are_not_here() -> None:
     for name, message in (
         ("TCPStore", "MPI connects the processes, so there is no store"),
-        ("init_device_mesh", r"there are no meshes of devices; write new_group\(ranks\)"),
-        ("launch", "start the script by retrograd launch"),
+        ("init_device_mesh", r"there are no meshes of devices; call new_group\(ranks\)"),
+        ("launch", "start the script with retrograd launch"),
         ("rpc", "processes do not call each other's functions"),
     ):
         assert not hasattr(distributed, name)
@@ -272,7 +272,7 @@ def test_without_a_launcher_there_is_no_process_group() -> None:
     for call in (rg.distributed.get_rank, rg.distributed.barrier):
         with pytest.raises(RuntimeError, match=r"there is no process group; call distributed.init_process_group\(\)"):
             call()
-    with pytest.raises(ValueError, match="backend='nccl': processes speak MPI here, on CPUs; pass 'mpi'"):
+    with pytest.raises(ValueError, match="backend='nccl': processes communicate by MPI, on CPUs; pass 'mpi'"):
         rg.distributed.init_process_group("nccl")
 
 

@@ -78,7 +78,7 @@ def test_is_under_pytorchs_paths():
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, RuntimeError, "there is no process group to ask; call distributed.init_process_group() first"),
+        ({}, RuntimeError, "there is no process group; call distributed.init_process_group() first"),
         ({"num_replicas": 2}, RuntimeError, "or pass num_replicas and rank"),
         ({"num_replicas": 0, "rank": 0}, ValueError, "num_replicas=0 must be a positive int"),
         ({"num_replicas": 2.0, "rank": 0}, ValueError, "num_replicas=2.0 must be a positive int"),

@@ -125,7 +125,7 @@ def test_some_transforms_at_random() -> None:
     one = {transforms.RandomChoice([flip, gray])(RGB).tobytes() for _ in range(30)}
     assert one == {flip(RGB).tobytes(), gray(RGB).tobytes()}
     assert transforms.RandomChoice([flip, gray], [0, 1])(RGB).tobytes() == gray(RGB).tobytes()
-    with pytest.raises(ValueError, match="must hold a number of at least 0 for each transform"):
+    with pytest.raises(ValueError, match="must contain a number of at least 0 for each transform"):
         transforms.RandomChoice([flip], [1, 2])
     with pytest.raises(TypeError, match="lambd is int, needs a function"):
         transforms.Lambda(3)

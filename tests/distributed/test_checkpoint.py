@@ -148,9 +148,9 @@ def first_piece(content):
         (lambda c: c["tensors"]["model/bias"].update(shape=[7, 2**40]), "metadata.json says float64"),
         (lambda c: c["tensors"]["model/bias"].update(shape=[-7]), "must be an integer of at least 0"),
         (lambda c: c["tensors"]["model/bias"].update(pieces=[]), "has 7 rows, its pieces have 0"),
-        (lambda c: c.update(tensors=[]), "its tensors are no dict"),
-        (lambda c: c.update(state={"tensor": "absent"}), "is no node of a state"),
-        (lambda c: c.update(state={"dict": [[1.5, {"value": 1}]]}), "is no entry of a dict"),
+        (lambda c: c.update(tensors=[]), "its tensors are not a dict"),
+        (lambda c: c.update(state={"tensor": "absent"}), "is not a node of a state"),
+        (lambda c: c.update(state={"dict": [[1.5, {"value": 1}]]}), "is not an entry of a dict"),
         (lambda c: c.update(version=7), "has version 7, this retrograd reads 1"),
         (lambda c: c.update(format="else"), "its format is not"),
         (lambda c: c.update(more=1), "it has the entries"),
@@ -183,7 +183,7 @@ def test_files_that_are_cut_changed_missing_or_linked(saved):
     file.write_bytes(whole[: place + 3] + bytes([whole[place + 3] ^ 1]) + whole[place + 4 :])
     refused(rf"{file.name} was changed after it was written: the SHA-256 of model/bias\[0:7\] differs")
     rg.save({"something": rg.ones(2)}, file)
-    refused(rf"{file.name} does not hold model/large.weight\[0:701\]")
+    refused(rf"{file.name} does not contain model/large.weight\[0:701\]")
     file.unlink()
     refused(rf"{file.name} is missing; metadata.json names it")
     outside = saved.parent / "outside.pt"
@@ -204,7 +204,7 @@ def test_files_that_are_cut_changed_missing_or_linked(saved):
         metadata.write_bytes(change)
         refused(f"metadata.json {message}|{message}")
     metadata.unlink()
-    refused("holds no checkpoint: there is no metadata.json")
+    refused("has no checkpoint: there is no metadata.json")
 
 
 @pytest.mark.parametrize(

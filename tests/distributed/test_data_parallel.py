@@ -340,7 +340,7 @@ def test_the_size_of_buckets(size, error, message):
 
 
 def test_what_a_new_group_refuses():
-    with pytest.raises(ValueError, match="use_local_synchronization=True: all processes of the world make a group"):
+    with pytest.raises(ValueError, match="use_local_synchronization=True: all processes of the world create a group"):
         dist.new_group(use_local_synchronization=True)
     with pytest.raises(ValueError, match="new_group: backend='nccl'"):
         dist.new_group(backend="nccl")

@@ -85,7 +85,7 @@ def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
     assert [words[words.index("--host") + 1] for words in starts] == ["localhost:2,b:3,c:1", "localhost:2,c:1"]
     assert [words[words.index("-n") + 1] for words in starts] == ["6", "3"]
     assert "-x" in starts[0] and "RETROGRAD_RESTART" in starts[0]
-    assert "launch: b does not answer; this start goes without" in capsys.readouterr().err
+    assert "launch: b does not answer; it is left out of this start" in capsys.readouterr().err
     assert main([*line[:-1], "-n", "2", "x.py"]) == 0  # no more than asked for
     assert starts[2][starts[2].index("-n") + 1] == "2"
     assert main(["launch", "--hosts", "b", "--agent", str(agent), "x.py"]) == 1
@@ -165,7 +165,7 @@ def test_without_a_launcher_there_is_one_process():
 def test_processes_that_a_script_starts_are_none_of_mpi(monkeypatch):
     monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "2")
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "a process")
-    with pytest.raises(RuntimeError, match="started this process by multiprocessing.*leave that to retrograd launch"):
+    with pytest.raises(RuntimeError, match="started this process with multiprocessing.*use retrograd launch"):
         init_process_group()
     assert not is_initialized()
 
@@ -203,7 +203,7 @@ def test_processes_that_their_launcher_has_not_connected(monkeypatch, kind):
     library = SimpleNamespace(COMM_WORLD=world, get_vendor=lambda: ("Open MPI", (5, 0, 0)))
     monkeypatch.setattr(mpi, "load", lambda: library)
     monkeypatch.setattr("retrograd.distributed.world.set_environment", lambda: None)
-    with pytest.raises(DistBackendError, match=rf"{message} processes, and each is alone.*Open MPI does not.*{advice}"):
+    with pytest.raises(DistBackendError, match=rf"{message} processes, but each is alone.*Open MPI does not.*{advice}"):
         init_process_group()
     assert not is_initialized()
 
@@ -213,7 +213,7 @@ def test_srun_without_mpi_in_a_real_process():
     variables = {**os.environ, "SLURM_STEP_NUM_TASKS": "2", "SLURM_PROCID": "0"}
     line = [sys.executable, str(PROGRAMS / "collectives.py")]
     ended = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=60, check=False)
-    assert ended.returncode == 1 and "srun --mpi=none has started 2 processes, and each is alone" in ended.stderr
+    assert ended.returncode == 1 and "srun --mpi=none has started 2 processes, but each is alone" in ended.stderr
 
 
 def test_a_batch_script_is_not_started_by_srun(monkeypatch):

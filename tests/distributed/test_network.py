@@ -148,7 +148,7 @@ def test_training_goes_on_without_a_machine_that_is_gone(link: Link, tmp_path: P
     assert process.returncode == 0, err[-3000:]
     starts = re.findall(r"from step (\d+) with (\d)", out)
     assert [size for _, size in starts] == ["2", "2", "1"] and 0 < int(starts[2][0]) < 400, starts
-    assert f"launch: {ADDRESSES[1]} does not answer; this start goes without" in err
+    assert f"launch: {ADDRESSES[1]} does not answer; it is left out of this start" in err
     alone = subprocess.run(
         [sys.executable, str(PROGRAMS / "resumed.py"), str(tmp_path / "alone"), "400"],
         capture_output=True,

@@ -65,8 +65,8 @@ REFUSED = [
         "ModuleDict: modules is list, needs a dict of modules or a list of (name, module)",
     ),
     ("rg.data.BatchSampler(-65, 2, False)", TypeError, "BatchSampler: sampler is int, needs a sampler"),
-    ("rg.data.random_split(1, [3])", TypeError, "random_split: dataset is int, needs a data set with a length"),
-    ("rg.data.Subset(3, [0])", TypeError, "Subset: dataset is int, needs a data set with a length"),
+    ("rg.data.random_split(1, [3])", TypeError, "random_split: dataset is int, needs a dataset with a length"),
+    ("rg.data.Subset(3, [0])", TypeError, "Subset: dataset is int, needs a dataset with a length"),
     ("rg.frombuffer('x', dtype=rg.int32)", TypeError, "frombuffer: buffer is str, needs bytes"),
     ("rg.set_printoptions(profile=['floor'])", ValueError, "set_printoptions: profile=['floor']; choose default"),
     (
@@ -302,8 +302,8 @@ REFUSED = [
         "SGD: params is int, needs a list of tensors or of groups; pass model.parameters()",
     ),
     ("rg.optim.Optimizer([T((2,))], 'x')", TypeError, "Optimizer: defaults is str, needs a dict of options"),
-    ("rg.data.ChainDataset(0)", TypeError, "ChainDataset: datasets is int, needs a list of data sets"),
-    ("rg.data.ConcatDataset([1])", TypeError, "ConcatDataset: datasets[0] is int, needs a data set with a length"),
+    ("rg.data.ChainDataset(0)", TypeError, "ChainDataset: datasets is int, needs a list of datasets"),
+    ("rg.data.ConcatDataset([1])", TypeError, "ConcatDataset: datasets[0] is int, needs a dataset with a length"),
     ("rg.data.transforms.Compose(3)", TypeError, "Compose: transforms is int, needs a list of functions of an image"),
     ("rg.data.transforms.Compose([3])", TypeError, "Compose: transforms[0] is int, needs a function"),
     (

@@ -101,7 +101,7 @@ def test_pixels_as_the_model_was_trained(picture, tmp_path: Path, capsys) -> Non
     [
         (("--mean", "1,2"), "mean=[1.0, 2.0] must be one number, or one for each of 1 channels"),
         (("--std", "0"), "std=[0.0] must be above 0"),
-        (("--std", "a"), "'a' must be numbers with commas between them"),
+        (("--std", "a"), "'a' must be numbers separated by commas"),
         (("--classes", "none.txt"), "--classes none.txt cannot be read"),
     ],
 )
@@ -117,4 +117,4 @@ def test_options_that_do_not_fit(options, message: str, picture, tmp_path: Path,
 
 def test_options_of_onnx_for_other_models(picture, tmp_path: Path, capsys) -> None:
     assert main(["predict", str(tmp_path), str(picture[0]), "--mean", "0"]) == 2
-    assert "--mean is for a model of ONNX" in capsys.readouterr().err
+    assert "--mean is for an ONNX model" in capsys.readouterr().err

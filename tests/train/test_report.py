@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from retrograd.train.html_page import PicturesMissing, curves, diverging, grey, png_uri
+from retrograd.train.html_page import PicturesMissing, curves, diverging, gray, png_uri
 from retrograd.train.report import ReportError, report_page, write_report
 from train.small import SMALL, bits, small_task
 
@@ -118,7 +118,7 @@ def test_a_full_disk_keeps_the_earlier_report(trainer, monkeypatch):
     assert sorted(os.listdir(trainer.output)) == ["checkpoint.npz", "explain.html", "report.html"]
 
 
-def test_curves_are_svg_in_the_colours_of_the_page():
+def test_curves_are_svg_in_the_colors_of_the_page():
     svg = curves("Loss & more", {"one": [3.0, 2.0, 1.5], "two": [2.5, 2.0, 1.0]}, percent=True)
     ElementTree.fromstring(svg.replace("xlink:href", "href"))
     assert "var(--first)" in svg and "var(--second)" in svg and "var(--ink)" in svg and "DejaVu" not in svg
@@ -143,12 +143,12 @@ def decoded(uri: str, channels: int) -> np.ndarray:
 def test_pixels_survive_the_png():
     pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
     assert (decoded(png_uri(pixels), 1)[..., 0] == pixels).all()
-    colours = np.random.default_rng(0).integers(0, 256, (3, 2, 4)).astype(np.uint8)
-    assert (decoded(png_uri(colours), 4) == colours).all()
+    colors = np.random.default_rng(0).integers(0, 256, (3, 2, 4)).astype(np.uint8)
+    assert (decoded(png_uri(colors), 4) == colors).all()
 
 
 def test_pictures_of_images_and_filters():
-    assert grey(np.array([[[0.0, 1.0], [0.5, 0.25]]])).tolist() == [[255, 0], [128, 191]]
-    assert grey(np.ones((3, 1, 1))).tolist() == [[255]]
+    assert gray(np.array([[[0.0, 1.0], [0.5, 0.25]]])).tolist() == [[255, 0], [128, 191]]
+    assert gray(np.ones((3, 1, 1))).tolist() == [[255]]
     assert diverging(np.array([[1.0, -0.5, 0.0]]), 1.0)[0, :, 3].tolist() == [255, 128, 0]
     assert diverging(np.zeros((1, 1)), 0.0)[0, 0, 3] == 0

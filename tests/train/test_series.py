@@ -139,7 +139,7 @@ def test_series_that_cannot_be_learned(tmp_path: Path, values: Any, options: dic
 def test_what_is_no_series(tmp_path: Path) -> None:
     path = tmp_path / "file.csv"
     path.write_text("x\n1\n?\n")
-    with pytest.raises(TrainingError, match=r"line 3: column 'x' holds '\?', which is not a number"):
+    with pytest.raises(TrainingError, match=r"line 3: column 'x' contains '\?', which is not a number"):
         series_task(path, SeriesOptions("x"))
 
 

@@ -16,7 +16,7 @@ __all__ = ["main"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code: 0 done, 1 failed, 2 usage error, 130 interrupted, 141 pipe closed."""
+    """Run one command and return the exit code: 0 done, 1 failed, 2 usage error, 130 interrupted, 141 pipe closed."""
     return guarded(lambda: _run(argv))
 
 

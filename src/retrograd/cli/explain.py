@@ -1,4 +1,4 @@
-"""``retrograd explain``: the page on which a gradient is taken apart; ``retrograd where``: where it is computed."""
+"""``retrograd explain``: a page about an operator's gradient; ``retrograd where``: its places in the source."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["add_command"]
 def add_command(commands: Any) -> None:
     explain = commands.add_parser(
         "explain",
-        help="see a gradient: every entry as the sum that it is",
-        description="Open a page in the browser that takes the gradients of an operator apart: conv2d, linear, "
+        help="show a gradient, every entry as the sum of its terms",
+        description="Open a page in the browser that shows the gradients of an operator term by term: conv2d, linear, "
         "lstm, batch_norm, gelu, ..., a function of your own, or the layers of a trained run. The page is served to "
         "this machine only, until Ctrl-C; --html writes it to one file, which needs neither server nor network.",
     )
@@ -28,7 +28,7 @@ def add_command(commands: Any) -> None:
         nargs="?",
         default="conv2d",
         metavar="OPERATOR",
-        help="its name, module:name, or the folder of a run, such as runs/digits (conv2d)",
+        help="the operator's name, module:name, or the folder of a run, such as runs/digits (conv2d)",
     )
     explain.add_argument("--list", action="store_true", help="print the names of all operators")
     explain.add_argument(
@@ -39,20 +39,20 @@ def add_command(commands: Any) -> None:
         "--megabytes",
         type=float,
         metavar="N",
-        help="how large FILE may be: other settings are in it while there is room (0.6); 0: none",
+        help="largest size of FILE: it contains other settings as long as they fit (0.6); 0: none",
     )
-    explain.add_argument("--samples", type=int, metavar="N", help="of a run: how many held-out samples (8)")
-    explain.add_argument("--images", type=Path, metavar="DIR", help="of a run of images: the folder of these")
+    explain.add_argument("--samples", type=int, metavar="N", help="for a run: number of held-out samples (8)")
+    explain.add_argument("--images", type=Path, metavar="DIR", help="for an image run: the folder of its images")
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
     explain.add_argument("--port", type=int, default=0, metavar="N", help="serve at this port (a free one)")
-    explain.add_argument("--no-browser", action="store_true", help="print the link, and open no browser")
+    explain.add_argument("--no-browser", action="store_true", help="print the link, but open no browser")
     explain.set_defaults(run=_explain)
 
     where = commands.add_parser(
         "where",
-        help="list the places in the sources where an operator is computed",
+        help="list the places in the source where an operator is computed",
         description="Print file and line of every stop on the way of an operator or a layer, forward and backward: the "
-        "function that users call, its Function, the text of its kernels in plain NumPy, and the compiled code.",
+        "function that users call, its Function, its kernels in plain NumPy, and the compiled code.",
     )
     where.add_argument("operator", metavar="OPERATOR", help="its name, such as conv2d, softmax, LSTM")
     where.add_argument(
@@ -120,14 +120,14 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _run_of(word: str) -> Path | None:
-    """The folder or checkpoint of a run, if the word is that of one rather than of an operator."""
+    """Return the folder or checkpoint of a run if the word names one; None if it names an operator."""
     path = Path(word)
     is_path = path.suffix == ".npz" or "/" in word or os.sep in word or (path / "checkpoint.npz").exists()
     return path if is_path else None
 
 
 def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
-    """Open the layers of a run's network, as they ran on held-out samples."""
+    """Show the layers of a run's network, as they ran on held-out samples."""
     from ..explanation.explain import explain
     from ..train import CheckpointError, TrainingError
     from ..train.held_out import held_out
@@ -150,7 +150,7 @@ def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
 
 
 def _settings(given: list[str], operator: Operator) -> dict[str, int | float | str]:
-    """The settings of the command line, in the type of their defaults."""
+    """Return the settings of the command line, in the type of their defaults."""
     kinds = {setting.name: type(setting.value) for setting in operator.settings}
     found: dict[str, int | float | str] = {}
     for each in given:

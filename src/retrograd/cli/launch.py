@@ -1,4 +1,4 @@
-"""``retrograd launch``: a script in several processes."""
+"""``retrograd launch``: runs a script in several processes."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ def add_command(commands: Any) -> None:
     launch = commands.add_parser(
         "launch",
         help="run a script in several processes with MPI",
-        description="Run a script in several processes: mpiexec with the flags that it needs, and the environment that "
+        description="Run a script in several processes: mpiexec with the flags it needs, and the environment that "
         "scripts for torchrun read. The script calls retrograd.distributed.init_process_group().",
     )
     launch.add_argument("-n", "--workers", type=int, metavar="N", help="number of processes")
     launch.add_argument(
-        "--hosts", metavar="A:4,B:4", help="machines, and how many processes each takes; those that answer are used"
+        "--hosts", metavar="A:4,B:4", help="machines and the number of processes each takes; those that answer are used"
     )
-    launch.add_argument("--agent", metavar="COMMAND", help="what starts a command on another machine (ssh)")
+    launch.add_argument("--agent", metavar="COMMAND", help="the command that runs commands on another machine (ssh)")
     launch.add_argument(
         "--max-restarts", type=int, default=0, metavar="N", help="start a job that fails again, at most N times (0)"
     )

@@ -16,15 +16,15 @@ from .._files.terminal import printable
 __all__ = ["OutputError", "UsageError", "complain", "guarded", "option", "options_set", "say"]
 
 
-# ---- Shared by the commands: usage errors, and output on stdout and stderr ------------------------------------------
+# ---- Usage errors, and output on stdout and stderr ------------------------------------------------------------------
 
 
 class UsageError(Exception):
-    """Arguments that are invalid, alone or together."""
+    """The arguments are invalid, alone or together."""
 
 
 def complain(message: str, code: int) -> int:
-    """Print a line on stderr; returns the exit code."""
+    """Print a line on stderr and return the exit code."""
     print(printable(f"retrograd: {message}"), file=sys.stderr, flush=True)
     return code
 
@@ -35,16 +35,16 @@ def say(text: str) -> None:
 
 
 def options_set(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str, Any]:
-    """The options set by the user."""
+    """Return the options set by the user."""
     return {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
 
 
 def option(name: str, value: Any) -> str:
-    """An option as written on the command line."""
+    """Format an option as it is written on the command line."""
     return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
 
 
-# ---- The standard streams of a command: write errors end it without a traceback -------------------------------------
+# ---- Standard streams of a command: write errors end it without a traceback -----------------------------------------
 
 
 class OutputError(Exception):
@@ -52,7 +52,7 @@ class OutputError(Exception):
 
 
 def guarded(run: Callable[[], int]) -> int:
-    """The exit code of ``run``, with its streams guarded.
+    """Return the exit code of ``run``, with its streams guarded.
 
     If the reader closes the pipe, as in ``| head``, the command exits silently with the status of SIGPIPE. If the
     result cannot be written, as on a full disk, it prints a line on stderr and exits with 1. Failed writes to stderr
@@ -89,13 +89,13 @@ class _Guard:
         with self._handled():
             try:
                 self._stream.write(text)
-            except UnicodeEncodeError:  # an encoding without all characters
+            except UnicodeEncodeError:  # the encoding lacks some characters
                 encoding = self._stream.encoding
                 self._stream.write(text.encode(encoding, "backslashreplace").decode(encoding))
         return len(text)
 
     def flush(self) -> None:
-        if self._unread:  # argparse ignores the error of its write
+        if self._unread:  # argparse ignores its own write errors
             raise BrokenPipeError
         with self._handled():
             self._stream.flush()
@@ -127,7 +127,7 @@ class _Notes(_Guard):
 @contextmanager
 def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
     before = getattr(sys, name)
-    stream = io.StringIO() if before is None else before  # None: closed when Python started
+    stream = io.StringIO() if before is None else before  # None: the stream was closed when Python started
     setattr(sys, name, guard(stream))
     try:
         yield
@@ -137,7 +137,7 @@ def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
 
 
 def _settle(stream: Any) -> None:
-    """Discard unwritten output, which Python would otherwise try to flush at exit, with an error."""
+    """Discard unwritten output. Otherwise Python would try to flush it at exit and report an error."""
     try:
         stream.flush()
     except OSError:
@@ -145,5 +145,5 @@ def _settle(stream: Any) -> None:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, stream.fileno())
             os.close(null)
-    except ValueError:  # closed
+    except ValueError:  # the stream is closed
         pass

@@ -1,4 +1,4 @@
-"""``retrograd predict``: the network of a run, a packed model, or one of ONNX classifies images."""
+"""``retrograd predict``: classifies images with the network of a run, a packed model, or an ONNX model."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def add_command(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="classify images with a trained network",
-        description="Classify PNG and JPEG files with the network of a run, with a packed model, or with a model of "
-        "ONNX. Images are prepared as in training: cropped to the central square and "
+        description="Classify PNG and JPEG files with the network of a run, with a packed model, or with an "
+        "ONNX model. Images are prepared as in training: cropped to the central square and "
         "resized. The digits tasks expect bright strokes on black; use --invert for dark ones on white.",
     )
     predict.add_argument(
@@ -30,10 +30,10 @@ def add_command(commands: Any) -> None:
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
     predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")
     predict.add_argument("--invert", action="store_true", help="swap dark and bright first")
-    onnx = predict.add_argument_group("for a model of ONNX, which gets (pixels - mean) / std of pixels from 0 to 1")
-    onnx.add_argument("--mean", type=_numbers, metavar="M[,M,M]", help="one for all channels, or one for each (0)")
-    onnx.add_argument("--std", type=_numbers, metavar="S[,S,S]", help="likewise (1)")
-    onnx.add_argument("--classes", type=Path, metavar="FILE", help="their names, one in a line (0, 1, ...)")
+    onnx = predict.add_argument_group("for an ONNX model, which gets (pixels - mean) / std of pixels from 0 to 1")
+    onnx.add_argument("--mean", type=_numbers, metavar="M[,M,M]", help="one for all channels, or one per channel (0)")
+    onnx.add_argument("--std", type=_numbers, metavar="S[,S,S]", help="as for --mean (1)")
+    onnx.add_argument("--classes", type=Path, metavar="FILE", help="class names, one per line (0, 1, ...)")
     predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
     predict.set_defaults(run=_predict)
 
@@ -44,7 +44,7 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         found = []
     if not found or not all(map(math.isfinite, found)):
-        raise argparse.ArgumentTypeError(f"{text!r} must be numbers with commas between them, as 0.485,0.456,0.406")
+        raise argparse.ArgumentTypeError(f"{text!r} must be numbers separated by commas, such as 0.485,0.456,0.406")
     return found
 
 
@@ -52,13 +52,13 @@ def _options_of_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options for an ONNX model: mean, std and class names; empty for other models.
 
     Raises:
-        UsageError: an option is for models of ONNX only, or the classes cannot be read.
+        UsageError: an option is only for ONNX models, or the classes cannot be read.
     """
     options = {name: getattr(arguments, name) for name in ("mean", "std", "classes")}
     given = [name for name, value in options.items() if value is not None]
     if arguments.checkpoint.suffix != ".onnx":
         if given:
-            raise UsageError(f"--{given[0]} is for a model of ONNX; a model of retrograd says so itself")
+            raise UsageError(f"--{given[0]} is for an ONNX model; a retrograd model needs no such option")
         return {}
     if options["classes"] is not None:
         try:
@@ -69,7 +69,7 @@ def _options_of_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _predict(arguments: argparse.Namespace) -> int:
-    """Classify every readable image; the others are reported on stderr, and the exit code is then 1."""
+    """Classify every readable image. The others are reported on stderr, and the exit code is then 1."""
     import json
 
     from .._files.terminal import display_name
@@ -106,7 +106,7 @@ def _predict(arguments: argparse.Namespace) -> int:
         except ValueError as error:
             if not options:
                 raise
-            raise UsageError(str(error)) from None  # an option that does not fit the model
+            raise UsageError(str(error)) from None  # an option does not fit the model
     if arguments.json:
         say(json.dumps(answers, indent=2))
     else:

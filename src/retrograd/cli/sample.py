@@ -1,4 +1,4 @@
-"""``retrograd sample``: write text with the network of a run."""
+"""``retrograd sample``: writes text with the network of a run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def add_command(commands: Any) -> None:
     sample.add_argument("checkpoint", type=Path, metavar="CHECKPOINT", help="checkpoint.npz, or the run's folder")
     add = sample.add_argument
     add("--length", type=int, default=1000, metavar="N", help="characters to write (1,000)")
-    add("--temperature", type=float, default=0.8, metavar="X", help="lower values favour likely characters (0.8)")
+    add("--temperature", type=float, default=0.8, metavar="X", help="lower values favor likely characters (0.8)")
     add("--seed", type=int, default=0, metavar="N", help="seed of the random numbers (0)")
     add("--prompt", metavar="TEXT", help="start of the text (a newline)")
     add("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")

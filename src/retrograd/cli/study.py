@@ -1,4 +1,4 @@
-"""``retrograd study``: several networks trained on the same images, side by side, and a page about it."""
+"""``retrograd study``: trains several networks on the same images and writes a page that compares them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def add_command(commands: Any) -> None:
         help="train several networks side by side and write a page about them",
         description="Train several networks on the same images and compare them. low-bit: one LeNet in float, with "
         "binary weights and activations (BNN, XNOR-Net), with powers of two as weights (DeepShift-Q and -PS) and with "
-        "8-bit integers: accuracy, size of the file, time of an image. feedback: one network by backpropagation and by "
-        "three rules that do without the transposed weights: accuracy, and the angle to the true gradient.",
+        "8-bit integers: accuracy, file size, time per image. feedback: one network by backpropagation and by "
+        "three rules without the transposed weights: accuracy, and the angle to the true gradient.",
     )
     study.add_argument("study", choices=_STUDIES, metavar="STUDY", help="low-bit or feedback")
     study.add_argument(
@@ -60,11 +60,11 @@ def _study(arguments: argparse.Namespace) -> int:
         raise UsageError(str(error)) from None
     needed = ("matplotlib", "safetensors") if arguments.study == "low-bit" else ("matplotlib",)
     missing = [package for package in needed if find_spec(package) is None]
-    if missing:  # found before the work, which takes minutes
+    if missing:  # report this before the work, which takes minutes
         return complain(f'{" and ".join(missing)} not installed: pip install "retrograd[train,safetensors]"', 1)
     folder = arguments.output or Path("studies") / f"{arguments.study}-{arguments.data}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)  # before the work, which takes minutes
+        folder.mkdir(parents=True, exist_ok=True)  # create it before the work, which takes minutes
         result = run(arguments.data, recipe, make_progress(), folder)
         path = studies.write_study(result, folder)
     except (TrainingError, RuntimeError, OSError) as error:

@@ -1,4 +1,4 @@
-"""``retrograd train``: start or resume a run of a task, and write its report."""
+"""``retrograd train``: starts or resumes a run of a task, and writes its report."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def add_command(commands: Any) -> None:
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
     add("--size", type=int, metavar="PIXELS", help="images are cropped to a square and resized to this, 8 to 256 (64)")
-    add("--channels", type=int, choices=(1, 3), help="3 for colour, 1 for grey (3)")
+    add("--channels", type=int, choices=(1, 3), help="3 for color, 1 for grayscale (3)")
     add("--held-out", type=float, metavar="SHARE", help="share of each class to hold out for testing (0.2)")
     add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
     add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
@@ -97,7 +97,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
-    """Train with the other processes; those that are started again continue from the checkpoint."""
+    """Train with the other processes; restarted processes continue from the checkpoint."""
     from ..distributed.errors import DistError
     from ..train.trainer import CHECKPOINT
 
@@ -111,7 +111,7 @@ def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
 
 
 def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
-    """Train with the other processes of this command, which srun or mpiexec has started."""
+    """Train with the other processes of this command, started by srun or mpiexec."""
     from ..distributed import mpi
     from ..distributed.errors import DistError
     from ..train import CheckpointError
@@ -121,7 +121,7 @@ def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
         workers = joined()
         lock, folder = same_folder(arguments.line, lambda: _output(arguments, name))
         if folder is None:
-            return 1  # the first process says why
+            return 1  # the first process reports why
     except (CheckpointError, DistError) as error:
         return complain(str(error), 1)
     arguments.workers = launched()
@@ -183,8 +183,10 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
 
 
 def _output(arguments: argparse.Namespace, name: str) -> RunLock:
-    """The lock of the run's folder: --output, or the latest run to resume, or a new folder. A checkpoint is never
-    overwritten by another run."""
+    """Return the lock of the run's folder: --output, or the latest run to resume, or a new folder.
+
+    A checkpoint is never overwritten by another run.
+    """
     from ..train.lock import RunLock
     from ..train.trainer import CHECKPOINT
 
@@ -211,7 +213,7 @@ def _output(arguments: argparse.Namespace, name: str) -> RunLock:
 
 
 def _new(output: Path) -> RunLock | None:
-    """The lock of a folder, or None if a run, finished or not, is in it."""
+    """Return the lock of a folder, or None if it contains a run, finished or not."""
     from ..train.lock import InUseError, RunLock
     from ..train.trainer import CHECKPOINT
 
@@ -221,14 +223,14 @@ def _new(output: Path) -> RunLock | None:
         lock = RunLock(output)
     except InUseError:
         return None
-    if (output / CHECKPOINT).exists():  # written by a run that has just ended
+    if (output / CHECKPOINT).exists():  # a run has just ended and written it
         lock.close()
         return None
     return lock
 
 
 def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, Any] | None:
-    """The checkpoint's state when resuming, which must be of this task."""
+    """Return the checkpoint's state when resuming; it must be of this task."""
     from .._files.state import brief, same
     from ..train import CheckpointError, load_checkpoint
     from ..train.trainer import CHECKPOINT
@@ -244,7 +246,7 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
 
 
 def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | None, output: Path) -> Settings:
-    """The settings: those of the checkpoint when resuming, otherwise the options and the defaults."""
+    """Return the settings: those of the checkpoint when resuming, otherwise the options and the defaults."""
     import dataclasses
 
     from ..train import CheckpointError, Settings
@@ -291,7 +293,7 @@ def _use(arguments: argparse.Namespace, settings: Settings) -> None:
 
 
 def _check_data_options(arguments: argparse.Namespace) -> None:
-    """Check that data options are used with their task only."""
+    """Check that data options are used only with their task."""
     for task, names in _DATA_OPTIONS.items():
         chosen = options_set(arguments, names)
         if chosen and task != (arguments.task or "--images"):
@@ -356,7 +358,7 @@ def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progr
 
 
 def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str], saved: Any) -> Any:
-    """The options of this kind: those of the checkpoint when resuming, otherwise the user's."""
+    """Return the options of this kind: those of the checkpoint when resuming, otherwise the user's."""
     from ..train import CheckpointError
 
     chosen = options_set(arguments, names)
@@ -389,7 +391,7 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
 def _finish(trainer: Trainer, command: str, shares: Sequence[dict[str, Any]]) -> int:
     """Print the result and write the report; a missing report does not undo the training.
 
-    shares: what each worker has done.
+    shares: what each worker did, for the report.
     """
     from ..train.gradients import gradients_text, rows_of
     from ..train.html_page import PicturesMissing

@@ -1,4 +1,4 @@
-"""``retrograd vectors``: test vectors for gradients, as files of ONNX."""
+"""``retrograd vectors``: writes test vectors for gradients, as ONNX files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_command(commands: Any) -> None:
     vectors = commands.add_parser(
         "vectors",
         help="write test vectors for gradients, to check another program with",
-        description="Write operators with inputs, upstream gradients and the gradients that come of them, in the "
+        description="Write operators with inputs, upstream gradients and the resulting gradients, in the "
         "layout of ONNX's backend tests: a folder for each case, with model.onnx and numbers in float64. Any program "
         "that computes gradients can be checked with them.",
     )

@@ -1,6 +1,6 @@
 """``retrograd train --workers N``: starts the command again in N processes, which train together.
 
-So do those of ``srun -n N retrograd train`` and ``mpiexec -n N retrograd train``.
+The processes of ``srun -n N retrograd train`` and ``mpiexec -n N retrograd train`` train together in the same way.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check_launched", "check_workers", "is_worker", "joined", "launched", "same_folder", "start_workers"]
 
-_WORKER = "RETROGRAD_WORKER"  # set in the processes that are started
+_WORKER = "RETROGRAD_WORKER"  # set in the started processes
 
 
 def is_worker() -> bool:
-    """Whether this process is one of those."""
+    """Return whether this process is one of the started ones."""
     return _WORKER in os.environ
 
 
@@ -37,7 +37,7 @@ def check_launched(arguments: argparse.Namespace, size: int) -> None:
     """Check the options of a command that srun or mpiexec has started in `size` processes.
 
     Raises:
-        UsageError: they speak of other processes.
+        UsageError: an option contradicts the number of processes or is not for started processes.
     """
     if arguments.workers not in (None, size):
         raise UsageError(f"--workers {arguments.workers}: {size} processes have been started already; leave it out")
@@ -47,12 +47,13 @@ def check_launched(arguments: argparse.Namespace, size: int) -> None:
 
 
 def same_folder(line: Sequence[str], choose: Callable[[], RunLock]) -> tuple[RunLock | None, Path | None]:
-    """The folder that the first process of ``srun -n N retrograd LINE`` chooses for all, and its lock, which it keeps.
+    """Agree on the folder of ``srun -n N retrograd LINE``. The first process chooses it, and locks it.
 
-    Both are None in the others where it fails.
+    Returns the lock, in the first process only, and the folder. Both are None in the other processes if the choice
+    fails.
 
     Raises:
-        What ``choose`` raises, in the first process. UsageError: the lines of the processes differ.
+        Any error that ``choose`` raises, in the first process. UsageError: the processes have different arguments.
     """
     from ..distributed.object_collectives import exchange_objects, from_root
     from ..distributed.world import member
@@ -83,7 +84,7 @@ def check_workers(workers: int) -> None:
     """Check that each process gets a part of the batches.
 
     Raises:
-        UsageError: there are too many.
+        UsageError: there are too many processes.
     """
     from ..distributed.train_workers import SHARDS
 
@@ -92,9 +93,9 @@ def check_workers(workers: int) -> None:
 
 
 def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Path) -> int:
-    """Run the command ``retrograd LINE`` in ``--workers`` processes, with the folder ``output``; returns the exit code.
+    """Run ``retrograd LINE`` in ``--workers`` processes, with the folder ``output``, and return the exit code.
 
-    The caller holds the lock of the folder.
+    The caller must hold the lock of the folder.
     """
     from ..distributed.errors import DistError
     from ..distributed.launcher import launch
@@ -115,14 +116,14 @@ def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Pa
 
 
 def joined() -> Any:
-    """The processes that train together, this one among them."""
+    """Return the processes that train together, including this one."""
     from ..distributed import Workers
 
     return Workers()
 
 
 def _without_output(line: Sequence[str]) -> list[str]:
-    """The command line without --output DIR, which is chosen once, for all processes."""
+    """Return the command line without --output DIR, which is chosen once, for all processes."""
     words, found = iter(line), []
     for word in words:
         if word == "--output":

@@ -1,4 +1,4 @@
-"""Datasets, samplers and the data loader; image transforms; images, text and series, bundled or your own."""
+"""Datasets, samplers and the data loader; image transforms; bundled and user-supplied images, text and series."""
 
 from . import transforms
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split

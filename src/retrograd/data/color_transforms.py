@@ -1,4 +1,4 @@
-"""Transforms of the colours of an image."""
+"""Image transforms that change colors."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class ColorJitter(ImageTransform):
     """Changes brightness, contrast, saturation and hue by random factors, in random order.
 
     brightness, contrast, saturation: (least, greatest) factor; a number d means (max(0, 1 - d), 1 + d).
-    hue: (least, greatest) turn of the hue, from -0.5 to 0.5 of the circle; a number d means (-d, d).
+    hue: (least, greatest) hue shift, from -0.5 to 0.5 of the color circle; a number d means (-d, d).
 
     Raises:
         ValueError: a range is empty or out of range, or the image has neither 1 nor 3 channels.
@@ -81,17 +81,17 @@ class ColorJitter(ImageTransform):
             limits, change = steps[step]
             if limits[0] != limits[1] or limits[0] != (0.0 if step == 3 else 1.0):
                 if step >= 2 and (x.ndim == 2 or x.shape[2] == 1):
-                    continue  # no colours
+                    continue  # grayscale: no saturation or hue
                 x = np.clip(change(x, float(default_generator.uniform(*limits))), 0, 1)
         return _rounded(x * most, image.dtype)
 
 
-def _range(name: str, value: Any, centre: float, low: float, high: float) -> tuple[float, float]:
+def _range(name: str, value: Any, center: float, low: float, high: float) -> tuple[float, float]:
     if is_number(value):
         value = as_real("ColorJitter", name, value)
         if not value >= 0:
             raise ValueError(f"ColorJitter: {name}={value!r} must be at least 0")
-        limits = max(low, centre - value), centre + value
+        limits = max(low, center - value), center + value
     else:
         limits = tuple(as_list("ColorJitter", name, value, "a number or two: (least, greatest)"))
         for limit in limits:
@@ -102,7 +102,7 @@ def _range(name: str, value: Any, centre: float, low: float, high: float) -> tup
 
 
 def _gray(name: str, image: np.ndarray) -> np.ndarray:
-    """(H, W)"""
+    """The luma of an image, (H, W)."""
     if image.ndim == 2 or image.shape[2] == 1:
         return image.reshape(image.shape[:2])
     if image.shape[2] != 3:
@@ -119,7 +119,7 @@ def _blend(x: np.ndarray, other: Any, factor: float) -> np.ndarray:
 
 
 def _turned(x: np.ndarray, turn: float) -> np.ndarray:
-    """x with its hue turned, by the model of hue, saturation and value."""
+    """Shift the hue of x, in the hue-saturation-value model."""
     value, least = x.max(-1), x.min(-1)
     chroma = value - least
     safe = np.where(chroma > 0, chroma, 1)

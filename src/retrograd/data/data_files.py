@@ -1,4 +1,4 @@
-"""Reading data files: bundled compressed tables, and UTF-8 text files named by the user."""
+"""Readers of bundled compressed tables and of the user's UTF-8 text files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import numpy as np
 
 from .._files.untrusted import read_outside
 
-# ---- Compressed data files whose SHA-256 is known, and tables of images in them -------------------------------------
+# ---- Compressed data files with a known SHA-256, and image tables ---------------------------------------------------
 
 
 def bundled(name: str, sha256: str) -> str:
-    """The text of a data file of this package.
+    """Return the text of a bundled data file.
 
     Raises:
         RuntimeError: the file is missing or damaged.
@@ -29,10 +29,10 @@ def bundled(name: str, sha256: str) -> str:
 
 
 def unpacked(packed: bytes, sha256: str, fault: str, remedy: str) -> str:
-    """The text of a compressed file.
+    """Decompress a file and return its text.
 
     Raises:
-        RuntimeError: the file has another SHA-256.
+        RuntimeError: the SHA-256 of the file is not the expected one.
     """
     digest = hashlib.sha256(packed).hexdigest()
     if digest != sha256:
@@ -41,22 +41,22 @@ def unpacked(packed: bytes, sha256: str, fault: str, remedy: str) -> str:
 
 
 def images_of(text: str, side: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images, uint8 (N, side, side), and labels, int64 (N,): a line for each, the label last."""
+    """Parse images, uint8 (N, side, side), and labels, int64 (N,): one line per image, with the label last."""
     table = np.fromstring(text.replace("\n", ","), np.uint8, sep=",").reshape(-1, side * side + 1)
     return table[:, :-1].reshape(-1, side, side), table[:, -1].astype(np.int64)
 
 
-# ---- Reading a text file named by the user --------------------------------------------------------------------------
+# ---- The user's text files ------------------------------------------------------------------------------------------
 
 _MOST = 256 * 1024**2  # bytes
 
 
 def read_utf8(path: Path, error: type[ValueError]) -> str:
-    """The text of a file, without a byte order mark.
+    """Return the text of a file, without a byte order mark.
 
     Raises:
         ValueError: of type ``error``: the file cannot be read, is not a regular file, is larger than 256 MiB, or is not
-            UTF-8; the message says in which line.
+            UTF-8; the message names the line.
     """
     try:
         content = read_outside(path, _MOST)

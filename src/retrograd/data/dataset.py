@@ -1,4 +1,4 @@
-"""Datasets: collections of samples."""
+"""Dataset classes: map-style and iterable datasets, and their combinations."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class Dataset:
-    """Samples by position: a subclass defines ``__getitem__(index)`` and ``__len__()``.
+    """A collection of samples indexed by position. A subclass defines ``__getitem__(index)`` and ``__len__()``.
 
     It may also define ``__getitems__(indices)``, which returns a list of samples, or ``take(indices)``, which returns a
     whole batch as the loader would have stacked it; DataLoader prefers these.
@@ -41,11 +41,11 @@ class Dataset:
 
 
 class IterableDataset:
-    """A stream of samples without positions: a subclass defines ``__iter__()``.
+    """A stream of samples without positions. A subclass defines ``__iter__()``.
 
-    Each worker process iterates over its own copy: use ``get_worker_info()`` in ``__iter__`` to divide the samples, or
-    every worker returns all of them. Workers draw different random numbers in ``__iter__``: to divide a random order
-    among them, draw it from a generator that all of them seed alike.
+    Each worker process iterates over its own copy. Use ``get_worker_info()`` in ``__iter__`` to divide the samples;
+    otherwise every worker returns all of them. Workers draw different random numbers in ``__iter__``. To divide a
+    random order among them, draw it from a generator that has the same seed in every worker.
     """
 
     def __iter__(self) -> Iterator[Any]:
@@ -63,7 +63,7 @@ class ChainDataset(IterableDataset):
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
-        self.datasets = as_list("ChainDataset", "datasets", datasets, "a list of data sets")
+        self.datasets = as_list("ChainDataset", "datasets", datasets, "a list of datasets")
         for position, dataset in enumerate(self.datasets):
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
@@ -77,7 +77,7 @@ class ChainDataset(IterableDataset):
 
 
 class TensorDataset(Dataset):
-    """Sample i is ``(tensors[0][i], tensors[1][i], ...)``.
+    """A dataset of tensors with the same first extent. Sample i is ``(tensors[0][i], tensors[1][i], ...)``.
 
     tensors: Tensors (or arrays, which are wrapped) of shapes (N, ...) with the same N.
 
@@ -107,7 +107,7 @@ class TensorDataset(Dataset):
         return self.tensors[0].shape[0]
 
     def take(self, indices: Sequence[int] | np.ndarray) -> tuple[Tensor, ...]:
-        """The batch of these samples, copied: one Tensor of shape (len(indices), ...) per tensor.
+        """Return the batch of these samples, copied: one Tensor of shape (len(indices), ...) per tensor.
 
         Raises:
             IndexError: an index is out of range.
@@ -117,7 +117,7 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples of ``dataset`` at ``indices``, in their order.
+    """The samples of ``dataset`` at ``indices``, in the order of ``indices``.
 
     Raises:
         IndexError: an index is outside the dataset.
@@ -130,7 +130,7 @@ class Subset(Dataset):
         outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
-        if hasattr(dataset, "take"):  # only then is a batch available in one call
+        if hasattr(dataset, "take"):  # only then can a batch be taken in one call
             self.take = self._take
 
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
@@ -152,7 +152,7 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        self.datasets = as_list("ConcatDataset", "datasets", datasets, "a list of data sets")
+        self.datasets = as_list("ConcatDataset", "datasets", datasets, "a list of datasets")
         if not self.datasets:
             raise ValueError("ConcatDataset: pass at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
@@ -174,9 +174,9 @@ def random_split(
 ) -> list[Subset]:
     """Split a dataset into random parts that do not overlap.
 
-    lengths: the sizes of the parts, which add up to len(dataset); or fractions that add up to 1, each rounded down,
-        with the remaining samples given one each to the first parts.
-    generator: source of the random order; None means the generator that ``retrograd.manual_seed`` seeds.
+    lengths: the sizes of the parts, which must add up to len(dataset); or fractions that add up to 1. Each fraction is
+        rounded down, and the remaining samples go one each to the first parts.
+    generator: source of the random order; None means the generator seeded by ``retrograd.manual_seed``.
 
     Raises:
         ValueError: the lengths are negative or do not add up.
@@ -204,9 +204,9 @@ def random_split(
 
 
 def require_length(name: str, label: str, dataset: Any) -> int:
-    """len(dataset); TypeError if it has no length."""
+    """Return len(dataset). Raises TypeError if it has no length."""
     if not hasattr(dataset, "__len__"):
-        raise TypeError(f"{name}: {label} is {type(dataset).__name__}, needs a data set with a length, len({label})")
+        raise TypeError(f"{name}: {label} is {type(dataset).__name__}, needs a dataset with a length, len({label})")
     return len(dataset)
 
 

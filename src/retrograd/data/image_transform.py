@@ -1,4 +1,4 @@
-"""ImageTransform, the base class of image transforms; argument checks, padding, cropping, resampling."""
+"""ImageTransform, the base class of image transforms, with argument checks, padding, cropping and resampling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ..ops.random.random import default_generator
 __all__ = ["ImageTransform", "pillow"]
 
 
-# ---- Importing Pillow, an optional dependency -----------------------------------------------------------------------
+# ---- Optional import of Pillow --------------------------------------------------------------------------------------
 
 
 def pillow(purpose: str) -> ModuleType:
-    """The package PIL with its module Image.
+    """Import PIL with its module Image.
 
     Raises:
-        ImportError: it is not installed; the message says that ``purpose`` needs it.
+        ImportError: Pillow is not installed; the message says that ``purpose`` needs it.
     """
     try:
         import PIL
@@ -39,7 +39,7 @@ def pillow(purpose: str) -> ModuleType:
 
 
 def checked(name: str, image: Any) -> np.ndarray:
-    """The array of an image.
+    """Return the array of an image.
 
     Raises:
         TypeError: image is not an image.
@@ -53,26 +53,26 @@ def checked(name: str, image: Any) -> np.ndarray:
 
 
 def described(image: Any) -> str:
-    """A description, for a message, of a value that is not an image."""
+    """Describe, for a message, a value that is not an image."""
     if isinstance(image, (Tensor, np.ndarray)):
         return f"{type(image).__name__} of {image.dtype}, shape {image.shape}"
     return type(image).__name__
 
 
 def is_pillow(image: Any) -> bool:
-    """Whether image is a Pillow image, without importing Pillow."""
+    """Return whether image is a Pillow image, without importing Pillow."""
     return type(image).__module__.startswith("PIL.") and hasattr(image, "convert")
 
 
 def pillow_array(image: Any) -> np.ndarray:
-    """The array, uint8, of a Pillow image: of modes other than L, RGB and RGBA in RGB."""
+    """Return the uint8 array of a Pillow image. Modes other than L, RGB and RGBA are converted to RGB."""
     if image.mode not in ("L", "RGB", "RGBA"):
         image = image.convert("L" if image.mode == "1" else "RGB")
     return np.asarray(image)
 
 
 def pair_of(name: str, size: Any) -> tuple[int, int]:
-    """(height, width) of a size.
+    """Return a size as (height, width).
 
     Raises:
         ValueError: size is neither a positive int nor a pair of them.
@@ -86,7 +86,7 @@ def pair_of(name: str, size: Any) -> tuple[int, int]:
 
 
 def probability(name: str, p: float) -> float:
-    """p, if it is a probability.
+    """Return p if it is a probability.
 
     Raises:
         ValueError: p is not a probability.
@@ -109,14 +109,14 @@ def check_range(name: str, option: str, values: Sequence[float]) -> None:
         raise ValueError(f"{name}: {option}={values!r} must be (least, greatest), both greater than 0")
 
 
-# ---- ImageTransform, the base of transforms that work on one image --------------------------------------------------
+# ---- ImageTransform, the base class of transforms of one image ------------------------------------------------------
 
 
 class ImageTransform:
-    """A subclass defines ``apply`` for an array (H, W) or (H, W, C), uint8 or floats."""
+    """Base class of image transforms. A subclass defines ``apply`` for a uint8 or float array (H, W) or (H, W, C)."""
 
     def __call__(self, image: Any) -> Any:
-        """The transformed image: an array, a Tensor or a Pillow image, like ``image``.
+        """Return the transformed image: an array, a Tensor or a Pillow image, as ``image`` is.
 
         Raises:
             TypeError: image is not an image.
@@ -139,11 +139,11 @@ class ImageTransform:
         return f"{type(self).__name__}({', '.join(options)})"
 
 
-# ---- Padding, cropping and resampling of images, the latter by Pillow -----------------------------------------------
+# ---- Padding, cropping and resampling of images (Pillow resamples) --------------------------------------------------
 
 
 class InterpolationMode(Enum):
-    """The interpolation of a resampling; transforms also accept the value, such as "bilinear"."""
+    """Interpolation methods for resampling; transforms also accept the value, such as "bilinear"."""
 
     NEAREST = "nearest"
     BILINEAR = "bilinear"
@@ -156,7 +156,7 @@ class InterpolationMode(Enum):
 def padded(
     image: np.ndarray, rows: tuple[int, int], columns: tuple[int, int], fill: float = 0, mode: str = "constant"
 ) -> np.ndarray:
-    """The image with rows and columns added before and after."""
+    """Return the image with rows and columns added before and after it."""
     pad: Any = np.pad
     options = {"constant_values": fill} if mode == "constant" else {}
     return pad(image, (rows, columns, (0, 0))[: image.ndim], mode, **options)
@@ -165,8 +165,10 @@ def padded(
 def random_part(
     size: Sequence[int], scale: tuple[float, float], ratio: tuple[float, float]
 ) -> tuple[int, int, int, int] | None:
-    """(top, left, height, width) of a random crop; its aspect ratio, width / height, is drawn on a logarithmic scale.
-    None if ten attempts did not fit."""
+    """Draw a random crop (top, left, height, width); None if ten attempts did not fit.
+
+    Its aspect ratio, width / height, is drawn on a logarithmic scale.
+    """
     height, width = size
     for _ in range(10):
         area = height * width * default_generator.uniform(*scale)
@@ -179,10 +181,10 @@ def random_part(
 
 
 def interpolation_of(name: str, mode: Any) -> InterpolationMode:
-    """The mode, or the one with this name.
+    """Return the mode, or the mode with this name.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is no such mode.
     """
     try:
         return InterpolationMode(mode)
@@ -192,12 +194,12 @@ def interpolation_of(name: str, mode: Any) -> InterpolationMode:
 
 
 def resampling(mode: InterpolationMode) -> Any:
-    """Pillow's constant for the mode."""
+    """Return Pillow's constant for the mode."""
     return getattr(pillow("resizing and rotating").Image.Resampling, mode.name)
 
 
 def resized(image: np.ndarray, size: tuple[int, int], mode: InterpolationMode) -> np.ndarray:
-    """A uint8 or float image (H, W, C) or (H, W), resized."""
+    """Resize a uint8 or float image (H, W, C) or (H, W)."""
     height, width = (max(1, side) for side in size)
     method = resampling(mode)
     if image.shape[:2] == (height, width):

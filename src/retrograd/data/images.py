@@ -1,7 +1,7 @@
 """Image folders: one folder per class, with PNG and JPEG files, read with Pillow.
 
-No content of a folder causes a crash or is skipped silently: unusable files are listed with the reason, and an unusable
-folder raises an ImageFolderError that says what to do.
+Whatever a folder contains, nothing crashes and nothing is skipped silently. Unusable files are listed with the reason,
+and an unusable folder raises an ImageFolderError that says what to do.
 """
 
 from __future__ import annotations
@@ -30,31 +30,31 @@ from .image_transform import pillow
 __all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
 
 _FORMATS = ("PNG", "JPEG")
-_MOST_PIXELS = 50_000_000  # a small file can claim to be a huge image, to exhaust memory
-_MOST_BYTES = 512 * 1024**2  # so many pixels uncompressed, with 16 bits and transparency
-_DEEPEST = 100  # nested folders
-_NAMED = 5  # files that a message names
+_MOST_PIXELS = 50_000_000  # a small file can declare a huge image to exhaust memory
+_MOST_BYTES = 512 * 1024**2  # that many pixels uncompressed, with 16 bits and transparency
+_DEEPEST = 100  # levels of nested folders
+_NAMED = 5  # most files named in a message
 _warnings = Lock()
 
 
 class ImageFolderError(RuntimeError):
-    """A folder cannot be used as class folders of images; the message says why and what to do."""
+    """A folder cannot be used as image class folders; the message says why and what to do."""
 
 
 class ImageError(RuntimeError):
-    """A file cannot be used as an image; the message says why, without its name."""
+    """A file cannot be used as an image; the message says why, without the file's name."""
 
 
 class ImageFolder(Dataset):
-    """Images in class folders: sample i is (image, label), read from disk on access.
+    """A dataset of images in class folders. Sample i is (image, label), read from disk on access.
 
     root: a folder with one folder per class; images in nested folders belong to the class too.
     transform: applied to the image, uint8 (H, W, channels); see retrograd.data.transforms.
     target_transform: applied to the label, an int.
-    channels: 3 for colour, 1 for grey.
+    channels: 3 for color, 1 for grayscale.
 
-    ``classes`` are the folders' names in order, ``class_to_idx`` their labels, ``samples`` the pairs (path, label), and
-    ``skipped`` the pairs (path, reason) of files that are not PNG or JPEG images.
+    ``classes`` lists the folder names in order, ``class_to_idx`` maps them to labels, ``samples`` lists pairs (path,
+    label), and ``skipped`` lists pairs (path, reason) of files that are not PNG or JPEG images.
 
     Raises:
         ImageFolderError: the folder cannot be used; the message says why.
@@ -103,7 +103,7 @@ class ImageFolder(Dataset):
 
 @dataclass
 class LoadedImages:
-    """The images of a folder in memory: uint8 (N, channels, size, size), labels int64 (N,), and the classes' names.
+    """The images of a folder in memory: uint8 (N, channels, size, size), labels int64 (N,), and the class names.
 
     skipped: (path, reason) of each unused file.
     """
@@ -114,16 +114,16 @@ class LoadedImages:
     skipped: list[tuple[Path, str]]
 
     def why_skipped(self) -> str:
-        """The skipped files in one line, counted by reason; "" if there are none."""
+        """Describe the skipped files in one line, counted by reason; "" if there are none."""
         return summarize(self.skipped)
 
 
 def load_images(
     root: str | Path, size: int, channels: int, classes: Sequence[str] | None = None, least: int = 1
 ) -> LoadedImages:
-    """Read every image of a folder of class folders, cropped to the central square and resized to ``size`` pixels.
+    """Read every image in a folder of class folders, cropped to the central square and resized to ``size`` pixels.
 
-    classes: the required names of the class folders; None accepts any, at least two.
+    classes: the expected class folders; None accepts any, at least two.
     least: minimum number of images of each class.
 
     Raises:
@@ -161,12 +161,12 @@ def load_images(
 
 
 def read_image(path: str | Path, channels: int, size: int | None = None) -> np.ndarray:
-    """A PNG or JPEG file as uint8 (H, W, channels), upright, whatever mode it is stored in.
+    """Read a PNG or JPEG file as uint8 (H, W, channels), upright, whatever mode it is stored in.
 
-    Transparent pixels become white, 16-bit ones are scaled to 8, CMYK and palettes are converted.
+    Transparent pixels become white, 16-bit pixels are scaled to 8 bits, CMYK and palettes are converted.
 
-    channels: 3 for colour, 1 for grey.
-    size: crop to the central square and resize to this; None keeps the size.
+    channels: 3 for color, 1 for grayscale.
+    size: crop to the central square and resize to this size; None keeps the original size.
 
     Raises:
         ImageError: the file cannot be read, is not a PNG or JPEG image, is truncated, or is too large.
@@ -188,14 +188,14 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
 
 
 def read_planes(path: str | Path, channels: int, size: int, invert: bool = False) -> np.ndarray:
-    """``read_image`` as uint8 (channels, size, size), with dark and bright swapped if ``invert``."""
+    """Read an image as uint8 (channels, size, size), with dark and bright swapped if ``invert``; see ``read_image``."""
     planes = np.moveaxis(read_image(path, channels, size), -1, 0)
     return 255 - planes if invert else planes
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """The image with its size checked, its pixels not yet read."""
+    """Open an image and check its size, without reading its pixels."""
     package = pillow("reading images")
     with ExitStack() as stack:
         try:
@@ -207,7 +207,7 @@ def _opened(path: Path) -> Iterator[Any]:
         except OSError as error:
             if isinstance(error, package.UnidentifiedImageError):
                 raise ImageError("is not a PNG or JPEG image") from None
-            if error.errno is None:  # Pillow's, not the system's
+            if error.errno is None:  # raised by Pillow, not by the system
                 raise ImageError(f"is damaged or cut off ({reason(error)})") from error
             if error.errno == errno.EINVAL:
                 raise ImageError("is not a file") from None
@@ -223,21 +223,21 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Suppress Pillow's warnings about odd metadata and size. Python's warning filters are shared by all threads."""
+    """Suppress Pillow's warnings about odd metadata and size. All threads share Python's warning filters."""
     with _warnings, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 
 
 def _upright(package: Any, image: Any) -> Any:
-    """Rotated according to its EXIF data; unchanged if that is damaged."""
+    """Rotate an image as its EXIF data says; unchanged if that is damaged."""
     with _quiet(), suppress(Exception):
         return package.ImageOps.exif_transpose(image)
     return image
 
 
 def _eight_bit(package: Any, image: Any) -> Any:
-    """The image with 8 bits per channel, on a white background if transparent."""
+    """Convert an image to 8 bits per channel, on a white background if it is transparent."""
     if image.mode.startswith("I"):  # 16 bits; Pillow's own conversion would clip, not scale
         return package.Image.fromarray((np.asarray(image).astype(np.int64) >> 8).clip(0, 255).astype(np.uint8))
     if image.mode in ("RGBA", "LA", "PA", "RGBa", "La") or "transparency" in image.info:
@@ -247,7 +247,7 @@ def _eight_bit(package: Any, image: Any) -> Any:
     return image
 
 
-# ---- folders -------------------------------------------------------------------------------------------------------
+# ---- Class folders --------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -258,7 +258,7 @@ class _Scan:
 
 
 def _scan(root: Path) -> _Scan:
-    """The files in the class folders of ``root``, in a fixed order, not yet opened."""
+    """List the files in the class folders of ``root``, in a fixed order, without opening them."""
     try:
         entries = sorted(root.iterdir(), key=_order)
     except FileNotFoundError:
@@ -294,7 +294,7 @@ def _scan(root: Path) -> _Scan:
 
 
 def _files(folder: Path, skipped: list[tuple[Path, str]], above: set[Path]) -> Iterator[Path]:
-    """All files in a folder and its subfolders. A link to a folder that contains it is skipped."""
+    """Yield all files in a folder and its subfolders. A link to a folder that contains the link is skipped."""
     try:
         real = folder.resolve()
         if real in above:
@@ -336,11 +336,11 @@ def _check_classes(
 
 def _check_channels(channels: int) -> None:
     if channels not in (1, 3):
-        raise ValueError(f"channels={channels!r} must be 3 (colour) or 1 (grey)")
+        raise ValueError(f"channels={channels!r} must be 3 (color) or 1 (grayscale)")
 
 
 def summarize(skipped: Sequence[tuple[Path, str]]) -> str:
-    """The skipped files in one line: counted by reason, the first ones named."""
+    """Describe the skipped files in one line: counted by reason, with the first ones named."""
     by_reason: dict[str, list[Path]] = {}
     for path, why in skipped:
         by_reason.setdefault(why, []).append(path)

@@ -1,4 +1,4 @@
-"""DataLoader: batches of a dataset, with a position that can be saved and restored within an epoch."""
+"""DataLoader: batches of a dataset, with a position within the epoch that can be saved and restored."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["DataLoader"]
 
 
 class DataLoader:
-    """Loads a dataset in batches; one iteration over the loader is an epoch.
+    """Loads a dataset in batches. One iteration over the loader is an epoch.
 
     dataset: has ``__len__`` and ``__getitem__``, or is an IterableDataset.
     batch_size: samples per batch; None returns single samples, not collated.
@@ -33,41 +33,42 @@ class DataLoader:
     drop_last: drop the last batch of an epoch if it is shorter.
     timeout: seconds a worker may take for a batch; 0 waits forever.
     worker_init_fn: called with the worker's number in each worker process, once, before it loads anything.
-    multiprocessing_context: start method of workers: "spawn", "forkserver" or "fork". None is "spawn", and "fork" on
-        systems that have it where the dataset or a function cannot be pickled or the script has no
-        ``if __name__ == "__main__":``, which the others need. A lock that another thread holds stays locked in a fork.
-    generator: source of the random order and the seeds; None means the generator that ``retrograd.manual_seed`` seeds.
+    multiprocessing_context: start method of workers: "spawn", "forkserver" or "fork". None means "spawn", unless the
+        dataset or a function cannot be pickled or the script has no ``if __name__ == "__main__":``. Then it means
+        "fork" where the system has it, because the other methods need both. A lock that another thread holds stays
+        locked in a forked process.
+    generator: source of the random order and the seeds; None means the generator seeded by ``retrograd.manual_seed``.
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.
-    pin_memory, pin_memory_device: without meaning where all tensors are on the CPU.
-    in_order: batches always come in order, also where it is False.
+    pin_memory, pin_memory_device: have no effect, because all tensors are on the CPU.
+    in_order: batches always come in order, even if it is False.
     seed: shorthand for a new generator with this seed.
 
     Batches, their order and the numbers the dataset draws from retrograd's generator are the same for any num_workers:
     each batch has its own random numbers, determined by the generator's state at the start of the epoch. In an epoch,
     the generator advances by the sampler's draws, and by one more draw if the dataset drew from retrograd's generator.
-    An IterableDataset divides its samples among the workers itself, so its batches depend on num_workers.
+    An IterableDataset divides its samples among the workers itself, so its batches do depend on num_workers.
 
     Each worker gets a new seed in each epoch: the epoch's base seed plus the worker's number. In the worker,
     ``retrograd.initial_seed()`` and ``get_worker_info().seed`` return it. It seeds the global generators of Python and
     NumPy, and retrograd's default generator, from which ``worker_init_fn`` and an IterableDataset's ``__iter__`` draw.
-    Persistent workers are seeded again at the start of each later epoch, which replaces any seed that
-    ``worker_init_fn`` has set, so they draw the same numbers as new processes. Numbers from the global generators of
-    Python and NumPy depend on num_workers, and load_state_dict does not restore them. If the dataset holds a generator
-    of its own, every worker has a copy of it: seed it in ``worker_init_fn``, or all workers draw the same numbers.
+    Persistent workers are seeded again at the start of each later epoch, which replaces any seed set by
+    ``worker_init_fn``, so they draw the same numbers as new processes. Numbers from the global generators of Python and
+    NumPy depend on num_workers, and load_state_dict does not restore them. If the dataset has a generator of its own,
+    every worker has a copy of it. Seed it in ``worker_init_fn``, or all workers draw the same numbers.
 
     The base seed takes no draw from the generator. It depends on the generator's state and on the number of epochs
     with workers since ``manual_seed``, and repeats after the same ``manual_seed``. ``Generator.get_state()`` includes
-    that number; a NumPy generator counts the epochs as spawned children, which are not part of its state.
+    that number. A NumPy generator counts the epochs as spawned children, which are not part of its state.
 
-    ``state_dict()`` is the loader's position: after ``load_state_dict``, the next iteration returns exactly the
+    ``state_dict()`` returns the loader's position. After ``load_state_dict``, the next iteration returns exactly the
     remaining batches of that epoch, and later epochs follow as they would have. If the random order comes from the
-    global generator (no generator, no seed), its state must be saved and restored separately. For an IterableDataset,
-    which has no positions, the earlier batches are built again and dropped.
+    global generator (no generator, no seed), save and restore its state separately. An IterableDataset has no
+    positions, so its earlier batches are built again and dropped.
 
     Raises:
         TypeError: the dataset has no length, generator is not a numpy.random.Generator, or seed is not an int.
-        ValueError: batch_size is not a positive int, or options are out of range or exclude each other.
+        ValueError: batch_size is not a positive int, or options are out of range or incompatible.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class DataLoader:
         self._workers: Workers | None = None
         self._position = 0  # batches returned in the current epoch
         self._drew = False  # whether random numbers were drawn for any of them
-        self._epoch_start: list[dict[str, Any]] | None = None  # states of the generators at its start
+        self._epoch_start: list[dict[str, Any]] | None = None  # the generators' states at the start of the epoch
         self._resuming = False
 
     def __len__(self) -> int:
@@ -166,9 +167,9 @@ class DataLoader:
         self._position, self._drew, self._epoch_start = 0, False, None
 
     def _order(self) -> tuple[Iterator[Any], int, int]:
-        """The indices of this epoch's batches (after load_state_dict, of the remaining ones) and its seeds.
+        """Return the indices of this epoch's batches (after load_state_dict, of the remaining ones) and its two seeds.
 
-        The first seed determines the random numbers of the batches, the second is that of worker 0.
+        The first seed determines the random numbers of the batches. The second is the seed of worker 0.
         """
         if not self._resuming:
             self._position, self._drew, self._epoch_start = 0, False, self._states()
@@ -178,7 +179,7 @@ class DataLoader:
         self._set_states(self._epoch_start or now)
         seeds, order = self._seeds(), self._indices()
         if not isinstance(self.dataset, IterableDataset):
-            for _ in range(self._position):  # drawn again, not loaded
+            for _ in range(self._position):  # draw these again, but do not load them
                 next(order, None)
         self._set_states(now)
         return order, *seeds
@@ -192,7 +193,7 @@ class DataLoader:
         return iter(self.sampler if self.batch_sampler is None else self.batch_sampler)  # type: ignore[arg-type]
 
     def _batches(self, order: Iterator[Any], seed: int, worker_seed: int, first: int) -> Iterator[tuple[Any, bool]]:
-        """Each batch, with whether random numbers were drawn for it."""
+        """Yield each batch, with whether random numbers were drawn for it."""
         fetcher = Fetcher(self.dataset, self.collate_fn, self.batch_size, self.drop_last)
         if not self.num_workers:
             fetcher.start(seed)
@@ -224,10 +225,10 @@ class DataLoader:
             if not self.persistent_workers:
                 workers.close()
 
-    # ---- saving the position -------------------------------------------------------------------------------------
+    # ---- Saving and restoring the position -----------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """The position of the loader: JSON-serialisable numbers, no samples.
+        """Return the position of the loader: JSON-serializable numbers, no samples.
 
         Raises:
             RuntimeError: the order comes from a sampler or batch_sampler that is neither from this package nor a list,
@@ -247,7 +248,7 @@ class DataLoader:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a position. Everything is checked first: a failed call changes nothing.
+        """Restore a position. Everything is checked first, so a failed call changes nothing.
 
         Raises:
             ValueError: state_dict is invalid, or from a loader with another dataset size, batch size or order.
@@ -288,7 +289,7 @@ class DataLoader:
         self._resuming = position > 0
 
     def _all_generators(self, order: Any) -> list[np.random.Generator] | None:
-        """The generators that determine an epoch's order and seed; None if the caller's ``order`` may need others."""
+        """Return the generators of an epoch's order and seed; None if a caller's ``order`` may use others."""
         if isinstance(order, BatchSampler):
             order = order.sampler
         own = getattr(order, "generator", None)

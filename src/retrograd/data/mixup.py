@@ -1,4 +1,4 @@
-"""Transforms of whole batches that mix images and their labels."""
+"""Batch transforms that mix images and their labels: MixUp and CutMix."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ __all__ = ["CutMix", "MixUp"]
 
 
 class _Mix:
-    """alpha: images are mixed with a share drawn from Beta(alpha, alpha); 1 is the uniform distribution.
+    """Base class of the transforms that mix each image of a batch with the previous one.
+
+    alpha: images are mixed with a share drawn from Beta(alpha, alpha); 1 is the uniform distribution.
     num_classes: the number of classes, if labels are class indices.
     """
 
@@ -28,10 +30,10 @@ class _Mix:
         self.alpha, self.num_classes = alpha, num_classes
 
     def __call__(self, images: Any, labels: Any) -> tuple[Any, Any]:
-        """Mixed images (N, C, H, W) and labels, shares of each class (N, classes): Tensors or arrays, as passed.
+        """Return mixed images (N, C, H, W) and labels as class shares (N, classes): Tensors or arrays, as passed.
 
         Raises:
-            ValueError: images or labels are not such batches, or a label is not a class.
+            ValueError: images or labels do not have these shapes, or a label is not a class.
         """
         name = type(self).__name__
         x, y = (value.array if isinstance(value, Tensor) else np.asarray(value) for value in (images, labels))
@@ -58,11 +60,11 @@ class _Mix:
 
 
 class MixUp(_Mix):
-    """Replaces each image and label of a batch by share * itself + (1 - share) * the previous one.
+    """Replaces each image and label of a batch with share * itself + (1 - share) * the previous one.
 
-    Call it with images (N, C, H, W) and labels, class indices (N,) or shares of each class (N, classes).
+    Call it with images (N, C, H, W) and labels: class indices (N,) or class shares (N, classes).
 
-    alpha: the share is drawn from Beta(alpha, alpha), drawn once for the batch.
+    alpha: the share is drawn from Beta(alpha, alpha), once per batch.
     num_classes: the number of classes, if labels are class indices.
 
     Raises:
@@ -77,12 +79,12 @@ class MixUp(_Mix):
 
 
 class CutMix(_Mix):
-    """Replaces a random rectangle of each image of a batch by that of the previous image; mixes labels by area.
+    """Replaces a random rectangle of each image of a batch with that of the previous image, and mixes labels by area.
 
-    Call it as MixUp.
+    Call it as you would call MixUp.
 
-    alpha: the share of the area is 1 - s with s from Beta(alpha, alpha), drawn once for the batch, before clipping the
-        rectangle to the image.
+    alpha: the rectangle's share of the area is 1 - s, with s drawn from Beta(alpha, alpha) once per batch, before the
+        rectangle is clipped to the image.
     num_classes: the number of classes, if labels are class indices.
 
     Raises:

@@ -22,22 +22,22 @@ __all__ = [
 ]
 
 
-# ---- Samplers: the order in which a loader visits the samples of a dataset ------------------------------------------
+# ---- Samplers -------------------------------------------------------------------------------------------------------
 
-_AT_ONCE = 1 << 22  # indices drawn together
-_WHOLE = 1 << 26  # indices of which the whole order is drawn, half a GiB
-_TOGETHER = 1 << 10  # places of a longer order
+_AT_ONCE = 1 << 22  # most indices drawn in one call
+_WHOLE = 1 << 26  # longest order that is drawn as a whole, half a GiB
+_TOGETHER = 1 << 10  # positions of a longer order that are drawn in one call
 
 
 class Sampler:
-    """An iterable of indices, iterated once per epoch; a subclass defines ``__iter__``."""
+    """An iterable of indices, iterated once per epoch. A subclass defines ``__iter__``."""
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError(f"{type(self).__name__} must define __iter__()")
 
 
 class SequentialSampler(Sampler):
-    """0, 1, 2, ... in order."""
+    """A sampler that visits 0, 1, 2, ... in order."""
 
     def __init__(self, data_source: Sized) -> None:
         self.data_source = data_source
@@ -50,11 +50,11 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """Every index once, in a new random order each epoch.
+    """A sampler that visits every index once, in a new random order each epoch.
 
     replacement: draw each index independently, so that some repeat and others are missing.
     num_samples: indices per epoch; None means the number of samples.
-    generator: source of the order; None means the generator that ``retrograd.manual_seed`` seeds.
+    generator: source of the order; None means the generator seeded by ``retrograd.manual_seed``.
 
     Raises:
         ValueError: num_samples is not positive.
@@ -103,10 +103,10 @@ class RandomSampler(Sampler):
 
 
 class SubsetRandomSampler(Sampler):
-    """The indices, each once, in a new random order each epoch.
+    """A sampler that visits each of the given indices once, in a new random order each epoch.
 
     indices: positions of samples.
-    generator: source of the order; None means the generator that ``retrograd.manual_seed`` seeds.
+    generator: source of the order; None means the generator seeded by ``retrograd.manual_seed``.
 
     Raises:
         TypeError: generator is not a numpy.random.Generator.
@@ -124,12 +124,12 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """Indices 0 to len(weights) - 1, drawn for each epoch with probabilities proportional to the weights.
+    """A sampler that draws indices 0 to len(weights) - 1 with probabilities proportional to the weights.
 
-    weights: numbers of at least 0, at least one of them greater.
+    weights: numbers of at least 0, at least one of them positive.
     num_samples: number of draws.
-    replacement: False draws no index twice and needs num_samples weights greater than 0.
-    generator: source of the draws; None means the generator that ``retrograd.manual_seed`` seeds.
+    replacement: False draws no index twice, and needs num_samples positive weights.
+    generator: source of the draws; None means the generator seeded by ``retrograd.manual_seed``.
 
     Raises:
         ValueError: num_samples is not a positive int, a weight is negative or not finite, or too few are above 0.
@@ -176,7 +176,7 @@ class WeightedRandomSampler(Sampler):
 
 
 class BatchSampler(Sampler):
-    """Lists of ``batch_size`` indices from ``sampler``; ``drop_last`` drops a shorter one at the end.
+    """A sampler of lists of ``batch_size`` indices from ``sampler``; ``drop_last`` drops a shorter last list.
 
     Raises:
         ValueError: batch_size is not a positive int.
@@ -209,10 +209,11 @@ class BatchSampler(Sampler):
 def _drawn(
     generator: np.random.Generator, wanted: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
 ) -> Iterator[int]:
-    """``wanted`` indices from ``draw(generator, count)``; count is a multiple of ``unit``, except in the last call.
+    """Return an iterator over ``wanted`` indices from ``draw(generator, count)``. Except in the last call, count is a
+    multiple of ``unit``.
 
-    Later draws from the generator do not affect them: _AT_ONCE indices are drawn now, and further ones on demand from a
-    separate generator whose seed is drawn now.
+    Later draws from the generator do not affect the indices. The first _AT_ONCE indices are drawn now. Further ones are
+    drawn on demand from a separate generator whose seed is drawn now.
     """
     most = max(1, _AT_ONCE // unit) * unit
     first = draw(generator, min(wanted, most)).tolist()
@@ -224,9 +225,9 @@ def _drawn(
 
 
 def _shuffled(generator: np.random.Generator, size: int) -> Iterator[int]:
-    """0 to size - 1 in a random order, drawn as it goes: memory grows with the indices that were taken, not with size.
+    """Iterate over 0 to size - 1 in a random order, drawn on demand: memory grows with the indices used, not with size.
 
-    Fisher and Yates' shuffle, which keeps only the places that differ from the order 0, 1, 2, ...
+    This is the Fisher-Yates shuffle; only the places that differ from the order 0, 1, 2, ... are stored.
     """
     own = np.random.default_rng(int(generator.integers(1 << 63)))
 
@@ -251,7 +252,7 @@ def _check_count(name: str, num_samples: Any) -> None:
 
 
 def checked_generator(name: str, generator: np.random.Generator | None) -> np.random.Generator:
-    """The generator, or the global one for None."""
+    """Return the generator, or the global one for None."""
     if generator is None:
         return default_generator
     if not isinstance(generator, np.random.Generator):
@@ -262,17 +263,18 @@ def checked_generator(name: str, generator: np.random.Generator | None) -> np.ra
     return generator
 
 
-# ---- The share of a dataset that one of several processes visits ----------------------------------------------------
+# ---- DistributedSampler: each process's share of a dataset ----------------------------------------------------------
 
 
 class DistributedSampler(Sampler):
-    """Every ``num_replicas``-th index from ``rank`` on, of an order that all ranks draw from the same seed.
+    """A sampler of one process's share: every ``num_replicas``-th index from ``rank`` on.
 
-    The order is filled up with its own beginning until every rank has the same number of indices.
+    All ranks draw the same order from the same seed. The order is extended with its own beginning until every rank has
+    the same number of indices.
 
-    num_replicas: number of shares. rank: the number of this share, from 0. None: those of the process group.
+    num_replicas: number of shares. rank: the number of this share, from 0. None takes them from the process group.
     shuffle: a new random order for each epoch, from ``seed + epoch``; False keeps the dataset's order.
-    drop_last: shorten the order instead of filling it up.
+    drop_last: shorten the order instead of extending it.
 
     Raises:
         RuntimeError: num_replicas or rank is not given, and there is no process group.
@@ -280,7 +282,7 @@ class DistributedSampler(Sampler):
             int of at least 0.
         TypeError: shuffle or drop_last is not a bool.
 
-    Source: PyTorch's class of this name; the random order is another one.
+    Source: PyTorch's class of this name; the random order differs.
     """
 
     def __init__(
@@ -298,7 +300,7 @@ class DistributedSampler(Sampler):
             world = current()
             if world is None:
                 raise RuntimeError(
-                    "DistributedSampler: there is no process group to ask; call distributed.init_process_group() "
+                    "DistributedSampler: there is no process group; call distributed.init_process_group() "
                     "first, or pass num_replicas and rank"
                 )
             num_replicas, rank = world[0] if num_replicas is None else num_replicas, world[1] if rank is None else rank
@@ -314,13 +316,13 @@ class DistributedSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """The number of indices of this share."""
+        """The number of indices in this share."""
         size = len(self.dataset)
         return size // self.num_replicas if self.drop_last else -(-size // self.num_replicas)
 
     @property
     def total_size(self) -> int:
-        """The number of indices of all shares together."""
+        """The number of indices in all shares."""
         return self.num_samples * self.num_replicas
 
     def __iter__(self) -> Iterator[int]:
@@ -333,7 +335,7 @@ class DistributedSampler(Sampler):
         return self.num_samples
 
     def set_epoch(self, epoch: int) -> None:
-        """The epoch whose order the next iteration takes: call it before each, with the same number in every rank.
+        """Set the epoch that determines the next order. Call it before each epoch, with the same number in all ranks.
 
         Raises:
             ValueError: epoch is not an int of at least 0.

@@ -1,4 +1,4 @@
-"""Series of numbers: a column of a CSV file, and the bundled sunspots."""
+"""Time series: a column of a CSV file, and the bundled sunspot numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LONGEST_LABEL = 40
 
 
 class SeriesError(ValueError):
-    """A file does not hold a usable series; the message says why, with the line."""
+    """A file does not contain a usable series; the message says why and names the line."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class Series:
     """Numbers at equal time intervals.
 
     values: float64 (N,), all finite.
-    labels: the first column's entry for each value, such as its date; () if the values are the first column.
-    name: of the column.
+    labels: the first column's entry for each value, such as its date; () if the values are in the first column.
+    name: the name of the column.
     """
 
     values: np.ndarray
@@ -39,12 +39,12 @@ class Series:
     name: str
 
     def label(self, index: int) -> str:
-        """The label of the value at this position, or else its number, counted from 1."""
+        """Return the label of the value at this position, or its number, counted from 1, if there are no labels."""
         return self.labels[index] if self.labels else f"{index + 1:,}"
 
 
 def load_sunspots() -> Series:
-    """The monthly mean sunspot numbers of Zurich, 1749 to 1980: 2,784 values (see files/ATTRIBUTION.txt).
+    """Load the monthly mean sunspot numbers of Zurich, 1749 to 1980: 2,784 values (see files/ATTRIBUTION.txt).
 
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
@@ -57,14 +57,14 @@ def load_sunspots() -> Series:
 
 
 def read_series(path: str | Path, column: str) -> Series:
-    """A column of a CSV file whose first line names the columns.
+    """Read a column of a CSV file whose first line names the columns.
 
     path: UTF-8 text; columns are separated by commas, semicolons or tabs, whichever is most frequent in the first line.
-    column: its name in the first line.
+    column: the column's name in the first line.
 
     Raises:
-        SeriesError: the file cannot be read or is not text; there is no such column, or several; there are no values,
-            or one is missing, not a number or not finite; the message says in which line.
+        SeriesError: the file cannot be read or is not text; there is no such column, or several; there are no values;
+            or a value is missing, not a number or not finite. The message names the line.
     """
     path = as_path("read_series", "path", path)
     text = read_utf8(path, SeriesError)
@@ -97,7 +97,7 @@ def _parsed(text: str, column: str, name: str) -> Series:
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """(number of the line, cells) of every line up to the last one that is not empty."""
+    """Yield (line number, cells) for every line up to the last one that is not empty."""
     first = text.partition("\n")[0]
     reader = csv.reader(
         io.StringIO(text.rstrip(), newline=""), delimiter=max(_DELIMITERS, key=first.count), strict=True
@@ -120,7 +120,7 @@ def _value(cell: str, where: str) -> float:
         value = float(cell.replace("_", "no"))  # Python reads 1_000 as a number; CSV does not
     except ValueError:
         remedy = "; use a decimal point" if "," in cell else ""
-        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}, which is not a number{remedy}") from None
+        raise SeriesError(f"{where} contains {cell[:_LONGEST_LABEL]!r}, which is not a number{remedy}") from None
     if not math.isfinite(value):
-        raise SeriesError(f"{where} holds {cell[:_LONGEST_LABEL]!r}; values must be finite")
+        raise SeriesError(f"{where} contains {cell[:_LONGEST_LABEL]!r}; values must be finite")
     return value

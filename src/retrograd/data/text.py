@@ -1,4 +1,4 @@
-"""Text as numbers, character by character: Python's own documentation, or a user's file."""
+"""Character-level text corpora: Python's own documentation, or a user's file."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _LEAST, _MOST_DIFFERENT = 10_000, 10_000
 
 
 class TextError(ValueError):
-    """A file does not hold usable text; the message says why."""
+    """A file does not contain usable text; the message says why."""
 
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """A text whose characters are numbered.
+    """A text and its numbered characters.
 
-    alphabet: every character that occurs, once, in the order of code points.
-    codes: int64 (N,); code i means alphabet[i].
+    alphabet: every character that occurs in the text, once, in code point order.
+    codes: int64 (N,); code i stands for alphabet[i].
     source: the origin of the text, for display.
     """
 
@@ -41,14 +41,13 @@ class Corpus:
 
 
 def load_pydoc() -> Corpus:
-    """The text of ``pydoc_data.topics``: the text of Python's ``help()`` about the language, about 375,000 characters.
-    It comes with Python and differs between versions.
+    """Load the text of ``pydoc_data.topics``, the language help of Python's ``help()``: about 375,000 characters.
 
-    Many paragraphs appear under several topics. Each is used once, so that the end of the text cannot be known from its
-    beginning.
+    It comes with Python and differs between versions. Many paragraphs appear under several topics. Each is used once,
+    so that the end of the text cannot be predicted from its beginning.
 
     Raises:
-        TextError: this Python lacks it.
+        TextError: this Python lacks the module.
     """
     try:
         from pydoc_data.topics import topics
@@ -60,10 +59,10 @@ def load_pydoc() -> Corpus:
 
 
 def read_text(path: str | Path) -> Corpus:
-    """The text of a UTF-8 file; line ends become ``\\n``.
+    """Read a UTF-8 file; line ends become ``\\n``.
 
     Raises:
-        TextError: the file cannot be read, is not UTF-8, holds a NUL character, has fewer than 10,000 characters or
+        TextError: the file cannot be read, is not UTF-8, contains a NUL character, has fewer than 10,000 characters or
             more than 10,000 different ones; the message says which, and where.
     """
     path = as_path("read_text", "path", path)
@@ -72,7 +71,7 @@ def read_text(path: str | Path) -> Corpus:
 
 
 def encoded(text: str, alphabet: str) -> np.ndarray:
-    """The codes of a text, int64 (N,).
+    """Return the codes of a text, int64 (N,).
 
     Raises:
         TextError: a character is not in the alphabet; the message says which.
@@ -85,13 +84,15 @@ def encoded(text: str, alphabet: str) -> np.ndarray:
 
 
 def decoded(codes: np.ndarray, alphabet: str) -> str:
-    """The text of these codes."""
+    """Return the text of these codes."""
     return "".join([alphabet[code] for code in codes])
 
 
 def _each_once(topics: Mapping[str, str]) -> str:
-    """The topics in the order of their names, each paragraph only at its first occurrence; topics without new
-    paragraphs are omitted."""
+    """Join the topics in the order of their names.
+
+    Each paragraph is kept only at its first occurrence, and topics without new paragraphs are omitted.
+    """
     seen: set[str] = set()
     parts: list[str] = []
     for name in sorted(topics):

@@ -1,12 +1,12 @@
 """Image transforms on arrays and Pillow images, with torchvision's names.
 
-An image is a Pillow image or a uint8 array (H, W, C) or (H, W), as in files, or a float array or Tensor (C, H, W) or
-(H, W), as networks take it; ToTensor converts the first to the second. A transform returns the kind it gets and does
-not change its input.
+An image is a Pillow image, a uint8 array (H, W, C) or (H, W), as in files, or a float array or Tensor (C, H, W) or
+(H, W), as networks expect it. ToTensor converts the former to the latter. A transform returns the same kind of image
+that it receives and does not change its input.
 
-Random numbers come from retrograd's generator, so a seed makes them repeatable; DataLoader gives every batch its own.
+Random numbers come from retrograd's generator, so a seed makes them repeatable. DataLoader gives every batch its own.
 
-Pillow (the extra "images") resizes and rotates; shrinking an image averages all its pixels. Floats are resampled in
+Pillow (the extra "images") resizes and rotates. Shrinking an image averages all its pixels. Floats are resampled in
 float32.
 
 Source: torchvision's documentation of torchvision.transforms and transforms.v2.
@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 
-# ---- Transforms that convert an image to another kind, and that apply others ----------------------------------------
+# ---- Conversions between kinds of image, and transforms that apply other transforms ---------------------------------
 
 Transform = Callable[[Any], Any]
 
@@ -114,17 +114,17 @@ class RandomApply(Compose):
 
 
 class RandomChoice(Compose):
-    """Applies one of the transforms, each as likely, or with these probabilities.
+    """Applies one of the transforms, each with equal probability or with the probabilities p.
 
     Raises:
-        ValueError: p does not hold a number of at least 0 for each transform, or only zeros.
+        ValueError: p does not contain a number of at least 0 for each transform, or contains only zeros.
     """
 
     def __init__(self, transforms: Sequence[Transform], p: Sequence[float] | None = None) -> None:
         super().__init__(transforms)
         shares = np.ones(len(self.transforms)) if p is None else np.asarray(p, np.float64)
         if shares.shape != (len(self.transforms),) or not (shares >= 0).all() or not shares.sum() > 0:
-            raise ValueError(f"RandomChoice: p={p!r} must hold a number of at least 0 for each transform, not all 0")
+            raise ValueError(f"RandomChoice: p={p!r} must contain a number of at least 0 for each transform, not all 0")
         self.p = shares / shares.sum()
 
     def __call__(self, image: Any) -> Any:
@@ -132,7 +132,7 @@ class RandomChoice(Compose):
 
 
 class Lambda:
-    """Applies a function of your own.
+    """Applies a user-defined function.
 
     Raises:
         TypeError: lambd cannot be called.
@@ -151,16 +151,16 @@ class Lambda:
 
 
 class ToTensor:
-    """An image uint8 (H, W, C) or (H, W), or of Pillow -> Tensor float32 (C, H, W) from 0 to 1.
+    """Converts an image, uint8 (H, W, C) or (H, W) or Pillow, to a float32 Tensor (C, H, W) from 0 to 1.
 
-    Floats are only transposed.
+    Float images are only transposed.
     """
 
     def __call__(self, image: Any) -> Tensor:
-        """The image as a Tensor.
+        """Return the image as a Tensor.
 
         Raises:
-            TypeError: image is neither a Pillow image nor an array of uint8 or floats with two or three axes.
+            TypeError: image is neither a Pillow image nor a uint8 or float array with two or three axes.
         """
         planes = _planes("ToTensor", image)
         values = planes.astype(np.float32) / np.float32(255) if planes.dtype == np.uint8 else planes
@@ -171,13 +171,13 @@ class ToTensor:
 
 
 class PILToTensor:
-    """An image uint8 (H, W, C) or (H, W), or of Pillow -> Tensor uint8 (C, H, W)."""
+    """Converts an image, uint8 (H, W, C) or (H, W) or Pillow, to a uint8 Tensor (C, H, W)."""
 
     def __call__(self, image: Any) -> Tensor:
-        """The image as a Tensor.
+        """Return the image as a Tensor.
 
         Raises:
-            TypeError: image is neither a Pillow image nor an array of uint8 with two or three axes.
+            TypeError: image is neither a Pillow image nor a uint8 array with two or three axes.
         """
         planes = _planes("PILToTensor", image)
         if planes.dtype != np.uint8:
@@ -189,19 +189,19 @@ class PILToTensor:
 
 
 class ToPILImage:
-    """An array uint8 (H, W, C) or (H, W), or floats from 0 to 1 (C, H, W) or (H, W) -> a Pillow image.
+    """Converts an array, uint8 (H, W, C) or (H, W), or float (C, H, W) or (H, W) from 0 to 1, to a Pillow image.
 
-    mode: of the Pillow image; by default L for one channel, RGB for three and RGBA for four.
+    mode: the mode of the Pillow image; by default L for one channel, RGB for three and RGBA for four.
     """
 
     def __init__(self, mode: str | None = None) -> None:
         self.mode = mode
 
     def __call__(self, image: Any) -> Any:
-        """The image of Pillow.
+        """Return the Pillow image.
 
         Raises:
-            TypeError: image is not an array or Tensor of an image.
+            TypeError: image is not an image array or Tensor.
             ImportError: Pillow is not installed.
         """
         array = checked("ToPILImage", image)
@@ -218,7 +218,7 @@ class ToPILImage:
 
 
 def _planes(name: str, image: Any) -> np.ndarray:
-    """The array (C, H, W) of an image."""
+    """Return the array (C, H, W) of an image."""
     array = pillow_array(image) if is_pillow(image) else image
     floats = isinstance(array, np.ndarray) and array.dtype.kind == "f"
     if not isinstance(array, np.ndarray) or array.ndim not in (2, 3) or not (floats or array.dtype == np.uint8):
@@ -227,13 +227,13 @@ def _planes(name: str, image: Any) -> np.ndarray:
     return np.moveaxis(array.reshape(*array.shape[:2], -1), -1, 0)
 
 
-# ---- Image transforms on arrays and Pillow images, with torchvision's names -----------------------------------------
+# ---- Image transforms with torchvision's names ----------------------------------------------------------------------
 
 _MODES = ("constant", "edge", "reflect", "symmetric")
 
 
 def _per_channel(label: str, values: Any) -> np.ndarray:
-    """A number, or a list or an array of numbers, as a float64 vector."""
+    """Return a number, or a list or an array of numbers, as a float64 vector."""
     if isinstance(values, (Tensor, np.ndarray)):
         values = values.tolist()
     each = [values] if is_number(values) else as_list("Normalize", label, values, "one number per channel")
@@ -241,7 +241,7 @@ def _per_channel(label: str, values: Any) -> np.ndarray:
 
 
 class Normalize(ImageTransform):
-    """(x - mean) / std in each channel of a float image.
+    """Computes (x - mean) / std in each channel of a float image.
 
     mean, std: one number per channel.
 
@@ -268,11 +268,11 @@ class Pad(ImageTransform):
     """Adds pixels around an image.
 
     padding: pixels on all sides, (left and right, top and bottom), or (left, top, right, bottom).
-    fill: their value, for padding_mode "constant".
+    fill: the value of the added pixels, for padding_mode "constant".
     padding_mode: "constant", "edge", "reflect" (without the edge itself) or "symmetric" (with it).
 
     Raises:
-        ValueError: padding is negative or has another length, or padding_mode is not one of these.
+        ValueError: padding is negative or has another length, or padding_mode is unknown.
     """
 
     def __init__(self, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> None:
@@ -291,7 +291,7 @@ class Pad(ImageTransform):
 
 
 class CenterCrop(ImageTransform):
-    """Crops the centre of an image, padding with zeros if it is smaller.
+    """Crops the center of an image, padding with zeros if the image is smaller.
 
     size: (height, width) of the result, or the side of a square.
     """
@@ -313,7 +313,7 @@ class RandomCrop(ImageTransform):
 
     size: (height, width) of the result, or the side of a square.
     padding: pixels to add around the image first, as for Pad; None adds none.
-    pad_if_needed: pad images smaller than size instead of refusing them.
+    pad_if_needed: pad images smaller than size instead of raising an error.
     fill, padding_mode: as for Pad.
 
     Raises:
@@ -376,7 +376,7 @@ class RandomResizedCrop(ImageTransform):
 
     size: (height, width) of the result, or the side of a square.
     scale: range of the crop's share of the area.
-    ratio: range of its aspect ratio, width / height.
+    ratio: range of the crop's aspect ratio, width / height.
     interpolation: see InterpolationMode.
 
     Raises:
@@ -398,7 +398,7 @@ class RandomResizedCrop(ImageTransform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         part = random_part(image.shape[:2], self.scale, self.ratio)
-        if part is None:  # no such part fits: the largest central one with an allowed aspect ratio
+        if part is None:  # none fits: take the largest central one with an allowed aspect ratio
             height, width = image.shape[:2]
             w, h = min(width, round(height * self.ratio[1])), min(height, round(width / self.ratio[0]))
             part = (height - h) // 2, (width - w) // 2, h, w
@@ -437,15 +437,15 @@ class RandomVerticalFlip(_RandomFlip):
 
 
 class RandomRotation(ImageTransform):
-    """Rotates about the centre by an angle drawn uniformly.
+    """Rotates an image about its center by an angle drawn uniformly.
 
-    degrees: (least, greatest) angle, counter-clockwise; a number d means (-d, d).
+    degrees: (least, greatest) angle, counterclockwise; a number d means (-d, d).
     interpolation: "nearest", "bilinear" or "bicubic".
     expand: enlarge the result to hold the whole rotated image.
     fill: value of pixels outside the original image.
 
     Raises:
-        ValueError: degrees is negative or not a range, or interpolation is not one of these.
+        ValueError: degrees is negative or not a range, or interpolation is another method.
     """
 
     def __init__(
@@ -482,8 +482,8 @@ class RandomRotation(ImageTransform):
 class RandomErasing(ImageTransform):
     """Overwrites a random rectangle with probability p ("cutout").
 
-    scale: range of its share of the area.
-    ratio: range of its height / width.
+    scale: range of the rectangle's share of the area.
+    ratio: range of the rectangle's height / width.
     value: the new value: a number, one number per channel, or "random" for normal noise.
 
     Raises:

@@ -1,13 +1,14 @@
 """Worker processes of a DataLoader: the worker's loop, and its control by the main process.
 
-Messages to it: one with the settings and the fetcher, then ``(epoch, seeds)`` for each epoch and ``(epoch, number,
-indices)`` for each batch. It answers in the order of the batches and exits when the pipe of messages is closed.
+The main process sends a worker one message with the settings and the fetcher, then ``(epoch, seeds)`` for each epoch
+and ``(epoch, number, indices)`` for each batch. The worker answers in the order of the batches and exits when the
+message pipe is closed.
 
-They are started afresh ("spawn" or "forkserver") where that is possible: a fork copies the locks that other threads
-hold (of a BLAS, LLVM), which nothing would release; those of the kernels are taken care of. They are forked, as in
-PyTorch, where a fresh process could not do the work: the dataset cannot be pickled, or the script has no
-``if __name__ == "__main__":``, so that a process that imports it would run all of it again. Threads instead of
-processes would compete with the training loop for the GIL and share one random generator.
+Workers are started as fresh processes ("spawn" or "forkserver") where possible. A fork copies the locks held by other
+threads (of a BLAS, LLVM), and nothing would release them; the kernels handle their own locks. As in PyTorch,
+workers are forked where a fresh process could not do the work: the dataset cannot be pickled, or the script has no
+``if __name__ == "__main__":``, so a process that imports it would run all of it again. Threads instead of processes
+would compete with the training loop for the GIL and share one random generator.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ from .fetch import END, Fetcher
 __all__ = ["WorkerInfo", "Workers", "get_worker_info", "receive", "work"]
 
 
-# ---- A worker process of a DataLoader. Its counterpart is processes.py ----------------------------------------------
+# ---- The worker process ---------------------------------------------------------------------------------------------
 
 _LAUNCH = f"{__name__.partition('.')[0]}.kernels.compiled.machine.launch"
 
 
 @dataclass(frozen=True)
 class WorkerInfo:
-    """The worker process that a dataset's code runs in.
+    """Information for dataset code about the worker process in which it runs.
 
     id: 0 to num_workers - 1.
-    seed: the seed of this worker in this epoch, which is also ``retrograd.initial_seed()``.
-    dataset: this process's copy.
+    seed: the seed of this worker in this epoch, equal to ``retrograd.initial_seed()``.
+    dataset: this process's copy of the dataset.
     """
 
     id: int
@@ -66,28 +67,28 @@ _info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
-    """The info of the current worker process; None in the main process."""
+    """Return the WorkerInfo of the current worker process; None in the main process."""
     return _info
 
 
 def work(tasks: Connection, results: Connection, inherited: Any = None) -> None:
-    """The main function of a worker: build the requested batches until the pipe is closed.
+    """Run a worker: build the requested batches until the pipe is closed.
 
-    inherited: what a forked process has from the main one: the fetcher, worker_init_fn, and ends of pipes.
+    inherited: what a forked process has from the main one: the fetcher, worker_init_fn, and pipe ends to close.
     """
     own = None
     if inherited is not None:
         *own, others = inherited
         for connection in others:
             connection.close()
-        launch = sys.modules.get(_LAUNCH)  # with the main process's number of threads, if it was loaded there
+        launch = sys.modules.get(_LAUNCH)  # if the main process loaded it, it has that process's thread count
         if launch is not None:
             launch.set_num_threads(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main one ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the main process ends this one
     os.environ["RETROGRAD_NUM_THREADS"] = "1"  # the cores are shared with the other workers
     fetcher: Fetcher | None = None
     queue: SimpleQueue[Any] = SimpleQueue()
-    # a thread reads, so that sending a task never blocks on this process
+    # a thread reads the pipe, so that sending a task never blocks the main process
     threading.Thread(target=_read, args=(tasks, queue), daemon=True).start()
     while (message := queue.get()) is not None:
         epoch, drew, answer, error = 0, False, None, None
@@ -147,7 +148,7 @@ def _read(tasks: Connection, queue: SimpleQueue[Any]) -> None:
 
 
 def _described(error: Exception) -> tuple[bytes | None, str]:
-    """The pickled exception (None if it cannot be pickled) and its traceback as text."""
+    """Return the pickled exception (None if it cannot be pickled) and its traceback as a string."""
     text = "".join(traceback.format_exception(error))
     try:
         packed = pickle.dumps(error)
@@ -169,7 +170,7 @@ def _send(results: Connection, message: Any) -> None:
 
 
 def receive(results: Connection) -> Any:
-    """Receive a message of ``_send``; arrays get their own, writable memory."""
+    """Receive a message from ``_send``; arrays get their own, writable memory."""
     packed, sizes = pickle.loads(results.recv_bytes())
     arrays = [np.empty(size, np.uint8) for size in sizes]
     for array in arrays:
@@ -178,14 +179,14 @@ def receive(results: Connection) -> Any:
     return pickle.loads(packed, buffers=arrays)
 
 
-# ---- The worker processes of a DataLoader, as seen by the main process ----------------------------------------------
+# ---- Worker processes, as seen by the main process ------------------------------------------------------------------
 
 _CAN_FORK = "fork" in multiprocessing.get_all_start_methods()
-_PATIENCE = 0.5  # seconds for a process to exit by itself
+_PATIENCE = 0.5  # seconds to wait for a process to exit
 
 
 class _RemoteError(Exception):
-    """Carries the text of a traceback from another process, as the cause of an exception."""
+    """The traceback of another process, used as the cause of an exception."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -197,7 +198,7 @@ class _RemoteError(Exception):
 class Workers:
     """``count`` processes that load batches.
 
-    context: a multiprocessing context; None forks if a fresh process could not do the work.
+    context: a multiprocessing context; None forks only if a fresh process could not do the work.
     seed: worker i starts with seed + i, which seeds all global generators of its process.
 
     Raises:
@@ -240,13 +241,13 @@ class Workers:
             take_result, give_result = context.Pipe(duplex=False)
             self._tasks.append(give_task)
             self._results.append(take_result)
-            # a forked process has what it needs, and the ends of the pipes that are not its own
+            # a forked process inherits what it needs, and pipe ends that it must close
             inherited = (fetcher, init, [*self._tasks, *self._results]) if forked else None
             process = context.Process(
                 target=work, args=(take_task, give_result, inherited), name=f"retrograd-worker-{identity}", daemon=True
             )
             try:
-                with warnings.catch_warnings():  # Python's, of other threads: see above
+                with warnings.catch_warnings():  # Python warns about forking with threads, see above
                     warnings.simplefilter("ignore", DeprecationWarning)
                     process.start()
             finally:
@@ -262,7 +263,7 @@ class Workers:
         self._close()
 
     def epoch(self, seed: int, worker_seed: int, order: Iterator[Any], first: int) -> Iterator[tuple[Any, bool]]:
-        """The batches of ``order``, numbered from ``first``, each with whether it drew random numbers.
+        """Yield the batches of ``order``, numbered from ``first``, each with whether it drew random numbers.
 
         seed: determines the random numbers of the batches.
         worker_seed: in later epochs, worker i is seeded with worker_seed + i again. In the first one it keeps its
@@ -270,13 +271,13 @@ class Workers:
 
         Raises:
             RuntimeError: a worker process died or took too long, or the next epoch has started.
-            Exception: raised by the dataset in a worker.
+            Exception: an exception raised by the dataset in a worker.
         """
         self._epoch += 1
         epoch = self._epoch
         for worker in range(self._count):
             self._send(worker, pickle.dumps((epoch, (seed, None if epoch == 1 else worker_seed + worker))))
-        # Worker n % count builds batch n, also after resuming: an IterableDataset is divided that way.
+        # Worker n % count builds batch n, also after resuming, because this is how an IterableDataset is divided.
         rotation = deque((first + step) % self._count for step in range(self._count))
         numbers = iter(range(first, 2**63))
         pending: deque[int] = deque()
@@ -296,7 +297,7 @@ class Workers:
         while pending:
             worker = pending.popleft()
             end, drew, batch = self._answer(worker, epoch)
-            if end:  # of its part of an IterableDataset; further requests get the same answer
+            if end:  # its part of an IterableDataset has ended; further requests get the same answer
                 ended.add(worker)
                 continue
             if worker not in ended:
@@ -325,7 +326,7 @@ class Workers:
                 raise self._death(worker) from None
             self._answered[worker] = True
             if of not in (0, epoch):
-                continue  # requested in an epoch that was abandoned
+                continue  # requested in an abandoned epoch
             if error is not None:
                 _raise(worker, *error)
             return end, drew, batch
@@ -333,7 +334,7 @@ class Workers:
     def _send(self, worker: int, message: bytes) -> None:
         try:
             self._tasks[worker].send_bytes(message)
-        except OSError:  # it is dead; report its last message if there is one
+        except OSError:  # the worker is dead; report its last message, if any
             if not self._results[worker].poll():
                 raise self._death(worker) from None
 
@@ -383,7 +384,7 @@ def _close(tasks: list[Connection], results: list[Connection], processes: list[A
 
 
 def _runs_again_when_imported() -> bool:
-    """Whether the main module is a script that would do its work again in a process that imports it."""
+    """Return whether the main module is a script that would run again in a process that imports it."""
     main = sys.modules.get("__main__")
     path = getattr(main, "__file__", None)
     if path is None or getattr(main, "__spec__", None) is not None:  # an interactive session, or python -m
@@ -397,7 +398,7 @@ def _runs_again_when_imported() -> bool:
 
 
 def start_method(context: Any) -> Any:
-    """A multiprocessing context; None leaves the choice to Workers.
+    """Return a multiprocessing context; None leaves the choice to Workers.
 
     Raises:
         ValueError: context is not a start method of this system.

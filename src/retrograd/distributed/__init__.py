@@ -1,4 +1,4 @@
-"""Training in several processes: ``torch.distributed`` on MPI.
+"""Training in several processes: an implementation of ``torch.distributed`` on MPI.
 
 Start a script with ``mpiexec -n 4 python train.py``, ``srun``, or ``retrograd launch -n 4 train.py``.
 """
@@ -39,6 +39,6 @@ _MODULES = (
 )
 __all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
 
-if mpi.is_launched():  # by mpiexec or srun as well, before the script reads it
+if mpi.is_launched():  # also by mpiexec or srun: set the environment before the script reads it
     mpi.set_environment()
 attach(__name__)

@@ -1,8 +1,8 @@
 """Communication hooks of DistributedDataParallel, and Join, at PyTorch's path `torch.distributed.algorithms`.
 
-MPI adds no such numbers. So each process receives one part of the gradients of all in 16 bits, adds them as float32 in
-the order of the ranks, and sends the mean to all in 16 bits again. That is as much traffic as a ring, and numbers are
-rounded twice instead of at each addition.
+MPI cannot add 16-bit floats. So with a 16-bit hook each process receives one part of the gradients of all processes in
+16 bits, adds them as float32 in rank order, and sends the mean to all processes, again in 16 bits. The traffic equals
+that of a ring all-reduce, but numbers are rounded twice instead of at each addition.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from .world import member
 
 __all__ = ["Join", "TopK", "allreduce_hook", "bf16_compress_hook", "fp16_compress_hook", "topk_hook"]
 
-__path__: list[str] = []  # PyTorch has modules below it, see torch_api/imports.py
+__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py
 
 
-# ---- Hooks that exchange whole gradients: as they are, or in numbers of 16 bits -------------------------------------
+# ---- Hooks that exchange whole gradients, unchanged or in 16 bits ---------------------------------------------------
 
 
 def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
-    """The mean of the gradients of all processes, added by MPI: what reproducible=False does without a hook.
+    """Return the mean gradient of all processes, added by MPI: what reproducible=False does without a hook.
 
     Raises:
         RuntimeError: there is no process group.
@@ -49,8 +49,9 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
 
 
 def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
-    """The mean of the gradients of all processes, sent as bfloat16: half the bytes of float32, its range, and 8 bits of
-    precision.
+    """Return the mean gradient of all processes, sent as bfloat16.
+
+    It has half the bytes of float32, its range, and 8 bits of precision.
 
     Raises:
         RuntimeError: there is no process group.
@@ -60,8 +61,10 @@ def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
 
 
 def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
-    """The mean of the gradients of all processes, sent as float16: half the bytes of float32, 11 bits of precision, and
-    a largest number of 65504. Each is divided by the number of processes before.
+    """Return the mean gradient of all processes, sent as float16.
+
+    It has half the bytes of float32, 11 bits of precision, and a largest number of 65504. Each gradient is divided by
+    the number of processes before it is sent.
 
     Raises:
         RuntimeError: there is no process group.
@@ -71,7 +74,7 @@ def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
 
 
 def started(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
-    """The handle of a collective of a hook."""
+    """Start a collective of a hook and return its handle."""
     entered = enter(group.count, name)
     with mpi.errors(entered):
         return Work(group, [start()], entered)
@@ -84,7 +87,7 @@ def _mean(
     coded: Callable[[np.ndarray], np.ndarray],
     decoded: Callable[[np.ndarray], np.ndarray],
 ) -> Generator[Any, None, Tensor]:
-    """The mean of x over the processes, which travels as coded(x), an array of uint16 with as many elements."""
+    """Average x over the processes. It is sent as coded(x), a uint16 array with the same number of elements."""
     size, rank = group.size(), group.rank()
     ends = [k * x.size // size for k in range(size + 1)]
     lengths = np.diff(ends)
@@ -103,22 +106,22 @@ def _mean(
 
 
 def as_bf16(x: np.ndarray) -> np.ndarray:
-    """float32 rounded to bfloat16, ties to even, as uint16."""
+    """Round float32 to bfloat16, ties to even, as uint16."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding could make it infinite, or 0
+    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding could turn NaN into infinity or 0
     if nan.any():
         rounded[nan] = 0x7FC0
     return rounded.astype(np.uint16)
 
 
 def from_bf16(code: np.ndarray) -> np.ndarray:
-    """bfloat16, as uint16, in float32."""
+    """Convert bfloat16, stored as uint16, to float32."""
     return (code.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 def _as_fp16(x: np.ndarray) -> np.ndarray:
-    with np.errstate(over="ignore"):  # what is too large becomes infinite
+    with np.errstate(over="ignore"):  # numbers that are too large become infinite
         return x.astype(np.float16).view(np.uint16)
 
 
@@ -126,13 +129,13 @@ def _from_fp16(code: np.ndarray) -> np.ndarray:
     return code.view(np.float16).astype(np.float32)
 
 
-# ---- A hook that sends the largest entries of a gradient, and adds what it has not sent to the next one -------------
+# ---- Sparse hook with error feedback --------------------------------------------------------------------------------
 
 
 class TopK:
-    """The state of ``topk_hook``: what this process has not sent yet, for each bucket.
+    """The state of ``topk_hook``: the part of each bucket's gradient that this process has not sent yet.
 
-    ratio: which part of the entries of a bucket is sent, at least one.
+    ratio: the fraction of a bucket's entries that is sent, at least one entry.
 
     Raises:
         ValueError: ratio is not above 0 and at most 1. RuntimeError: there is no process group.
@@ -149,21 +152,21 @@ class TopK:
         return min(size, max(1, math.ceil(self.ratio * size)))
 
     def with_memory(self, bucket: GradBucket) -> np.ndarray:
-        """The gradient of a bucket and what was not sent before: a new array, which becomes the memory."""
+        """Add the unsent remainder to the gradient of a bucket. Returns a new array, which becomes the memory."""
         x, before = bucket.buffer().array, self._memory.get(bucket.index())
         whole = x.copy() if before is None or before.shape != x.shape else x + before
         self._memory[bucket.index()] = whole
         return whole
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the ratio, and what this process has not sent yet, which differs from process to process."""
+        """Return the ratio and what this process has not sent yet, which differs between processes."""
         return {"ratio": self.ratio, "memory": {str(index): wrap(each.copy()) for index, each in self._memory.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what was not sent, from ``state_dict`` of the same process of as many.
+        """Restore the unsent entries from the same rank's ``state_dict``, saved with the same number of processes.
 
         Raises:
-            ValueError: it is for another ratio.
+            ValueError: state_dict is for another ratio.
         """
         if state_dict["ratio"] != self.ratio:
             raise ValueError(f"TopK: state_dict is for ratio={state_dict['ratio']!r}, this one has {self.ratio}")
@@ -171,12 +174,12 @@ class TopK:
 
 
 def topk_hook(state: TopK, bucket: GradBucket) -> Future:
-    """The mean of the largest entries of each process: ratio * (4 + element size) bytes for each entry and process.
+    """Average the largest entries of each process: ratio * (4 + element size) bytes per entry and process.
 
-    A process adds what it has not sent before, sends the k entries of largest magnitude with their places, and keeps
-    the rest (error feedback), so that nothing is lost but time. Sources: S. Stich, J.-B. Cordonnier, M. Jaggi,
-    "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient compression", 2018, whose momentum correction,
-    clipping and warm-up it does without.
+    A process adds what it has not sent before, sends the k entries of largest magnitude with their indices, and keeps
+    the rest (error feedback). Entries are delayed, but never lost. Sources: S. Stich, J.-B. Cordonnier, M. Jaggi,
+    "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient compression", 2018, without its momentum
+    correction, clipping and warm-up.
 
     Raises:
         TypeError: state is not a TopK.
@@ -204,13 +207,14 @@ def _steps(state: TopK, bucket: GradBucket) -> Generator[Any, None, Tensor]:
     return wrap(total * total.dtype.type(1 / size))
 
 
-# ---- PyTorch's path to `Join`: processes with different numbers of batches ------------------------------------------
+# ---- Join: processes with different numbers of batches --------------------------------------------------------------
 
 
 class Join:
-    """``with Join([model]):`` is ``with model.join():``.
+    """PyTorch's name for ``DistributedDataParallel.join``: ``with Join([model]):`` is ``with model.join():``.
 
-    joinables: one DistributedDataParallel. enable, throw_on_early_termination, divide_by_initial_world_size: see there.
+    joinables: one DistributedDataParallel. enable, throw_on_early_termination, divide_by_initial_world_size: see
+    ``DistributedDataParallel.join``.
 
     Raises:
         TypeError: joinables is something else. ValueError: there are several.
@@ -227,7 +231,7 @@ class Join:
             if not isinstance(each, DistributedDataParallel):
                 raise TypeError(
                     f"Join: joinables[{place}] is {type(each).__name__}, expected a DistributedDataParallel; give all "
-                    "processes as many batches, as DistributedSampler does, or use a plain optimizer"
+                    "processes the same number of batches, as DistributedSampler does, or use a plain optimizer"
                 )
         if len(joinables) != 1:
             raise ValueError(f"Join: joinables has {len(joinables)} models, expected one; put them into one module")

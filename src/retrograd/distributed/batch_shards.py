@@ -1,11 +1,10 @@
 """Shards of a batch: bounds, random state, and sums over all shards during a forward pass.
 
-A layer that needs sums over the whole batch, as ``SyncBatchNorm`` does, hands in those of its shards and gets the
-totals. They are combined in the fixed tree (reduction_tree.py), so they are the same bits for any number of processes.
-
-Usually a process runs its shards one after the other. A layer that needs sums over the whole batch makes that
-impossible: the first shard cannot go on before the last one has come to the layer. So each shard gets a thread, of
-which one runs at a time, and they meet in the layer.
+Usually a process runs its shards one after the other. A layer that needs sums over the whole batch, such as
+``SyncBatchNorm``, makes that impossible: the first shard cannot continue before the last one has reached the layer. So
+each shard gets a thread. One thread runs at a time, and the shards meet in the layer. The layer passes in the sums of
+its shards and gets the totals, which are combined in the fixed tree (reduction_tree.py). They are therefore the same
+bits for any number of processes.
 """
 
 from __future__ import annotations
@@ -30,17 +29,17 @@ from .errors import DistError
 from .process_group import ProcessGroup, wait
 from .reduction_tree import Node, add, add_up, share, subtrees
 
-# ---- The shards of a batch: which samples are whose, and the random numbers of each ---------------------------------
+# ---- Bounds and random state of shards ------------------------------------------------------------------------------
 
 
 def bounds(samples: int, shards: int) -> list[int]:
-    """Return the bounds of shards of almost equal size. Half of the samples has the bounds of half of the shards."""
+    """Return the bounds of shards of almost equal size. Half of the samples have the bounds of half of the shards."""
     return [shard * samples // shards for shard in range(shards + 1)]
 
 
 @contextmanager
 def random_state_kept() -> Iterator[None]:
-    """After the block, the default generator is in the state of before."""
+    """Restore the default generator's state after the block."""
     state = default_generator.bit_generator.state
     try:
         yield
@@ -49,10 +48,10 @@ def random_state_kept() -> Iterator[None]:
 
 
 def random_state_of(*key: int) -> dict[str, Any]:
-    """The state of a generator for a key, such as a seed, a step and a shard, whichever process has it.
+    """Return the generator state for a key, such as a seed, a step and a shard, whichever process has the shard.
 
-    It is a hash of the key. NumPy's SeedSequence would do as well; between two kernels it takes a tenth of a
-    millisecond.
+    It is a hash of the key. NumPy's SeedSequence would also do, but it takes a tenth of a millisecond between two
+    kernels.
     """
     words = blake2b(" ".join(map(str, key)).encode(), digest_size=32).digest()
     state, increment = int.from_bytes(words[:16], "little"), int.from_bytes(words[16:], "little") | 1
@@ -65,14 +64,14 @@ def random_state_of(*key: int) -> dict[str, Any]:
 
 
 def tensors_in(value: Any) -> list[Tensor]:
-    """The tensors in nested lists, tuples, dicts and dataclasses."""
+    """Return the tensors in nested lists, tuples, dicts and dataclasses."""
     if isinstance(value, Tensor):
         return [value]
     return [tensor for item in _items(value) for tensor in tensors_in(item)]
 
 
 def replaced(value: Any, tensors: Iterator[Any]) -> Any:
-    """A copy of nested lists, tuples, dicts and dataclasses with other tensors in the places of its own."""
+    """Return a copy of nested lists, tuples, dicts and dataclasses with its tensors replaced by others."""
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, dict):
@@ -93,7 +92,7 @@ def replaced(value: Any, tensors: Iterator[Any]) -> Any:
 
 
 def hidden(value: Any) -> str:
-    """The type of an object in nested containers that holds tensors where ``tensors_in`` does not look; "" for none."""
+    """Return the type of a nested object whose tensors ``tensors_in`` does not see; "" if there is none."""
     if isinstance(value, (Tensor, Module)):
         return ""
     items = _items(value)
@@ -114,20 +113,21 @@ def _is_dataclass(value: Any) -> bool:
     return is_dataclass(value) and not isinstance(value, type)
 
 
-# ---- Meetings: numbers of all shards of a batch, which a layer needs while they are under way -----------------------
+# ---- Sums over all shards, during the forward pass ------------------------------------------------------------------
 
 Combine = Callable[[np.ndarray, np.ndarray], None]
 
 
 class Meeting:
-    """The shards of this process and those of the others. Here its part of the batch is cut when it is in the layer;
-    see turns.py for shards that run alone.
+    """Combines numbers of the shards of all processes.
+
+    This class cuts the process's part of the batch in the layer. ``_Shard`` is for shards that run alone.
     """
 
     def __init__(self, group: ProcessGroup, shards: int) -> None:
-        self.group = self.first_group = group  # before any process had died
+        self.group = self.first_group = group  # the group before any process died
         self.shards = shards
-        self.leads = True  # of the shards here: changes what all of them share
+        self.leads = True  # this shard changes the state that all local shards share
         self.own = share(shards, group.size(), group.rank())
 
     def cuts(self, samples: int) -> list[slice]:
@@ -136,8 +136,8 @@ class Meeting:
         return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
 
     def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
-        """Combine the arrays of all shards; `pieces` are those of this process's shards, of any MPI number type, and
-        are used up. `call` must be the same in all processes.
+        """Combine the arrays of all shards. `pieces` are those of this process's shards, of any MPI number type, and
+        are overwritten. `call` must be the same in all processes.
 
         Raises:
             DistError: `call` differs. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
@@ -149,18 +149,18 @@ class _Here(threading.local):
     meeting: Meeting | None = None
 
 
-here = _Here()  # of the shard that this thread runs
+here = _Here()  # the meeting of the shard that this thread runs
 
 
 def meeting_of(group: ProcessGroup, shards: int) -> Meeting:
-    """The meeting of the shard that is running, or a new one."""
+    """Return the meeting of the running shard, or a new one."""
     return here.meeting or Meeting(group, shards)
 
 
 def total(
     group: ProcessGroup, shards: int, pieces: Mapping[int, np.ndarray], call: str, combine: Combine
 ) -> np.ndarray:
-    """Combine the arrays of all shards, of which this process has `pieces`; see ``Meeting.total``."""
+    """Combine the arrays of all shards, where `pieces` are those of this process; see ``Meeting.total``."""
     entered = group.agree(call)
     parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
     if group.comm is None:
@@ -178,13 +178,13 @@ def total(
     return add_up(dict(zip(everyone, found, strict=True)), shards, combine=combine)
 
 
-# ---- Shards that run in turn: each goes on until it needs numbers of all the others, or ends ------------------------
+# ---- Shards that run in turn, each until it needs numbers of all the others or ends ---------------------------------
 
 T = TypeVar("T")
 
 
 class _Asks(NamedTuple):
-    """A shard waits for a total."""
+    """The state of a shard that waits for a total."""
 
     call: str
     piece: np.ndarray
@@ -192,14 +192,14 @@ class _Asks(NamedTuple):
 
 
 class _Ends(NamedTuple):
-    """A shard has ended, with a result or an error."""
+    """The state of a shard that has ended, with a result or an error."""
 
     result: Any
     error: BaseException | None
 
 
 class _Stop(BaseException):
-    """Ends a shard that nobody waits for any more."""
+    """Raised in a shard that is no longer needed, to end it."""
 
 
 def in_turn(
@@ -210,14 +210,14 @@ def in_turn(
     first_group: ProcessGroup | None = None,
     between: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """The results of the jobs, one for each of this process's shards that has samples, in order.
+    """Run the jobs of this process's shards that have samples, and return their results, in order.
 
-    around: what surrounds each stretch in which a shard runs, for what all shards change. first_group: the group before
-    processes died. between: called in this thread when all shards have come to a meeting.
+    around: a context manager for each stretch in which a shard runs; it handles state that all shards change.
+    first_group: the group before processes died. between: called in this thread when all shards have reached a meeting.
 
     Raises:
-        What a job raises; the others are given up. DistError: a shard ends while another waits for it, or they wait in
-        different calls. The errors of ``Meeting.total``.
+        Any error that a job raises; the other jobs are abandoned. DistError: a shard ends while another waits for it,
+        or the shards wait in different calls. The errors of ``Meeting.total``.
     """
     outside = grad_mode.thread.mode
     threads = {shard: _Shard(group, shards, job, outside) for shard, job in jobs.items()}
@@ -239,7 +239,7 @@ def in_turn(
             between()
             first = _same(states)
             pieces = {shard: state.piece for shard, state in states.items() if isinstance(state, _Asks)}
-            for shard in own:  # without samples
+            for shard in own:  # shards without samples
                 pieces.setdefault(shard, np.zeros_like(first.piece))
             found = total(group, shards, dict(sorted(pieces.items())), first.call, first.combine)
             answers = {shard: found.copy() for shard in jobs}
@@ -249,7 +249,7 @@ def in_turn(
 
 
 def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
-    """Return the request that all shards make, after checking that it is the same."""
+    """Return the request that all shards make, after a check that they make the same one."""
     calls = {shard: state.call if isinstance(state, _Asks) else "the end" for shard, state in states.items()}
     if len(set(calls.values())) > 1:
         raise DistError(
@@ -263,7 +263,7 @@ def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
 
 
 class _Shard(Meeting):
-    """One shard in a thread of its own."""
+    """One shard, running in its own thread."""
 
     def __init__(self, group: ProcessGroup, shards: int, job: Callable[[], Any], outside: Any) -> None:
         super().__init__(group, shards)
@@ -284,7 +284,7 @@ class _Shard(Meeting):
         return answer
 
     def go_on(self, answer: np.ndarray | None) -> _Asks | _Ends:
-        """Let it run until it asks or ends."""
+        """Let the shard run until it requests a total or ends."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="retrograd-shard", daemon=True)
             self._thread.start()
@@ -293,7 +293,7 @@ class _Shard(Meeting):
         return self._states.get()
 
     def give_up(self) -> None:
-        """End it if it still waits."""
+        """End the shard if it is still waiting."""
         if self._thread is not None:
             self._answers.put(None)
             self._thread.join()

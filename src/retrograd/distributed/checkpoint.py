@@ -41,16 +41,16 @@ from .world import is_initialized, member
 __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "load", "save"]
 
 
-# ---- Filling a state in place with what a checkpoint holds: first everything is found to fit, then it is stored -----
+# ---- Loading into an existing state: everything is checked before anything is stored --------------------------------
 
 
 class Fitting:
-    """The plan for storing a checkpoint in a state: the copies and updates to make.
+    """The plan for loading a checkpoint into a state: the copies and updates to make.
 
-    kinds: dtype and shape of each saved tensor. new: makes the array for one that has no place yet.
+    kinds: dtype and shape of each saved tensor. new: creates the array for a tensor that the state does not have yet.
 
-    ``copies``: a saved tensor, and the array to which it is to be copied. ``updates``: a dict or a list, a key, and the
-    value to be stored there.
+    ``copies``: pairs of a saved tensor and the array to copy it to. ``updates``: triples of a dict or list, a key, and
+    the value to store there.
     """
 
     def __init__(self, kinds: Mapping[str, Kind], new: Callable[[str], np.ndarray]) -> None:
@@ -59,12 +59,12 @@ class Fitting:
         self.updates: list[tuple[Any, Any, Any]] = []
 
     def fit(self, target: Any, node: Node, place: str = "state_dict") -> Any:
-        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing is changed yet.
+        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing changes yet.
 
-        None, an empty dict or an empty list takes everything that was saved in its place.
+        None, an empty dict or an empty list accepts everything that was saved in its place.
 
         Raises:
-            CheckpointException: something of ``target`` is not in the checkpoint, or is of another kind or shape there.
+            CheckpointException: an entry of ``target`` is not in the checkpoint, or has another kind or shape there.
         """
         ((kind, held),) = node.items()
         if kind == "tensor":
@@ -78,7 +78,7 @@ class Fitting:
         return float(held) if kind == "float" else held
 
     def store(self) -> None:
-        """Make the updates; the copies are the caller's."""
+        """Make the updates. The caller makes the copies."""
         for container, key, value in self.updates:
             container[key] = value
 
@@ -136,20 +136,20 @@ def _described(value: Any) -> str:
     return "a dict" if isinstance(value, Mapping) else brief(value)
 
 
-# ---- save and load: the state of a training that several processes write together, and any number of them reads -----
+# ---- save and load --------------------------------------------------------------------------------------------------
 
 CheckpointException.__module__ = __name__
 
 
 class FileSystemWriter:
-    """A folder to write to, for ``save(state_dict, storage_writer=...)``."""
+    """A folder to write to: the argument of ``save(state_dict, storage_writer=...)``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
 
 class FileSystemReader:
-    """A folder to read from, for ``load(state_dict, storage_reader=...)``."""
+    """A folder to read from: the argument of ``load(state_dict, storage_reader=...)``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -165,24 +165,26 @@ def save(
     no_dist: bool = False,
     use_collectives: bool = True,
 ) -> None:
-    """Write a checkpoint in the folder ``checkpoint_id``: each process writes a part of the tensors to its own file.
+    """Write a checkpoint to the folder ``checkpoint_id``. Each process writes a part of the tensors to its own file.
 
-    All processes call it. A tensor that several have under one name is the same in all of them, as the weights are:
-    a large one is cut by rows among them, a small one is written by one. What one process alone has, as its part of the
-    optimizer's state, is written by it. The folder is one that all processes see.
+    All processes call it, and all must see the folder. A tensor that several processes have under one name must be the
+    same in all of them, as the weights are. A large tensor is cut by rows among them; a small one is written by one
+    process. What only one process has, such as its part of the optimizer's state, is written by that process.
 
-    The folder's checkpoint is the old one until all files are safe on disk, and from then on the new one: a process
-    that dies at any moment, or all of them, leave one or the other whole. The files of the old one are removed then.
+    The folder contains the old checkpoint until all files are safe on disk, and the new one from then on. If a process
+    dies at any moment, or all of them do, one of the two is left intact. The files of the old checkpoint are removed at
+    the end.
 
-    state_dict: nested dicts (keys str or int), lists and tuples of tensors, numbers, strings and None; and at its top
-        objects with ``state_dict()`` and ``load_state_dict()``, as modules and optimizers. storage_writer: the folder
-        in another form. process_group: the processes, all of them for None; no_dist: this one alone. planner,
-        use_collectives: there are no others.
+    state_dict: nested dicts (keys str or int), lists and tuples of tensors, numbers, strings and None. The top level
+        may also contain objects with ``state_dict()`` and ``load_state_dict()``, such as modules and optimizers.
+    storage_writer: another way to pass the folder. process_group: the processes; None means all. no_dist: only this
+        process writes. planner, use_collectives: only the defaults are supported.
 
     Raises:
-        TypeError, ValueError: state_dict holds something else, an argument is of another kind, or there is no folder.
-        CheckpointException: a file could not be written, in any of the processes, or they have different tensors under
-            one name. The folder's checkpoint is the old one.
+        TypeError, ValueError: state_dict contains something else, an argument has the wrong type, or there is no
+            folder.
+        CheckpointException: a process could not write a file, or the processes have different tensors under one name.
+            The folder still contains the old checkpoint.
         DistError: as for any collective.
 
     Source: torch.distributed.checkpoint.save.
@@ -234,21 +236,21 @@ def load(
     process_group: ProcessGroup | None = None,
     no_dist: bool = False,
 ) -> None:
-    """Fill ``state_dict`` in place with the checkpoint in the folder ``checkpoint_id``.
+    """Load the checkpoint in the folder ``checkpoint_id`` into ``state_dict``, in place.
 
-    All processes call it; there may be more or fewer than have written it. Tensors are copied into those that are
-    there, other values replaced. An empty dict, an empty list or None takes everything that was saved in its place, and
-    so does an object with ``load_state_dict()``, which is called with it. What ``state_dict`` does not ask for is left
-    alone.
+    All processes call it. There may be more or fewer processes than wrote the checkpoint. Tensors are copied into the
+    existing ones; other values are replaced. An empty dict, an empty list or None accepts everything that was saved in
+    its place. So does an object with ``load_state_dict()``, which is called with it. Saved entries that ``state_dict``
+    does not have are ignored.
 
-    Everything is checked first, in all processes: a call that fails changes nothing.
+    Everything is checked first, in all processes, so a failed call changes nothing.
 
-    storage_reader: the folder in another form. process_group, no_dist, planner: as for ``save``.
+    storage_reader: another way to pass the folder. process_group, no_dist, planner: as for ``save``.
 
     Raises:
-        TypeError, ValueError: an argument is of another kind, or there is no folder.
-        CheckpointException: in any of the processes, there is no checkpoint, a file is missing, cut off, changed or no
-            part of it, or something of ``state_dict`` is not in it or has another shape there.
+        TypeError, ValueError: an argument has the wrong type, or there is no folder.
+        CheckpointException: in one of the processes, there is no checkpoint; a file is missing, truncated, changed or
+            not part of it; or an entry of ``state_dict`` is not in it or has another shape there.
         DistError: as for any collective.
 
     Source: torch.distributed.checkpoint.load.
@@ -284,7 +286,7 @@ def load(
 
 
 def _finish(folder: Path, checkpoint: Checkpoint) -> str:
-    """Make the files the checkpoint of the folder; returns why that failed, or nothing."""
+    """Make the files the folder's checkpoint. Returns why that failed, or an empty string."""
     try:
         write_metadata(folder, checkpoint)
     except OSError as error:
@@ -296,19 +298,19 @@ def _finish(folder: Path, checkpoint: Checkpoint) -> str:
 
 
 def _refuse(what: str, texts: list[str]) -> None:
-    """Raise the same error in all processes if one of them has one."""
+    """Raise the same error in all processes if any of them has one."""
     failures = {rank: text for rank, text in enumerate(texts) if text}
     if failures:
         (first, text), *others = failures.items()
         rank = f"rank {first}: " if len(texts) > 1 else ""
-        more = f" (and {len(others)} ranks more)" if others else ""
+        more = f" (and {len(others)} more ranks)" if others else ""
         start = "" if text.startswith("checkpoint.") else f"checkpoint.{what}: "
         raise CheckpointException(f"{start}{rank}{text}{more}", failures)
 
 
 def _folder(caller: str, given: Any, name: str, other: Any, kind: type) -> Path:
     if (given is None) == (other is None):
-        raise ValueError(f"checkpoint.{caller}: pass the folder as checkpoint_id, or as {name}, and not both")
+        raise ValueError(f"checkpoint.{caller}: pass the folder as checkpoint_id, or as {name}, not both")
     if other is None:
         if not isinstance(given, (str, os.PathLike)):
             raise TypeError(f"checkpoint.{caller}: checkpoint_id is {type(given).__name__}; expected a path")

@@ -1,14 +1,14 @@
-"""Files of a distributed checkpoint: state tree, division into pieces, metadata.
+"""The files of a distributed checkpoint: the state tree, its division into pieces, and the metadata.
 
-A node is a dict of one entry: {"dict": [[key, node], ...]}, {"list": [node, ...]}, {"tuple": [node, ...]},
-{"tensor": name}, {"value": a number, a string, a truth value or None} or {"float": "inf", "-inf" or "nan"}.
+A node is a dict with one entry: {"dict": [[key, node], ...]}, {"list": [node, ...]}, {"tuple": [node, ...]},
+{"tensor": name}, {"value": a number, a string, a bool or None} or {"float": "inf", "-inf" or "nan"}.
 
     metadata.json                     the tree of the state; each tensor's dtype, shape and pieces, with their SHA-256
     0123456789abcdef-00001-of-00003.pt   the pieces that rank 1 of 3 has written, as ``retrograd.save`` writes them
 
-The first part of a file's name is drawn for each checkpoint, so a new one overwrites no file of the one before. The
-metadata is renamed into its place when all files are safe on disk: until then the folder holds the old checkpoint, from
-then on the new one.
+The first part of a file name is drawn anew for each checkpoint, so a new checkpoint overwrites no file of the previous
+one. The metadata is renamed into place when all files are safe on disk. Until then the folder contains the old
+checkpoint, and from then on the new one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from ..engine.tensor import Tensor
 from ..interop.pt import PTFileError, load, save
 from .errors import CheckpointException
 
-# ---- A state as a tree of plain values, and the tensors in it by name -----------------------------------------------
+# ---- The state tree: nested plain values that refer to tensors by name ----------------------------------------------
 
 Node = dict[str, Any]
 Kind = tuple[str, tuple[int, ...]]  # dtype and shape
@@ -44,11 +44,11 @@ _WORDS = {"dict": "a dict", "list": "a list", "tuple": "a tuple", "tensor": "a t
 
 
 def describe(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] = ()) -> Node:
-    """The node of a value; the tensors in it are put into ``tensors``.
+    """Return the node of a value; its tensors are added to ``tensors``.
 
     Raises:
-        TypeError: it holds something that no node stands for. ValueError: it is nested too deep, or two entries have
-            one name.
+        TypeError: the value contains something that a node cannot represent. ValueError: it is nested too deep, or two
+            entries have one name.
     """
     where = f"checkpoint.save: state_dict{''.join(f'[{key!r}]' for key in path)}"
     if len(path) > _DEEPEST:
@@ -85,15 +85,15 @@ def check_node(node: Any, tensors: Mapping[str, object], depth: int = 0) -> None
     """Check a node from a file.
 
     Raises:
-        ValueError: it is none, or names a tensor that is not in ``tensors``.
+        ValueError: it is not a node, or it names a tensor that is not in ``tensors``.
     """
     if depth > _DEEPEST + 1 or not isinstance(node, dict) or len(node) != 1:
-        raise ValueError(f"{brief(node)} is no node of a state")
+        raise ValueError(f"{brief(node)} is not a node of a state")
     ((kind, held),) = node.items()
     if kind == "dict" and isinstance(held, list):
         for entry in held:
             if not isinstance(entry, list) or len(entry) != 2 or type(entry[0]) not in (str, int):
-                raise ValueError(f"{brief(entry)} is no entry of a dict")
+                raise ValueError(f"{brief(entry)} is not an entry of a dict")
             check_node(entry[1], tensors, depth + 1)
     elif kind in ("list", "tuple") and isinstance(held, list):
         for item in held:
@@ -103,14 +103,14 @@ def check_node(node: Any, tensors: Mapping[str, object], depth: int = 0) -> None
         or (kind == "value" and (held is None or isinstance(held, (bool, int, float, str))))
         or (kind == "float" and held in _NOT_FINITE)
     ):
-        raise ValueError(f"{brief(node)} is no node of a state")
+        raise ValueError(f"{brief(node)} is not a node of a state")
 
 
 def merge(nodes: Sequence[tuple[int, Node]], place: str = "state_dict") -> Node:
-    """One node for those of several ranks: dicts have the keys of all, and of other values the first rank's counts.
+    """Merge the nodes of several ranks: dicts get the keys of all ranks; other values are taken from the first rank.
 
     Raises:
-        CheckpointException: the ranks have things of different kinds, or lists of different lengths, at one place.
+        CheckpointException: at one place, the ranks have values of different kinds or lists of different lengths.
     """
     first, node = nodes[0]
     ((kind, held),) = node.items()
@@ -140,14 +140,14 @@ def word(node: Node) -> str:
     return f"{_WORDS[kind]} of {len(held)}" if kind in ("list", "tuple") else _WORDS.get(kind, brief(held))
 
 
-# ---- Division of writes: large tensors are cut by rows among the ranks that have them, small ones dealt out by size
+# ---- Division of writes: large tensors are cut by rows, small ones are distributed by size --------------------------
 
-_SPLIT = 2**20  # bytes; what is smaller stays in one piece
+_SPLIT = 2**20  # bytes; a smaller tensor stays in one piece
 
 
 @dataclass(frozen=True)
 class Piece:
-    """The rows from ``first`` to the one before ``end`` of a tensor. A number counts as one row."""
+    """Rows of a tensor, from ``first`` to before ``end``. A scalar counts as one row."""
 
     name: str
     first: int
@@ -158,19 +158,19 @@ class Piece:
 
 
 def rows_of(shape: tuple[int, ...]) -> int:
-    """The number of rows of a tensor."""
+    """Return the number of rows of a tensor."""
     return shape[0] if shape else 1
 
 
 def with_rows(array: np.ndarray) -> np.ndarray:
-    """The array, a single number as one row."""
+    """Return the array; a scalar becomes one row."""
     return array if array.ndim else array.reshape(1)
 
 
 def deal(tensors: Mapping[str, tuple[Kind, Sequence[int]]], ranks: int, split: int = _SPLIT) -> list[list[Piece]]:
-    """The pieces that each rank writes. tensors: name -> (dtype and shape, the ranks that have it).
+    """Return the pieces that each rank writes. tensors: name -> (dtype and shape, the ranks that have the tensor).
 
-    It depends on the arguments alone, so all ranks find the same.
+    The result depends only on the arguments, so all ranks compute the same one.
     """
     found: list[list[Piece]] = [[] for _ in range(ranks)]
     loads = [0] * ranks
@@ -194,10 +194,10 @@ def deal(tensors: Mapping[str, tuple[Kind, Sequence[int]]], ranks: int, split: i
 
 
 def holders_of(kinds: Sequence[Mapping[str, Kind]]) -> dict[str, tuple[Kind, list[int]]]:
-    """Every tensor that a rank has, with the ranks that have it.
+    """Return every tensor that some rank has, with the ranks that have it.
 
     Raises:
-        CheckpointException: two ranks have tensors of other shapes or dtypes under one name.
+        CheckpointException: two ranks have tensors of different shapes or dtypes under one name.
     """
     found: dict[str, tuple[Kind, list[int]]] = {}
     for rank, own in enumerate(kinds):
@@ -206,13 +206,13 @@ def holders_of(kinds: Sequence[Mapping[str, Kind]]) -> dict[str, tuple[Kind, lis
             if first != kind:
                 raise CheckpointException(
                     f"checkpoint.save: {name} is {first[0]} {first[1]} in rank {holders[0]} and {kind[0]} {kind[1]} in "
-                    f"rank {rank}; a tensor that ranks have parts of needs a name of its own in each"
+                    f"rank {rank}; parts of a tensor need a different name in each rank"
                 )
             holders.append(rank)
     return found
 
 
-# ---- The folder of a checkpoint -------------------------------------------------------------------------------------
+# ---- The checkpoint folder ------------------------------------------------------------------------------------------
 
 METADATA = "metadata.json"
 _FORMAT, _VERSION = "retrograd sharded checkpoint", 1
@@ -223,7 +223,7 @@ _DTYPES = {kind.name for kind in OWN}
 
 @dataclass(frozen=True)
 class Stored:
-    """A piece in a file."""
+    """A piece stored in a file."""
 
     piece: Piece
     file: str
@@ -232,7 +232,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A checkpoint's metadata: the tree, and each tensor's dtype, shape and pieces, which make up all of its rows."""
+    """A checkpoint's metadata: the state tree, and each tensor's dtype, shape and pieces, which cover all rows."""
 
     node: Node
     kinds: Mapping[str, Kind]
@@ -240,12 +240,12 @@ class Checkpoint:
 
 
 def file_name(token: str, rank: int, ranks: int) -> str:
-    """The name of the file that a rank writes."""
+    """Return the name of the file that a rank writes."""
     return f"{token}-{rank:05d}-of-{ranks:05d}.pt"
 
 
 def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.ndarray]) -> dict[str, str]:
-    """Write pieces of some arrays to a file; returns the SHA-256 of each.
+    """Write pieces of some arrays to a file and return the SHA-256 of each.
 
     Raises:
         OSError: the file could not be written.
@@ -260,11 +260,11 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
 
 
 def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
-    """Make the files that ``checkpoint`` names the checkpoint of the folder.
+    """Make the files named by ``checkpoint`` the checkpoint of the folder.
 
     Raises:
         OSError: the metadata could not be written; ``why_not_written`` explains it.
-        CheckpointException: it is too large.
+        CheckpointException: the metadata is too large.
     """
     tensors = {
         name: {
@@ -288,7 +288,7 @@ def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def remove_others(folder: Path, checkpoint: Checkpoint) -> None:
-    """Remove the files of earlier checkpoints, finished or not."""
+    """Remove the files of earlier checkpoints, complete or not."""
     kept = {stored.file for pieces in checkpoint.stored.values() for stored in pieces}
     for path in folder.iterdir():
         if _NAME.fullmatch(path.name) and path.name not in kept:
@@ -297,16 +297,16 @@ def remove_others(folder: Path, checkpoint: Checkpoint) -> None:
 
 
 def read_metadata(folder: Path) -> Checkpoint:
-    """The checkpoint of a folder.
+    """Read the metadata of the checkpoint in a folder.
 
     Raises:
-        CheckpointException: there is none, or its metadata was cut off or changed; the message says which.
+        CheckpointException: there is no checkpoint, or its metadata is truncated or changed; the message says which.
     """
     path = folder / METADATA
     try:
         content = json.loads(read_outside(path, _MOST).decode(), **STRICT_JSON)
     except FileNotFoundError:
-        raise CheckpointException(f"{folder} holds no checkpoint: there is no {METADATA}") from None
+        raise CheckpointException(f"{folder} has no checkpoint: there is no {METADATA}") from None
     except OSError as error:
         raise CheckpointException(f"{path} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
@@ -328,7 +328,7 @@ def _checked(path: Path, content: Any) -> Checkpoint:
         raise CheckpointException(f"{path} was changed after it was written (SHA-256 differs)")
     content = table({"format": text, "version": count(), "state": _as_it_is, "tensors": _as_it_is})("it", content)
     if not isinstance(content["tensors"], dict):
-        raise ValueError("its tensors are no dict")
+        raise ValueError("its tensors are not a dict")
     kinds, stored = {}, {}
     for name, entry in content["tensors"].items():
         kinds[name], stored[name] = _checked_tensor(f"tensor {brief(name)}", name, entry)
@@ -358,7 +358,7 @@ def _checked_tensor(where: str, name: str, entry: Any) -> tuple[Kind, list[Store
 
 
 class Files:
-    """The files of a checkpoint, opened when they are needed. Numbers stay in the files until they are copied."""
+    """The files of a checkpoint, opened when they are needed. Numbers are read only when they are copied."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
         self._folder, self._checkpoint = folder, checkpoint
@@ -366,10 +366,10 @@ class Files:
         self._checked: set[str] = set()
 
     def check(self, name: str) -> None:
-        """Check that all pieces of a tensor are there, as they were written.
+        """Check that all pieces of a tensor are present and unchanged.
 
         Raises:
-            CheckpointException: one is not; the message says which file and why.
+            CheckpointException: one is missing or changed; the message says which file and why.
         """
         if name in self._checked:
             return
@@ -389,13 +389,13 @@ class Files:
         self._checked.add(name)
 
     def new(self, name: str) -> np.ndarray:
-        """An array for a tensor, whose pieces are checked first: what the metadata says of its size is so then."""
+        """Allocate an array for a tensor, after a check of its pieces, so that the size in the metadata is right."""
         self.check(name)
         dtype, shape = self._checkpoint.kinds[name]
         return np.empty(shape, dtype)
 
     def copy(self, name: str, to: np.ndarray) -> None:
-        """Copy a tensor, after it was checked."""
+        """Copy a tensor that has been checked."""
         for stored in self._checkpoint.stored[name]:
             part = with_rows(to)[stored.piece.first : stored.piece.end]
             np.copyto(part, self._part(stored), casting="same_kind")
@@ -416,12 +416,12 @@ class Files:
             self._open[stored.file] = found if isinstance(found, dict) else {}
         part = self._open[stored.file].get(f"{stored.piece}")
         if not isinstance(part, Tensor):
-            raise CheckpointException(f"{path} does not hold {stored.piece}, as {METADATA} says")
+            raise CheckpointException(f"{path} does not contain {stored.piece}, as {METADATA} says")
         return part.array
 
 
 def why_not(folder: Path, name: str, error: OSError) -> str:
-    """One sentence about a file that could not be written."""
+    """Return a sentence about a file that could not be written."""
     return why_not_written(folder / name, error)
 
 
@@ -434,5 +434,5 @@ def _digest(array: np.ndarray) -> str:
 
 
 def _text(content: Mapping[str, Any]) -> bytes:
-    """The same bytes for the same content, also after it was read."""
+    """Serialize content to bytes that are the same for the same content, also after a round trip through a file."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

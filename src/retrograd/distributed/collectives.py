@@ -1,10 +1,10 @@
 """Collectives on tensors: all_reduce, broadcast, gather, scatter, all_to_all, barrier.
 
-All processes of a group call the same collective, with tensors of the same shape and dtype. They tell each other first
-what they are about to do, so a difference is an error that names both sides. With ``async_op=True`` a collective
-returns a ``Work``; its result is there after ``wait()``.
+All processes of a group call the same collective, with tensors of the same shape and dtype. They first tell each other
+what they are about to do, so a mismatch becomes an error that names both sides. With ``async_op=True`` a collective
+returns a ``Work``; its result is available after ``wait()``.
 
-``all_reduce`` adds in the order that MPI chooses: the last bits may differ with the number of processes.
+``all_reduce`` adds in an order chosen by MPI, so the last bits may differ with the number of processes.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WIDER: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(b
 
 
 class Buffer:
-    """`array`: the elements of a tensor in one piece, of a type that MPI adds. `store` writes them back."""
+    """A tensor's elements as contiguous memory, `array`, of a type that MPI can add. `store` writes them back."""
 
     def __init__(self, tensor: Tensor, caller: str) -> None:
         self.tensor, self._caller = tensor, caller
@@ -54,7 +54,7 @@ class Buffer:
         self.array: np.ndarray = np.ascontiguousarray(own, _WIDER.get(own.dtype, own.dtype))
 
     def store(self) -> None:
-        """Write `array` to the tensor, and record the change."""
+        """Write `array` to the tensor and record the change."""
         own = self.tensor.array
         if self.array is not own:
             own[...] = self.array
@@ -62,7 +62,7 @@ class Buffer:
 
 
 def as_tensor(caller: str, name: str, value: Any) -> Tensor:
-    """value, which must be a Tensor.
+    """Return value if it is a Tensor.
 
     Raises:
         TypeError: it is something else.
@@ -73,7 +73,7 @@ def as_tensor(caller: str, name: str, value: Any) -> Tensor:
 
 
 def as_list(caller: str, name: str, values: Any, count: int) -> list[Tensor]:
-    """values, which must be `count` Tensors: one for each process.
+    """Return values if they are `count` Tensors, one for each process.
 
     Raises:
         TypeError, ValueError: they are something else.
@@ -90,7 +90,7 @@ def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str
     """Check that all tensors have the shape and dtype of the first.
 
     Raises:
-        ValueError: one has not.
+        ValueError: a tensor has another shape or dtype.
     """
     name, tensor = first
     for other, each in others:
@@ -99,11 +99,11 @@ def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str
 
 
 def kind(tensor: Tensor) -> str:
-    """ "float32 (3, 4)"."""
+    """Return dtype and shape, such as "float32 (3, 4)"."""
     return f"{tensor.array.dtype} {tuple(tensor.array.shape)}"
 
 
-# ---- The steps of every collective: check arguments, agree with the other processes, start, and store the results
+# ---- The steps of every collective: argument checks, agreement, start, and storing of results -----------------------
 
 _OF_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
 OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
@@ -111,9 +111,9 @@ _BITWISE = ("BAND", "BOR", "BXOR")
 
 
 class Collective:
-    """One call of the collective `name`, by the processes of `group`.
+    """One call of the collective `name` by the processes of `group`.
 
-    ``output`` and ``rows`` say where results go, ``run`` does the rest.
+    ``output`` and ``outputs`` determine where results go; ``run`` does the rest.
     """
 
     def __init__(self, name: str, group: Any, async_op: bool = False) -> None:
@@ -122,21 +122,21 @@ class Collective:
         self._op = "SUM"
 
     def input(self, name: str, tensor: Any) -> np.ndarray:
-        """The elements of a tensor to send."""
+        """Return the elements of a tensor to send."""
         return Buffer(as_tensor(self.name, name, tensor), self.name).array
 
     def output(self, name: str, tensor: Any) -> np.ndarray:
-        """The memory whose elements the tensor gets at the end; it holds the tensor's."""
+        """Return memory that initially contains the tensor's elements and is copied to the tensor at the end."""
         self._outputs.append(Buffer(as_tensor(self.name, name, tensor), self.name))
         return self._outputs[-1].array
 
     def inputs(self, name: str, tensors: Any, alike: tuple[str, Tensor] | None = None) -> np.ndarray:
-        """The elements of tensors to send, one for each process, as rows; they have the kind of `alike`."""
+        """Return the elements of tensors to send, one for each process, as rows; they have the kind of `alike`."""
         found = self._listed(name, tensors, alike)
         return np.stack([Buffer(each, self.name).array for each in found])
 
     def outputs(self, name: str, tensors: Any, alike: tuple[str, Tensor]) -> np.ndarray:
-        """The memory whose rows the tensors get at the end, one for each process."""
+        """Return memory whose rows are copied to the tensors at the end, one for each process."""
         buffers = [Buffer(each, self.name) for each in self._listed(name, tensors, alike)]
         rows = np.empty((len(buffers), *buffers[0].array.shape), buffers[0].array.dtype)
         for buffer, row in zip(buffers, rows, strict=True):
@@ -151,13 +151,13 @@ class Collective:
         return found
 
     def combines(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
-        """Set the operation that combines elements like those of array; return a function that gives MPI's."""
+        """Set the operation that combines elements like array's; return a function that gives MPI's operation."""
         check_op(self.name, op, array)
         self._op = op
         return lambda: getattr(mpi.load(), _OF_MPI.get(op, op))
 
     def root(self, name: str, rank: int | None, in_group: int | None) -> int:
-        """The number in the group of the process that sends to all, or receives from all."""
+        """Return the rank in the group of the process that sends to all, or receives from all."""
         return root_of(self.name, name, self.group, rank, in_group)
 
     def run(
@@ -168,11 +168,11 @@ class Collective:
     ) -> Work | None:
         """Agree on the call, start it on MPI's communicator, and wait for it unless it is asynchronous.
 
-        alone: (a, b) when a gets b's elements where this is the only process; None: nothing changes there.
+        alone: (a, b) if a gets b's elements when this is the only process; None if nothing changes then.
 
         Raises:
             DistError: the processes disagree about the call. DistNetworkError: a process did not come in time.
-            WorkerLostError: one has died. DistBackendError: MPI reports something else.
+            WorkerLostError: a process has died. DistBackendError: MPI reports another error.
         """
         group, outputs, average = self.group, self._outputs, self._op == "AVG"
         entered = group.agree(f"{self.name}({arguments})")
@@ -199,10 +199,10 @@ class Collective:
 
 
 def check_op(caller: str, op: Any, array: np.ndarray) -> None:
-    """Check that elements like those of array can be combined by op.
+    """Check that op can combine elements like those of array.
 
     Raises:
-        ValueError: they cannot.
+        ValueError: op is unknown or does not fit the dtype.
     """
     if op not in OPS:
         raise ValueError(f"{caller}: op={op!r} must be one of ReduceOp: {', '.join(OPS)}")
@@ -213,10 +213,10 @@ def check_op(caller: str, op: Any, array: np.ndarray) -> None:
 
 
 def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, in_group: int | None) -> int:
-    """The number in the group of process `rank` of the world, or of `in_group`; 0 if neither is given.
+    """Return the rank in the group of process `rank` of the world, or `in_group`; 0 if neither is given.
 
     Raises:
-        ValueError: both are given, or it is not in the group.
+        ValueError: both are given, or the process is not in the group.
     """
     if in_group is not None:
         if rank is not None:
@@ -230,10 +230,10 @@ def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, in_gr
 
 
 def check_list(caller: str, name: str, value: Any, mine: bool, role: str) -> None:
-    """Check that the process with the role passes a list, and no other.
+    """Check that the process with this role passes a list, and that no other process does.
 
     Raises:
-        ValueError: it is not so.
+        ValueError: a list is missing, or is passed by another process.
     """
     if mine and value is None:
         raise ValueError(f"{caller}: {name} is missing: the process that is {role} passes a list of Tensors")
@@ -242,10 +242,10 @@ def check_list(caller: str, name: str, value: Any, mine: bool, role: str) -> Non
 
 
 def check_whole(caller: str, name: str, whole: np.ndarray, other: str, piece: np.ndarray, count: int) -> None:
-    """Check that whole is `count` pieces, one after the other along its first axis, or along a new one.
+    """Check that whole consists of `count` pieces, concatenated along its first axis or stacked along a new one.
 
     Raises:
-        ValueError: it is not.
+        ValueError: it does not.
     """
     stacked = (count, *piece.shape)
     joined = (count * piece.shape[0], *piece.shape[1:]) if piece.ndim else (count,)
@@ -260,7 +260,7 @@ def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndar
     """Return the number of elements in each of `count` pieces; sizes: their extents along the first axis, None: equal.
 
     Raises:
-        ValueError: the pieces do not make up the array.
+        ValueError: the pieces do not add up to the array.
     """
     total, row = array.shape[0], int(np.prod(array.shape[1:]))
     if sizes is None:
@@ -276,7 +276,7 @@ def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndar
 
 
 class ReduceOp:
-    """The operations that combine elements. AVG is the sum divided by the number of processes."""
+    """Operations that combine elements. AVG is the sum divided by the number of processes."""
 
     SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
     BAND, BOR, BXOR = "BAND", "BOR", "BXOR"
@@ -288,7 +288,7 @@ reduce_op = ReduceOp
 def all_reduce(
     tensor: Tensor, op: str = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes; each gets the result in its tensor.
+    """Combine the tensors of all processes; each process gets the result in its tensor.
 
     Raises:
         ValueError: op is unknown, or does not fit the dtype. DistError: the processes disagree about the call.
@@ -309,7 +309,7 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Combine the tensors of all processes; process dst (a number in the world) gets the result in its tensor.
+    """Combine the tensors of all processes; process dst (its rank in the world) gets the result in its tensor.
 
     Raises:
         As all_reduce; ValueError: dst is not in the group.
@@ -333,7 +333,7 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Copy the tensor of process src (a number in the world) to that of all others.
+    """Copy the tensor of process src (its rank in the world) to the tensors of all others.
 
     Raises:
         As all_reduce; ValueError: src is not in the group.
@@ -360,7 +360,7 @@ def all_gather(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Put the tensors of all processes into one, one after the other along its first axis, or along a new one.
+    """Put the tensors of all processes into one, concatenated along its first axis or stacked along a new one.
 
     Raises:
         As all_reduce; ValueError: output_tensor is not of size (processes * n, ...) or (processes, n, ...).
@@ -379,7 +379,7 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Put the tensor of each process into the list of process dst, by rank. The others pass no list.
+    """Put the tensor of each process into the list of process dst, by rank. The other processes pass no list.
 
     Raises:
         As all_gather; ValueError: dst has no list, or another process has one.
@@ -401,7 +401,7 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Give each process one tensor of the list of process src, by rank. The others pass no list.
+    """Give each process one tensor of the list of process src, by rank. The other processes pass no list.
 
     Raises:
         As all_gather; ValueError: src has no list, or another process has one.
@@ -462,7 +462,7 @@ def all_to_all(
     """Send entry k of the input list to process k, and receive entry k of the output list from it.
 
     Raises:
-        As all_gather. The tensors have one shape and dtype; ``all_to_all_single`` takes pieces of several sizes.
+        As all_gather. All tensors must have one shape and dtype; ``all_to_all_single`` takes pieces of different sizes.
     """
     call = Collective("all_to_all", group, async_op)
     sent = call.inputs("input_tensor_list", input_tensor_list)
@@ -481,10 +481,10 @@ def all_to_all_single(
 ) -> Work | None:
     """Cut the input along its first axis, send piece k to process k, and put the pieces received one after the other.
 
-    output_split_sizes, input_split_sizes: extents of the pieces; None: equal ones.
+    output_split_sizes, input_split_sizes: extents of the pieces; None: equal pieces.
 
     Raises:
-        As all_reduce; ValueError: the pieces do not make up a tensor.
+        As all_reduce; ValueError: the pieces do not add up to a tensor.
     """
     call = Collective("all_to_all_single", group, async_op)
     whole, own = call.output("output", output), call.input("input", input)
@@ -500,7 +500,7 @@ def all_to_all_single(
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Wait until all processes are here.
+    """Wait until all processes have called it.
 
     Raises:
         As all_reduce.
@@ -509,10 +509,10 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """``barrier`` with a timeout of its own, that of the group for None. All missing ranks are named in any case.
+    """Do a ``barrier`` with its own timeout; None means the group's. All missing ranks are named in any case.
 
     Raises:
-        As all_reduce; ValueError: timeout is no time above 0.
+        As all_reduce; ValueError: timeout is not a positive time.
     """
     where = member(group, "monitored_barrier")
     before = where.timeout

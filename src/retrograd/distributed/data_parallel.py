@@ -1,18 +1,17 @@
 """DistributedDataParallel, with no_sync and join.
 
-They are added up shard by shard, and the sums of the shards are exchanged in the fixed tree: so the order of additions
-does not depend on the number of processes, and no traffic is needed before.
+A process cuts its part of the batch into shards. The module runs on each shard alone, with random numbers that depend
+on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So the weights
+are the same bits for any number of processes that have whole shards.
 
-Before each forward and each exchange of gradients, the processes within ``join`` tell each other what they are about to
-do. Those without a batch do their part of it: they send zeros.
+Within ``no_sync``, gradients are added up shard by shard, and the sums of the shards are exchanged in the fixed tree
+later. So the order of additions does not depend on the number of processes, and no communication is needed before then.
 
-Source: torch.distributed.algorithms.join.
+Within ``join``, the processes tell each other what they are about to do, before each forward and each exchange of
+gradients. Those without a batch take part by sending zeros.
 
-The part of the batch that a process has is cut into shards. The module runs on each shard alone, with random numbers
-that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So
-the weights are the same bits with any number of processes that has whole shards.
-
-Source: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020.
+Sources: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020;
+torch.distributed.algorithms.join.
 """
 
 from __future__ import annotations
@@ -48,11 +47,11 @@ from .world import member
 __all__ = ["DistributedDataParallel"]
 
 
-# ---- Gradients of backwards within `no_sync`, which wait for the next exchange --------------------------------------
+# ---- Gradients accumulated within no_sync ---------------------------------------------------------------------------
 
 
 class _Shown(NamedTuple):
-    """The ``grad`` of a parameter without its waiting gradients, and the one that includes them."""
+    """The ``grad`` of a parameter without its waiting gradients, and the ``grad`` that includes them."""
 
     parameter: Tensor
     without: Tensor | None
@@ -60,23 +59,23 @@ class _Shown(NamedTuple):
 
 
 class Unsynced:
-    """Gradients waiting for the next exchange. A place is the number of a shard among those of this process.
+    """Gradients that wait for the next exchange. A place is the index of a shard among those of this process.
 
-    Meanwhile ``grad`` of a parameter shows what this process has, in a read-only array: changes made there would be
-    lost. Gradients of other backwards are added beside what waits. A parameter whose ``grad`` is set to something else,
-    such as None by ``zero_grad``, has nothing waiting any more.
+    In the meantime ``grad`` of a parameter shows the gradient of this process, in a read-only array, because changes
+    made there would be lost. Gradients of other backwards are added to it. If ``grad`` is set to something else, such
+    as None by ``zero_grad``, the parameter has no waiting gradient any more.
     """
 
     def __init__(self) -> None:
         self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> place -> sum
         self._shown: dict[int, _Shown] = {}
-        self._coming: list[tuple[int, int, np.ndarray]] = []  # in the backward under way
+        self._coming: list[tuple[int, int, np.ndarray]] = []  # in the current backward
         self._trained: Sequence[Tensor] = ()
         self._hooked: dict[int, Tensor] = {}
         self._weight = 1.0
 
     def begin(self, trained: Sequence[Tensor], weight: float) -> None:
-        """Begin a backward of these parameters. weight: the gradients are this process's times that."""
+        """Begin a backward of these parameters. weight: the gradients are those of this process times weight."""
         self._drop_what_was_reset()
         self._trained, self._coming, self._weight = trained, [], weight
         for parameter in trained:
@@ -86,11 +85,11 @@ class Unsynced:
                 register_post_accumulate_grad_hook(parameter, self._show)
 
     def add(self, place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
-        """The gradient of a parameter for one shard; alone: nobody else holds it. It counts when the backward ends."""
+        """Add a parameter's gradient for one shard; it counts when the backward ends. alone: nobody else uses it."""
         self._coming.append((place, position, gradient if alone else gradient.copy()))
 
     def end(self) -> list[np.ndarray | None]:
-        """Return the gradients to deliver: zeros where some wait, so that ``grad`` then shows them; None elsewhere."""
+        """Return the gradients to deliver: zeros where gradients wait, which ``grad`` then shows; None elsewhere."""
         for place, position, gradient in self._coming:
             sums = self._sums.setdefault(id(self._trained[position]), {})
             if place in sums:
@@ -101,7 +100,7 @@ class Unsynced:
         return [np.zeros_like(p.array) if id(p) in self._sums else None for p in self._trained]
 
     def taken(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
-        """Remove and return these parameters' waiting gradients, by place and position; ``grad`` then excludes them."""
+        """Remove these parameters' waiting gradients, also from ``grad``, and return them by place and position."""
         found: dict[int, dict[int, np.ndarray]] = {}
         if not self._sums and not self._shown:
             return found
@@ -122,17 +121,17 @@ class Unsynced:
             del self._shown[key], self._sums[key]
 
     def _before(self, parameter: Tensor, g: Tensor) -> None:
-        """Before a gradient is added to ``grad``."""
+        """Hide the waiting gradients before a gradient is added to ``grad``."""
         self._hide(parameter)
 
     def _hide(self, parameter: Tensor) -> None:
-        """Take away what only shows."""
+        """Remove from ``grad`` what is only shown."""
         shown = self._shown.get(id(parameter))
         if shown is not None and parameter.grad is shown.grad:
             parameter.grad = shown.without
 
     def _show(self, parameter: Tensor) -> None:
-        """After a backward: show what waits."""
+        """Show the waiting gradients after a backward."""
         sums = self._sums.get(id(parameter))
         without = parameter.grad
         if sums is None or without is None:
@@ -141,12 +140,12 @@ class Unsynced:
         for place in sorted(sums):
             total += sums[place] / total.dtype.type(self._weight)
         total.flags.writeable = False
-        # nothing but the zeros of `end`: as if there were no grad
+        # if `grad` has only the zeros from `end`, treat it as None
         parameter.grad = wrap(total)
         self._shown[id(parameter)] = _Shown(parameter, without if without.array.any() else None, parameter.grad)
 
 
-# ---- Processes with different numbers of batches: what those that have no more do while the others go on ------------
+# ---- join: processes with different numbers of batches --------------------------------------------------------------
 
 _CALLER = "DistributedDataParallel.join"
 _FORWARD, _AVERAGED = f"{_CALLER}: a forward", f"{_CALLER}: a forward that changes buffers"
@@ -154,36 +153,36 @@ _BACKWARD, _ENDED = f"{_CALLER}: the backward of forward", f"{_CALLER}: no batch
 
 
 class Uneven:
-    """The coordination of processes with different numbers of batches within ``join``.
+    """Coordination of processes with different numbers of batches within ``join``.
 
-    by_all: the gradients are divided by the number of all processes, not of those that have a batch. throws: the first
+    by_all: divide the gradients by the number of all processes, not of those that have a batch. throws: the first
     process without a batch ends the block in all processes.
     """
 
     def __init__(self, parallel: DistributedDataParallel, by_all: bool, throws: bool) -> None:
         self._parallel, self._group, self._by_all, self._throws = parallel, parallel.process_group, by_all, throws
         self._active = list(range(self._group.size()))  # the ranks that had a batch at the last call
-        self._ahead: list[int] = []  # those that were alone with the last batch
+        self._ahead: list[int] = []  # the ranks that had a batch when others had none
 
     def forward(self, averaged: bool) -> None:
-        """This process begins a forward, in which it averages buffers or not."""
+        """Announce that this process begins a forward, in which it averages buffers or not."""
         self._say(_AVERAGED if averaged else _FORWARD)
 
     def backward(self, step: int) -> None:
-        """This process begins an exchange of the gradients of a forward."""
+        """Announce that this process begins an exchange of the gradients of a forward."""
         self._say(f"{_BACKWARD} {step}")
 
     @property
     def divisor(self) -> int:
-        """By which the sum of the processes' gradients is divided."""
+        """The number by which the sum of the processes' gradients is divided."""
         return self._group.size() if self._by_all else len(self._active)
 
     def shards(self) -> int:
-        """The number of shards that have a part of the batch."""
+        """Return the number of shards that have a part of the batch."""
         return sum(len(share(self._parallel.shards, self._group.size(), rank)) for rank in self._active)
 
     def end(self) -> None:
-        """Go on without a batch until nobody has one; then take the parameters and buffers of one who had the last."""
+        """Take part without a batch until no process has one; then copy the last one's parameters and buffers."""
         while (call := self._say(_ENDED)) is not None:
             if call.startswith(_BACKWARD):
                 self._send_zeros(int(call.removeprefix(_BACKWARD)))
@@ -197,8 +196,8 @@ class Uneven:
         """Announce `own` and return the call of the processes that have a batch; None if there are none.
 
         Raises:
-            DistError: some do something that those without a batch cannot take part in. RuntimeError: `throws`, and a
-            process has no batch.
+            DistError: a process does something in which those without a batch cannot take part. RuntimeError: `throws`
+            is set, and a process has no batch.
         """
         self._parallel.finish_average()
         entered, rows = self._group.say(own)
@@ -207,8 +206,8 @@ class Uneven:
         found = {calls[rank] for rank in active}
         if len(found) > 1 or not all(call.startswith((_FORWARD, _BACKWARD)) for call in found):
             raise DistError(
-                f"{_CALLER}: the processes do different things: {difference(rows)}; a process without a batch takes "
-                "part in forward and backward of this model alone: call other collectives after the block"
+                f"{_CALLER}: the processes do different things: {difference(rows)}; a process without a batch can take "
+                "part only in forward and backward of this model: call other collectives after the block"
             )
         if not active:
             return None
@@ -243,38 +242,40 @@ class Uneven:
         mark([tensor.array for tensor in tensors], _CALLER)
 
 
-# ---- DistributedDataParallel: a model whose gradients are those of the batches of all processes together ------------
+# ---- DistributedDataParallel ----------------------------------------------------------------------------------------
 
 _NAME = "DistributedDataParallel"
-MOST_BYTES = 4_000_000  # of a bucket
+MOST_BYTES = 4_000_000  # size of a bucket
 
 
 class DistributedDataParallel(Module):
-    """Calls ``module`` on this process's part of the batch; after ``backward`` the gradients are the mean over all.
+    """Runs ``module`` on this process's part of the batch; after ``backward`` the gradients are the mean over all.
 
-    All processes begin with the parameters and buffers of process 0. Gradients leave in buckets while the backward goes
-    on. The loss is a mean over this process's part, and all parts are of one size.
+    All processes begin with the parameters and buffers of process 0. Gradients are sent in buckets while the backward
+    runs. The loss must be a mean over this process's part, and all parts must have the same size.
 
-    bucket_cap_mb: size of a bucket in MB. process_group: the processes, all of them for None.
-    find_unused_parameters, gradient_as_bucket_view, static_graph, check_reduction: parameters that no process has used
-        keep their gradient anyway, so the four change nothing. broadcast_buffers: False leaves buffers to each process.
+    bucket_cap_mb: size of a bucket in MB. process_group: the processes; None means all.
+    find_unused_parameters, gradient_as_bucket_view, static_graph, check_reduction: these four change nothing, because
+        parameters that no process has used keep their gradient anyway.
+    broadcast_buffers: False leaves the buffers of each process unchanged by the others.
     reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
         the number of shards. False: each process's part is one shard, which is faster.
     shards: number of shards of the whole batch.
 
-    A collective of its own, a module calls with reproducible=False alone: else it runs shard by shard. So do sums over
-    the batch that it takes itself, which are those of a shard then.
+    A module that calls a collective itself needs reproducible=False; otherwise it would run once for each shard. With
+    reproducible=True, sums over the batch that the module computes are sums over one shard.
 
-    Tensors are cut along the first axis, in lists, tuples, dicts and dataclasses too; other inputs go to each shard as
-    they are. The module returns tensors, or such containers of them. A gradient cannot be differentiated again.
+    Tensors are cut along the first axis, also those in lists, tuples, dicts and dataclasses. Other inputs go to each
+    shard unchanged. The module returns tensors, or such containers of tensors. Its gradients cannot be differentiated
+    again.
 
-    Buffers of floating-point numbers, such as running statistics, change by the mean of their changes over the shards,
-    when the backward ends, or by the next call; others are what the last shard makes of them.
+    Floating-point buffers, such as running statistics, change by the mean of their changes over the shards, when the
+    backward ends or at the next call. Other buffers get the values of the last shard.
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
         fewer shards than processes, bucket_cap_mb is not positive, or dim is not 0. DistError: the processes have
-        other parameters.
+        different parameters.
         RuntimeError: there is no process group; device_ids or output_device names a GPU.
     """
 
@@ -336,8 +337,8 @@ class DistributedDataParallel(Module):
         self._channels: dict[str, Channel] = {}
         self._hook: tuple[Callable[..., Any], Any] | None = None
         self.unsynced = Unsynced()
-        self._average: BufferAverage | None = None  # of the last forward, under way
-        self.uneven: Uneven | None = None  # within join
+        self._average: BufferAverage | None = None  # the exchange begun by the last forward
+        self.uneven: Uneven | None = None  # set within join
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
         self.seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
@@ -356,16 +357,16 @@ class DistributedDataParallel(Module):
         self.steps += 1
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if not any(output._requires_grad for output in outputs):
-            self.finish_average()  # no backward comes that would
+            self.finish_average()  # no backward will follow to do it
         return replaced(run.structure, iter(outputs))
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within the block, backward exchanges nothing; the next one outside exchanges the sums of all.
+        """Within the block, backward exchanges nothing. The next backward outside exchanges the accumulated gradients.
 
-        With reproducible=True the weights are the same bits with any number of processes here, too: gradients are added
-        up shard by shard, which takes the memory of the gradients once for each shard of this process. ``grad`` shows
-        the gradients of this process meanwhile, and cannot be changed; hooks of parameters see the sums outside.
+        With reproducible=True the weights are the same bits for any number of processes here, too. Gradients are added
+        up shard by shard, which takes the memory of the gradients once for each shard of this process. Within the
+        block, ``grad`` shows the gradients of this process and cannot be changed. Parameter hooks outside see the sums.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -374,16 +375,18 @@ class DistributedDataParallel(Module):
             self.require_backward_grad_sync = before
 
     def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
-        """Exchange gradients by ``hook(state, bucket)``, which is called for each bucket as soon as it is complete, in
-        the same order in all processes. It returns a Future of a Tensor like ``bucket.buffer()``, which becomes the
-        gradient; to make it the mean over the processes is the hook's business.
+        """Exchange gradients with ``hook(state, bucket)``.
 
-        Ready ones stand in ``distributed.algorithms.ddp_comm_hooks``. A hook gets the sum of this process's part, so
-        the result depends on the number of processes; it takes reproducible=False.
+        The hook is called for each bucket as soon as it is complete, in the same order in all processes. It returns a
+        Future of a Tensor like ``bucket.buffer()``, which becomes the gradient. It must average over the processes
+        itself.
+
+        ``distributed.algorithms.ddp_comm_hooks`` provides hooks. A hook gets the sum over this process's part, so the
+        result depends on the number of processes; it requires reproducible=False.
 
         Raises:
-            ValueError: the model was made with reproducible=True. RuntimeError: there is a hook already, or gradients
-            have been exchanged. TypeError: hook cannot be called; in backward: it returns something else.
+            ValueError: the model was created with reproducible=True. RuntimeError: there is a hook already, or
+            gradients have been exchanged. TypeError: hook cannot be called, or, in backward, it returns something else.
 
         Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
         """
@@ -402,18 +405,20 @@ class DistributedDataParallel(Module):
     def join(
         self, divide_by_initial_world_size: bool = True, enable: bool = True, throw_on_early_termination: bool = False
     ) -> Iterator[None]:
-        """Within the block, processes may have different numbers of batches: one that leaves it waits for the others,
-        sends zeros in their exchanges, and then has the parameters and buffers of those that had the last batch.
+        """Within the block, processes may have different numbers of batches.
+
+        A process that leaves the block waits for the others and sends zeros in their exchanges. At the end it gets the
+        parameters and buffers of those that had the last batch.
 
         divide_by_initial_world_size: False divides the gradients by the number of processes that have a batch, not of
-        all. enable: False is nothing but the block. throw_on_early_termination: no process waits: the first one that
-        leaves the block ends it in all, by a RuntimeError at their next forward.
+        all processes. enable: False makes the block do nothing. throw_on_early_termination: no process waits; the first
+        one that leaves the block ends it in all processes, with a RuntimeError at their next forward.
 
-        All processes enter the block. What needs them all, such as ``all_reduce`` of a loss, comes after it. States of
-        optimizers are not made alike.
+        All processes must enter the block. Collectives that all processes must call, such as an ``all_reduce`` of the
+        loss, come after it. Optimizer states are not synchronized.
 
         Raises:
-            TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process is in
+            TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process calls
             another collective while one has no batch left.
 
         Source: torch.nn.parallel.DistributedDataParallel.join.
@@ -426,7 +431,7 @@ class DistributedDataParallel(Module):
         if parts_of(self.module).meets:
             raise ValueError(
                 "join: the module has SyncBatchNorm, which needs a part of every batch from every process; give all "
-                "processes as many batches, as DistributedSampler does, or keep BatchNorm"
+                "processes the same number of batches, as DistributedSampler does, or keep BatchNorm"
             )
         self.uneven = uneven = Uneven(self, by_all, throws)
         try:
@@ -447,15 +452,15 @@ class DistributedDataParallel(Module):
 
     @property
     def weight(self) -> float:
-        """The part that this process's loss has in that of the whole batch; a hook weighs the gradients itself."""
+        """The weight of this process's loss in that of the whole batch; a hook weights the gradients itself."""
         if self._hook is not None:
             return 1.0
         return 1 / (self.process_group.size() if self.uneven is None else self.uneven.divisor)
 
-    # ---- parameters and buffers --------------------------------------------------------------------------------
+    # ---- Parameters and buffers --------------------------------------------------------------------------------
 
     def reducer(self, parts: Parts) -> Reducer:
-        """Return the Reducer for the parameters that are trained now, a new one if they have changed."""
+        """Return the Reducer for the parameters that are trained now; it is new if they have changed."""
         trained = parts.trained
         kinds = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
         found = self._reducer
@@ -488,11 +493,11 @@ class DistributedDataParallel(Module):
         return self.broadcast_buffers and self.module.training
 
     def keep_average(self, average: BufferAverage | None) -> None:
-        """Keep what a forward has begun, until the backward or the next call in training."""
+        """Keep the exchange that a forward has begun, until the backward or the next call in training."""
         self._average = average
 
     def finish_average(self) -> None:
-        """Finish what the last forward has begun."""
+        """Finish the exchange that the last forward has begun."""
         average, self._average = self._average, None
         if average is not None:
             average.wait()
@@ -500,7 +505,7 @@ class DistributedDataParallel(Module):
                 average.store()
 
     def _channel(self, what: str) -> Channel:
-        """The channel for exchanges of one kind."""
+        """Return the channel for exchanges of one kind."""
         kind = what.split(" of ")[1]
         if kind not in self._channels:
             self._channels[kind] = Channel(self.process_group, what)
@@ -509,10 +514,10 @@ class DistributedDataParallel(Module):
 
 
 def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:
-    """Give all processes the parameters and buffers of process 0, after a check that they have the same ones.
+    """Give all processes the parameters and buffers of process 0, after a check that they have the same parameters.
 
     Raises:
-        DistError: they have not.
+        DistError: they have different parameters.
     """
     named = {**dict(module.named_parameters()), **dict(module.named_buffers())}
     own = [f"{name}: {t.array.dtype} {tuple(t.array.shape)}" for name, t in named.items()]
@@ -532,17 +537,17 @@ def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:
 
 
 def checked_shards(caller: str, shards: Any, workers: int) -> int:
-    """shards, which must be a number of at least that of the processes."""
+    """Return shards if it is an int of at least the number of processes."""
     if isinstance(shards, bool) or not isinstance(shards, int) or shards < workers:
         raise ValueError(
             f"{caller}: shards={shards!r} must be an int of at least {workers}, the number of processes; the result "
-            "does not depend on the number of processes, but on that of shards"
+            "depends on the number of shards, not of processes"
         )
     return shards
 
 
 def checked_seed(caller: str, seed: Any) -> int:
-    """seed, which must be an int of 0 or more."""
+    """Return seed if it is an int of at least 0."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
         raise TypeError(f"{caller}: seed={seed!r} must be an int, or None to draw one")
     if seed < 0:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 __all__ = ["DistBackendError", "DistError", "DistNetworkError", "WorkerLostError"]
 
 
-# ---- Exceptions of communication between processes ------------------------------------------------------------------
+# ---- Communication between processes --------------------------------------------------------------------------------
 
 
 class DistError(RuntimeError):
@@ -19,20 +19,20 @@ class DistBackendError(DistError):
 
 
 class DistNetworkError(DistError):
-    """A process did not take part in time."""
+    """A process did not take part in a collective in time."""
 
 
 class WorkerLostError(DistError):
     """A process has died while others wait for it."""
 
 
-# ---- The exception for checkpoints in several files -----------------------------------------------------------------
+# ---- Distributed checkpoints ----------------------------------------------------------------------------------------
 
 
 class CheckpointException(DistError):  # noqa: N818  PyTorch's name
     """A checkpoint could not be written or cannot be used; the message says which file, which rule, and which rank.
 
-    ``failures`` has the message of each rank that failed, where ranks are told apart.
+    ``failures`` maps each failed rank to its message, where ranks are distinguished.
     """
 
     def __init__(self, message: str, failures: Mapping[int, str] | None = None) -> None:

@@ -15,21 +15,21 @@ from .work import Future
 __all__ = ["GradBucket"]
 
 
-# ---- Buckets: gradients of a few megabytes of parameters in one piece of memory, added up over this worker's shards
+# ---- Buckets: gradients in contiguous memory, added up over this worker's shards ------------------------------------
 
 _Shape = tuple[int, ...]
-_Sum = np.ndarray | None  # None: zeros, as no shard so far has used the parameter
+_Sum = np.ndarray | None  # None: zeros, because no shard has used the parameter so far
 
-BLOCK = 1 << 15  # numbers that are added while they are in the cache
+BLOCK = 1 << 15  # numbers that are added in one pass, to stay in the cache
 
 
 class Bucket:
-    """Neighbouring gradients of one dtype.
+    """A bucket of gradients of one dtype, neighbors in the list of parameters, a few megabytes in contiguous memory.
 
     places: position of each gradient in the list of parameters -> its part of the memory.
 
-    Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they come from the shards. What
-    is given is kept as it is, until it is added to something else or sent, and never changed.
+    Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they arrive from the shards. An
+    added array is kept without a copy until it is added to another or sent, and it is never changed.
     """
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
@@ -43,7 +43,7 @@ class Bucket:
         self.clear()
 
     def append(self, position: int, size: int) -> None:
-        """Make room for one more gradient."""
+        """Reserve memory for one more gradient."""
         self.places[position] = slice(self.size, self.size + size)
         self.size += size
         self.clear()
@@ -52,11 +52,11 @@ class Bucket:
         """Begin a new step."""
         self._next = dict.fromkeys(self.places, self._own.start)  # the shard whose gradient is added next
         self._partial: dict[int, list[_Sum]] = {position: [] for position in self.places}  # sums of subtrees so far
-        self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that have come before those of earlier shards
-        self._missing = len(self.places)  # parameters that wait for a shard
+        self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that arrived before those of earlier shards
+        self._missing = len(self.places)  # parameters that still wait for a shard
 
     def add(self, shard: int, position: int, gradient: _Sum) -> bool:
-        """Add a parameter's gradient for one shard, of one axis; returns whether it was the last of the bucket."""
+        """Add a parameter's flat gradient for one shard. Returns whether the bucket is now complete."""
         if shard != self._next[position]:
             self._waiting.setdefault(position, {})[shard] = gradient
             return False
@@ -73,7 +73,7 @@ class Bucket:
         return not self._missing
 
     def end(self, shard: int) -> bool:
-        """Take what has not come from a shard as zeros; returns whether the bucket is complete by that."""
+        """Treat gradients that a shard has not added as zeros. Returns whether the bucket is now complete."""
         done = False
         for position, coming in self._next.items():
             if coming <= shard and shard not in self._waiting.get(position, ()):
@@ -82,12 +82,14 @@ class Bucket:
 
     @property
     def is_single(self) -> bool:
-        """Whether it is of one parameter."""
+        """Whether the bucket is for a single parameter."""
         return len(self.places) == 1
 
     def sums(self, writable: bool = False) -> list[np.ndarray]:
-        """The sum of each of `nodes`, when all shards have been added. Unless they are to be `writable`, a gradient
-        that is the only one of its node and bucket stands here itself."""
+        """Return the sum of each of `nodes`, when all shards have been added.
+
+        Unless `writable` is set, a gradient that is the only one of its node and bucket is returned without a copy.
+        """
         return [self._of_node(depth, writable) for depth in range(len(self.nodes))]
 
     def _of_node(self, depth: int, writable: bool) -> np.ndarray:
@@ -106,12 +108,12 @@ class Bucket:
         return row
 
     def give_away(self) -> None:
-        """Use other memory for the next step."""
+        """Use new memory for the next step."""
         self._rows.clear()
         self.clear()
 
     def _add(self, shard: int, position: int, gradient: _Sum) -> None:
-        """Add the next gradient of a parameter: to the sums of as many subtrees as end with it."""
+        """Add the next gradient of a parameter to the sums of all subtrees that end with it."""
         sums, count = self._partial[position], self._merges[shard]
         if not count:
             sums.append(gradient)
@@ -138,7 +140,7 @@ class Bucket:
             np.add(others[0][block], part, out=out[block])
 
     def _row(self, depth: int) -> np.ndarray:
-        """The memory of sums at a depth of the stack."""
+        """Return the memory for sums at a depth of the stack."""
         if depth not in self._rows:
             self._rows[depth] = np.empty(self.size, self.dtype)
         return self._rows[depth]
@@ -147,9 +149,9 @@ class Bucket:
 def in_buckets(
     shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, most: int
 ) -> list[Bucket]:
-    """Buckets in the order in which they will be complete, as the last parameters have their gradients first.
+    """Return buckets in the order in which they will be complete: the last parameters get their gradients first.
 
-    A parameter of more than a quarter of `most` bytes has a bucket of its own, whose gradient is sent as it is. The
+    A parameter of more than a quarter of `most` bytes has its own bucket, whose gradient is sent without a copy. The
     others share buckets of at most `most` bytes.
     """
     found: list[Bucket] = []
@@ -167,11 +169,11 @@ def in_buckets(
     return sorted(found, key=lambda bucket: min(bucket.places), reverse=True)
 
 
-# ---- The argument of DistributedDataParallel hooks: one bucket of gradients, with the names of torch.distributed ----
+# ---- The argument of communication hooks, with the names of torch.distributed ---------------------------------------
 
 
 class GradBucket:
-    """The gradients that this process has for some neighbouring parameters, in one piece of memory."""
+    """This process's gradients of some neighboring parameters, in contiguous memory."""
 
     def __init__(
         self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], places: Sequence[slice]
@@ -180,15 +182,15 @@ class GradBucket:
         self._parameters, self._places = list(parameters), list(places)
 
     def index(self) -> int:
-        """Its number; buckets leave in this order, the last parameters first."""
+        """Return the index of the bucket; buckets are sent in this order, the last parameters first."""
         return self._index
 
     def is_last(self) -> bool:
-        """Whether it is the last one of a backward."""
+        """Return whether this is the last bucket of a backward."""
         return self._last
 
     def buffer(self) -> Tensor:
-        """All gradients of the bucket, of one axis."""
+        """Return all gradients of the bucket, as one flat tensor."""
         return self._buffer
 
     def set_buffer(self, tensor: Tensor) -> None:
@@ -196,11 +198,11 @@ class GradBucket:
         self._buffer = tensor
 
     def parameters(self) -> list[Tensor]:
-        """The parameters, in the order of their gradients."""
+        """Return the parameters, in the order of their gradients."""
         return self._parameters
 
     def gradients(self) -> list[Tensor]:
-        """The gradient of each parameter: views of ``buffer``."""
+        """Return the gradient of each parameter, as views of ``buffer``."""
         array = self._buffer.array
         return [
             wrap(array[place].reshape(parameter.array.shape))
@@ -209,9 +211,9 @@ class GradBucket:
 
 
 class Hooked:
-    """The exchange of one bucket by a hook, for the reducer: see Exchange.
+    """The exchange of one bucket by a hook, with the methods that the Reducer expects of an Exchange.
 
-    trained: the parameters. index: the number of the bucket, of `count`.
+    trained: the parameters. index: the index of the bucket; count: the number of buckets.
     """
 
     def __init__(
@@ -219,11 +221,11 @@ class Hooked:
     ) -> None:
         self._hook, self._state, self._bucket = hook, state, bucket
         self._trained, self._index, self._last = trained, index, index == count - 1
-        self._total: np.ndarray | None = None  # what the hook has made
+        self._total: np.ndarray | None = None  # the result of the hook
         self._future: Any = None
 
     def begin(self, scale: float, tag: int) -> None:
-        """Call the hook. Its result is taken as it is; the scale and the tag are the hook's business."""
+        """Call the hook. Its result is used as it is; the hook is responsible for scale and tag."""
         (own,) = self._bucket.sums(writable=True)
         places: Mapping[int, slice] = self._bucket.places
         parameters = [self._trained[position] for position in places]
@@ -236,24 +238,24 @@ class Hooked:
             )
 
     def advance(self) -> bool:
-        """Go on as far as possible without waiting; returns whether it is done."""
+        """Advance as far as possible without waiting. Returns whether the exchange is done."""
         return self._total is not None or bool(self._future.done() and self._store())
 
     def wait(self) -> float:
-        """Wait for the end; returns the seconds that it took."""
+        """Wait for the end. Returns the seconds spent waiting."""
         start = perf_counter()
         self._future.wait()
         self._store()
         return perf_counter() - start
 
     def take(self) -> np.ndarray:
-        """The result, once; it is the caller's."""
+        """Hand over the result to the caller; it can be taken once."""
         total, self._total = self._total, None
         assert total is not None
         return total
 
     def _store(self) -> bool:
-        """Store what the hook has made."""
+        """Store the result of the hook."""
         if self._total is not None:
             return True
         found = self._future.value()
@@ -261,7 +263,7 @@ class Hooked:
             (found,) = found
         if not isinstance(found, Tensor) or found.array.size != self._bucket.size:
             raise TypeError(
-                f"register_comm_hook: the hook {_name(self._hook)} made {_kind(found)}, expected a Tensor of "
+                f"register_comm_hook: the hook {_name(self._hook)} produced {_kind(found)}, expected a Tensor of "
                 f"{self._bucket.size} elements, as bucket.buffer() has"
             )
         self._total = found.array.reshape(-1).astype(self._bucket.dtype)

@@ -1,4 +1,4 @@
-"""Launcher: starts a script in several processes with mpiexec, on one or several hosts."""
+"""The launcher: starts a script in several processes with mpiexec, on one or several hosts."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .mpi import ABORT_NOTE
 __all__ = ["Host", "answering", "as_hosts"]
 
 
-# ---- Machines that processes are started on, and which of them answer -----------------------------------------------
+# ---- Hosts, and which of them answer --------------------------------------------------------------------------------
 
 _LIMIT = 10.0  # seconds to answer
 
 
 class Host(NamedTuple):
-    """A machine, and how many processes it takes."""
+    """A machine and the number of processes it takes."""
 
     name: str
     slots: int
@@ -40,10 +40,10 @@ class Host(NamedTuple):
 
 
 def as_hosts(text: str) -> list[Host]:
-    """The machines of ``"a:4,b:4"``; one that says no number takes one process.
+    """Parse the machines of ``"a:4,b:4"``; a machine without a number takes one process.
 
     Raises:
-        ValueError: a name is missing or stands twice, or a number is not positive.
+        ValueError: a name is missing or occurs twice, or a number is not positive.
     """
     found = []
     for word in text.split(","):
@@ -57,7 +57,7 @@ def as_hosts(text: str) -> list[Host]:
 
 
 def answering(hosts: Sequence[Host], agent: str) -> list[Host]:
-    """Those on which `agent` can run a command. This machine is taken to answer."""
+    """Return the hosts on which `agent` can run a command. This machine is assumed to answer."""
     with ThreadPoolExecutor(len(hosts)) as pool:
         found = pool.map(lambda host: _answers(host.name, agent), hosts)
         return [host for host, answers in zip(hosts, found, strict=True) if answers]
@@ -77,19 +77,19 @@ def _answers(name: str, agent: str) -> bool:
     return ended.returncode == 0
 
 
-# ---- The launcher: finds mpiexec and starts a script in several processes with it -----------------------------------
+# ---- The launcher ---------------------------------------------------------------------------------------------------
 
-AGENT = "ssh"  # what starts a command on another machine
+AGENT = "ssh"  # the command that runs commands on another machine
 _QUICK = 5.0  # seconds; a job that fails sooner is not started again
 _LOOK, _PATIENCE = 0.5, 15.0  # seconds
-_HANDED_ON = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # to other machines
+_HANDED_ON = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # passed to other hosts
 
 
 def find_mpiexec() -> str:
-    """The mpiexec beside this Python, as the wheels of Open MPI and MPICH put it there, or else the one on PATH.
+    """Find mpiexec: beside this Python, where the wheels of Open MPI and MPICH put it, or else on PATH.
 
     Raises:
-        DistBackendError: there is none, or mpi4py is not installed.
+        DistBackendError: there is no mpiexec, or mpi4py is not installed.
     """
     if find_spec("mpi4py") is None:
         raise DistBackendError("launch: mpi4py is not installed; pip install 'retrograd[mpi]'")
@@ -118,11 +118,12 @@ def command(
     agent: str = AGENT,
     environment: Sequence[str] = (),
 ) -> list[str]:
-    """The command line that runs a script (its path, or "-m" and a module; then its arguments) in `workers` processes.
+    """Build the command line that runs a script (its path, or "-m" and a module; then its arguments) in `workers`
+    processes.
 
-    With Open MPI the others go on when one dies (ULFM), there may be more processes than cores, and the system's own
-    scheduler places them. hosts: the machines; agent: what starts a command on them; environment: names of variables
-    that processes on other machines get.
+    With Open MPI the other processes continue when one dies (ULFM), there may be more processes than cores, and the
+    system's own scheduler places them. hosts: the machines; agent: the command that runs commands on them; environment:
+    names of variables that are passed to processes on other machines.
     """
     flags: list[str] = []
     listed = ",".join(map(str, hosts))
@@ -152,10 +153,10 @@ def launch(
 ) -> int:
     """Run a script in `workers` processes and return its exit code.
 
-    restarts: how often a job that fails is started again; the script continues from its last checkpoint. A job that
-    fails in its first seconds is not. The processes find the number of the start in RETROGRAD_RESTART.
-    hosts: the machines; each start uses those that answer, so that one that is gone ends nothing. workers: None for as
-    many as the hosts take, and never more. agent: what starts a command on them.
+    restarts: how often a failed job is started again; the script continues from its last checkpoint. A job that fails
+    in its first seconds is not restarted. RETROGRAD_RESTART tells the processes the number of the start.
+    hosts: the machines; each start uses those that answer, so that a lost machine does not end the job. workers: None
+    means as many as the hosts take, which is also the maximum. agent: the command that runs commands on the hosts.
 
     Raises:
         DistBackendError: there is no mpiexec, no mpi4py, or no host answers. ValueError: a number is out of range,
@@ -176,7 +177,7 @@ def launch(
             raise DistBackendError(f"launch: none of the hosts {', '.join(map(str, hosts))} answers to {agent!r}")
         if len(living) < len(hosts):
             gone = [host.name for host in hosts if host not in living]
-            say(f"launch: {', '.join(gone)} does not answer; this start goes without")
+            say(f"launch: {', '.join(gone)} does not answer; it is left out of this start")
         slots = sum(host.slots for host in living)
         count = slots if workers is None else min(workers, slots or workers)
         own = {**(environment or {}), "RETROGRAD_LAUNCHED": "1", "RETROGRAD_RESTART": str(start)}
@@ -191,10 +192,10 @@ def launch(
 
 
 def _run(line: Sequence[str], variables: dict[str, str]) -> int:
-    """The exit code of a command, which gets Ctrl-C like this process.
+    """Run a command and return its exit code. The command gets Ctrl-C, as this process does.
 
-    When a machine is gone, mpiexec waits for its own daemon there, maybe forever. A process that has ended the job
-    since another one does not answer says so in a file; then mpiexec has some seconds to end.
+    When a machine is lost, mpiexec waits for its own daemon there, possibly forever. A process that ends the job
+    because another one does not answer writes a file; then mpiexec has some seconds to end.
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "aborted"
@@ -204,7 +205,7 @@ def _run(line: Sequence[str], variables: dict[str, str]) -> int:
             try:
                 return process.wait(_LOOK)
             except KeyboardInterrupt:
-                continue  # it stops its processes itself
+                continue  # mpiexec stops its processes itself
             except subprocess.TimeoutExpired:
                 if aborted is None and note.exists():
                     aborted = time.monotonic()
@@ -215,7 +216,7 @@ def _run(line: Sequence[str], variables: dict[str, str]) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that a process has started, those that they have started, and so on, as far as /proc tells."""
+    """Return the child processes of a process and all their descendants, as far as /proc lists them."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Errors for the parts of torch.distributed that this package does not have."""
+"""Errors for the parts of torch.distributed that this package does not support."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from ..torch_api.missing import PAGE, found
 
 _SHARDED = (
-    "a model is whole in each process; write nn.parallel.DistributedDataParallel, and share out the optimizer's state "
-    "by retrograd.distributed.optim.ZeroRedundancyOptimizer"
+    "a model is whole in each process; write nn.parallel.DistributedDataParallel, and partition the optimizer's state "
+    "with retrograd.distributed.optim.ZeroRedundancyOptimizer"
 )
 _STORE = (
     "MPI connects the processes, so there is no store; call init_process_group() without one, and send values by "
@@ -18,21 +18,21 @@ _STORE = (
 _ONE_CALL = "call it once for each tensor"
 _MODULES = {
     "fsdp": _SHARDED,
-    "rpc": "processes do not call each other's functions; write send, recv and collectives",
+    "rpc": "processes do not call each other's functions; use send, recv and collectives",
     "tensor": _SHARDED,
-    "device_mesh": "there are no meshes of devices; write new_group(ranks) for each row of processes",
+    "device_mesh": "there are no meshes of devices; call new_group(ranks) for each row of processes",
     "pipelining": _SHARDED,
 }
 _NAMES = {
     **dict.fromkeys(("Store", "TCPStore", "FileStore", "HashStore", "PrefixStore", "rendezvous"), _STORE),
     **dict.fromkeys(("DeviceMesh", "init_device_mesh"), _MODULES["device_mesh"]),
     **dict.fromkeys(("all_gather_coalesced", "all_reduce_coalesced"), _ONE_CALL),
-    **dict.fromkeys(("launch", "run"), "start the script by retrograd launch -n 4 train.py"),
+    **dict.fromkeys(("launch", "run"), "start the script with retrograd launch -n 4 train.py"),
 }
 
 
 class _Refusing:
-    """The finder of modules of torch.distributed that are not here: importing one is an error that says why."""
+    """Import hook for unsupported modules of torch.distributed: importing one raises an error that says why."""
 
     def __init__(self, package: str) -> None:
         self._reasons = {f"{package}.{name}": _reason(package, name) for name in _MODULES}
@@ -47,7 +47,7 @@ def _reason(package: str, name: str) -> str:
 
 
 def attach(package: str) -> None:
-    """Make the package say what is not in it."""
+    """Make the package raise errors that explain its missing names and modules."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in _NAMES or name in _MODULES:

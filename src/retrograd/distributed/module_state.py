@@ -1,7 +1,7 @@
 """Parameters and buffers of a module during a step, and averaging of buffers over shards.
 
-Each shard begins with the buffers as they were before the batch, so the order of the shards does not count. They hold
-these values again until the batch is done.
+Each shard begins with the buffers as they were before the batch, so the order of the shards does not matter. The
+buffers have these values again until the batch is done.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .process_group import ProcessGroup, enter, wait
 from .reducer import Reducer
 from .sync_batch_norm import SyncBatchNorm
 
-# ---- Parts of a module that a step needs: parameters and buffers, collected anew for each step ----------------------
+# ---- Parameters and buffers that a step needs, collected anew for each step -----------------------------------------
 
 
 class Slot(NamedTuple):
@@ -48,7 +48,7 @@ class Slot(NamedTuple):
         return new
 
     def restore(self, values: np.ndarray) -> None:
-        """Give the buffer these values, of one axis, in the tensor that it was."""
+        """Store these flat values in the buffer's original tensor."""
         array = self.tensor.array
         if array.shape == self.shape:
             array[...] = values.reshape(self.shape)
@@ -58,8 +58,9 @@ class Slot(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """trained: the parameters that require a gradient. averaged: the buffers that each shard changes in its own way.
-    alike: those of SyncBatchNorm, which all shards change alike. meets: shards need numbers of each other.
+    """The parameters and buffers that a step needs. trained: the parameters that require a gradient. averaged: the
+    buffers that each shard changes differently. alike: the buffers of SyncBatchNorm, which all shards change in the
+    same way. meets: shards need numbers of each other.
     """
 
     trained: list[Tensor]
@@ -69,31 +70,32 @@ class Parts(NamedTuple):
 
 
 def parts_of(module: Module) -> Parts:
-    """The parts of a module and of all modules below it, each once."""
+    """Collect the parts of a module and of all modules below it, each once."""
     averaged: list[Slot] = []
     alike: list[Slot] = []
     meets = False
     seen: set[int] = set()
     for each in module.modules():
-        synchronised = isinstance(each, SyncBatchNorm)
-        meets = meets or synchronised
+        synchronized = isinstance(each, SyncBatchNorm)
+        meets = meets or synchronized
         if not each.__dict__["_buffer_names"] and type(each).named_buffers is Module.named_buffers:
             continue
         for name, tensor in each.named_buffers(recurse=False):
             if id(tensor) not in seen:
                 seen.add(id(tensor))
                 array = tensor.array
-                (alike if synchronised else averaged).append(Slot(each, name, tensor, array.shape, array.dtype))
+                (alike if synchronized else averaged).append(Slot(each, name, tensor, array.shape, array.dtype))
     trained: list[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
     return Parts(trained, averaged, alike, meets)
 
 
-# ---- Buffers of a module over the shards of a batch: they change by the mean of what each shard changes -------------
+# ---- Averaging of buffers over the shards of a batch ----------------------------------------------------------------
 
 
 class BufferAverage:
-    """The buffers of a module during one batch. averaged: those that change shard by shard. alike: those that the first
-    shard changes for all. reducer: of the ``floats_of`` `averaged`; None if there are none. number: of the step.
+    """The buffers of a module during one batch. averaged: the buffers that change shard by shard. alike: those that the
+    first shard changes for all. reducer: the Reducer of ``floats_of(averaged)``; None if there are none. number: the
+    number of the step.
     """
 
     def __init__(
@@ -105,29 +107,31 @@ class BufferAverage:
         self._alike = pack(alike)
         self._reducer = reducer
         self._changes: list[np.ndarray | None] = []
-        self.counts = True  # False: other values have been loaded since
+        self.counts = True  # False: other values were loaded in the meantime
         if reducer is not None:
             reducer.start(1 / shards, number)
 
     def give(self, left: Sequence[np.ndarray] | None = None) -> None:
-        """Give the buffers the values of before the batch, or those that a shard has `left`."""
+        """Restore the buffers' values from before the batch, or those that a shard has `left`."""
         values = [each.old for each in self._averaged] if left is None else left
         for each, own in zip(self._averaged, values, strict=True):
             each.restore(own)
 
     def undo(self) -> None:
-        """Give all buffers the values of before the batch."""
+        """Restore all buffers' values from before the batch."""
         self.give()
         for each in self._alike:
             each.restore(each.old)
 
     def copies(self) -> list[np.ndarray]:
-        """Copies of what the buffers hold now."""
+        """Return copies of the buffers' current values."""
         return [each.values() for each in self._averaged]
 
     def take(self, shard: int) -> None:
-        """Take the changes that a shard has made, and give the buffers the values of before the batch again; after the
-        last shard, send the changes."""
+        """Add the changes made by a shard and restore the buffers' values from before the batch.
+
+        After the last shard, send the changes.
+        """
         for counter in self._counters:
             counter.new = counter.values()
         if self._reducer is not None:
@@ -150,8 +154,10 @@ class BufferAverage:
             self._changes = self._reducer.finish()
 
     def share_counters(self, group: ProcessGroup) -> float:
-        """Take what holds no floats, such as numbers of batches, from the process with the last shard: it has samples,
-        while others may have none. Returns the seconds of waiting."""
+        """Copy the buffers without floats, such as batch counters, from the process with the last shard.
+
+        That process has samples, while others may have none. Returns the seconds spent waiting.
+        """
         seconds = 0.0
         for each in self._counters if group.comm is not None else ():
             entered = enter(group.count, f"buffers of {each.old.dtype}")
@@ -171,9 +177,7 @@ class BufferAverage:
 
 
 class Packed:
-    """Buffers of one dtype. old: their values of before the batch, one buffer after the other; new: what a shard has
-    made of them.
-    """
+    """Buffers of one dtype. old: their values before the batch, concatenated; new: their values after a shard."""
 
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
@@ -187,17 +191,17 @@ class Packed:
         return self.old.dtype.kind == "f"
 
     def values(self) -> np.ndarray:
-        """Copies of what they hold now."""
+        """Return copies of the current values."""
         return np.concatenate([slot.array().reshape(-1) for slot in self.slots])
 
     def restore(self, values: np.ndarray) -> None:
-        """Give them these values."""
+        """Store these values in the buffers."""
         for slot, place in zip(self.slots, self._places, strict=True):
             slot.restore(values[place])
 
 
 def pack(slots: Sequence[Slot]) -> list[Packed]:
-    """The buffers of each dtype."""
+    """Group the buffers by dtype."""
     groups: dict[np.dtype, list[Slot]] = {}
     for slot in slots:
         groups.setdefault(slot.tensor.array.dtype, []).append(slot)
@@ -205,5 +209,5 @@ def pack(slots: Sequence[Slot]) -> list[Packed]:
 
 
 def floats_of(packed: Sequence[Packed]) -> list[np.ndarray]:
-    """The values that can be averaged."""
+    """Return the values that can be averaged."""
     return [each.old for each in packed if each.is_float]

@@ -1,6 +1,6 @@
-"""Collectives on objects: tensors, numbers, strings, and lists, tuples and dicts of them.
+"""Collectives on objects: tensors, numbers, strings, and lists, tuples and dicts of these.
 
-They travel in the container of ``retrograd.save``. Reading it executes nothing, so a process can send no code.
+Objects are sent in the format of ``retrograd.save``. Reading it executes nothing, so a process cannot send code.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | No
     """Put the object of each process into the list of every process, by rank.
 
     Raises:
-        ValueError: the list has another length. TypeError: an object is of another kind than those above.
+        ValueError: the list has another length. TypeError: an object has an unsupported type.
         DistError: the processes disagree about the call.
     """
     where = member(group, "all_gather_object")
@@ -39,7 +39,7 @@ def gather_object(
     group: ProcessGroup | None = None,
     group_dst: int | None = None,
 ) -> None:
-    """Put the object of each process into the list of process dst, by rank. The others pass no list.
+    """Put the object of each process into the list of process dst, by rank. The other processes pass no list.
 
     Raises:
         As all_gather_object; ValueError: dst has no list, or another process has one.
@@ -100,7 +100,7 @@ def scatter_object_list(
 
 
 def exchange_objects(group: ProcessGroup, obj: Any, call: str) -> list[Any]:
-    """The objects of all processes, by rank."""
+    """Return the objects of all processes, by rank."""
     entered, own = group.agree(call), _bytes(obj)
     if group.comm is None:
         return [_object(own)]
@@ -112,7 +112,7 @@ def exchange_objects(group: ProcessGroup, obj: Any, call: str) -> list[Any]:
 
 
 def from_root(group: ProcessGroup, obj: Any, root: int, call: str) -> Any:
-    """The object of process `root`."""
+    """Return the object of process `root`."""
     entered = group.agree(call)
     mine = group.rank() == root
     own = _bytes(obj) if mine else np.empty(0, np.uint8)

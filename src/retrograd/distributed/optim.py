@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer: each process keeps the optimizer's state of its part of the parameters.
+"""ZeroRedundancyOptimizer: each process keeps the optimizer state of its part of the parameters.
 
 Source: S. Rajbhandari et al., "ZeRO: memory optimizations toward training trillion parameter models", 2020 (stage 1).
 """
@@ -26,22 +26,22 @@ _NAME = "ZeroRedundancyOptimizer"
 
 
 class ZeroRedundancyOptimizer(Optimizer):
-    """An optimizer of ``optimizer_class`` whose state is shared out among the processes.
+    """An optimizer of class ``optimizer_class`` whose state is partitioned among the processes.
 
-    Each parameter belongs to one process, which keeps its state and does its update; then all get the new values. So
-    the weights are the bits that the plain optimizer makes, and each process has about 1/n of its state. Parameters
-    are given out by size, the largest first, each to the process that has least so far. Gradients must be the same in
-    all processes, as DistributedDataParallel leaves them.
+    Each parameter belongs to one process, which keeps its state and computes its update; then all processes get the new
+    values. So the weights are the same bits as with the plain optimizer, and each process has about 1/n of its state.
+    Parameters are assigned by size, the largest first, each to the process that has least so far. Gradients must be the
+    same in all processes, as DistributedDataParallel leaves them.
 
     params: as for the optimizer, the same in all processes. optimizer_class: any optimizer that updates each parameter
-    by its own gradient and state. defaults: its options. process_group: the processes, all of them for None.
-    parameters_as_bucket_view, which is about memory, changes nothing. ``param_groups`` are those of all parameters;
+    from its own gradient and state. defaults: its options. process_group: the processes; None means all.
+    parameters_as_bucket_view only concerns memory and changes nothing. ``param_groups`` are those of all parameters;
     options may be changed between steps. ``state`` is this process's.
 
     Raises:
-        TypeError: optimizer_class is not an Optimizer's class, and the errors of its constructor. ValueError: it is
+        TypeError: optimizer_class is not an optimizer class, and the errors of its constructor. ValueError: it is
         LBFGS, whose step depends on all parameters together; overlap_with_ddp is set.
-        DistError: the processes have other parameters. RuntimeError: there is no process group.
+        DistError: the processes have different parameters. RuntimeError: there is no process group.
 
     Source: torch.distributed.optim.ZeroRedundancyOptimizer.
     """
@@ -59,20 +59,20 @@ class ZeroRedundancyOptimizer(Optimizer):
         if overlap_with_ddp is not False:
             raise ValueError(
                 f"{_NAME}: overlap_with_ddp={overlap_with_ddp!r}: the step comes after backward, when all gradients "
-                "are there; leave it out"
+                "are available; leave it out"
             )
         if not isinstance(optimizer_class, type) or not issubclass(optimizer_class, Optimizer):
             raise TypeError(f"{_NAME}: optimizer_class must be a class of optimizers, got {optimizer_class!r}")
         if issubclass(optimizer_class, (LBFGS, ZeroRedundancyOptimizer)):
             raise ValueError(
-                f"{_NAME}: {optimizer_class.__name__} cannot be shared out: its step depends on all parameters "
-                "together; use it without, or another optimizer"
+                f"{_NAME}: {optimizer_class.__name__} cannot be partitioned: its step depends on all parameters "
+                "together; use it without ZeroRedundancyOptimizer, or use another optimizer"
             )
         self.process_group = member(process_group, _NAME)
-        self.optim = optimizer_class(params, **defaults)  # of this process's parameters, in the end
+        self.optim = optimizer_class(params, **defaults)  # replaced below by one for this process's parameters
         self.defaults, self._batches = self.optim.defaults, {}
-        self._sizes = [0] * self.process_group.size()  # of the parameters that each process has
-        self._owners: dict[int, int] = {}  # id of a parameter -> the process that has it
+        self._sizes = [0] * self.process_group.size()  # total size of each process's parameters
+        self._owners: dict[int, int] = {}  # id of a parameter -> the rank that owns it
         self._gathered: dict[int, Any] | None = None
         self.param_groups = [dict(group) for group in self.optim.param_groups]
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
@@ -85,10 +85,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self.optim.state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group of parameters, as for the optimizer; all processes call it.
+        """Add a group of parameters, as for the optimizer; all processes must call it.
 
         Raises:
-            As the optimizer's. DistError: the processes add other parameters.
+            The errors of the optimizer. DistError: the processes add different parameters.
         """
         super().add_param_group(param_group)
         group = self.param_groups[-1]
@@ -99,10 +99,10 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim.check_options(group)
 
     def step(self, closure: Callable[[], Any] | None = None, **options: Any) -> Any:
-        """Update the parameters of this process, and get those of the others.
+        """Update the parameters of this process and receive those of the others.
 
-        closure: recomputes the loss (zero_grad, forward, backward); its result is returned. options: for the step of
-        the optimizer.
+        closure: recomputes the loss (zero_grad, forward, backward); its result is returned. options: options of the
+        optimizer's step.
 
         Raises:
             RuntimeError: a gradient does not fit. DistError: the processes disagree. DistNetworkError: one did not come
@@ -119,8 +119,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         return loss
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Bring the state of all processes to process `to` (a number in the world), whose ``state_dict`` has it then;
-        all processes call it.
+        """Collect the state of all processes in process `to`, a rank in the world.
+
+        All processes must call it. ``state_dict`` then returns the state in that process.
 
         Raises:
             ValueError: to is not in the group. The errors of ``step``.
@@ -133,7 +134,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         numbers = self._numbers()
         own = {str(numbers[id(parameter)]): dict(entries) for parameter, entries in self.optim.state.items()}
         found: dict[int, Any] = {}
-        for rank in range(group.size()):  # one after the other: only `to` holds more than one
+        for rank in range(group.size()):  # one after the other, so that only `to` stores more than one
             mine = own if rank == group.rank() else None
             part: dict[str, Any] = from_root(group, mine, rank, f"{_NAME}.consolidate_state_dict()")
             if receives:
@@ -141,11 +142,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._gathered = dict(sorted(found.items())) if receives else None
 
     def state_dict(self) -> dict[str, Any]:
-        """The state_dict of the whole optimizer, as a plain one of ``optimizer_class`` has it, in the process of the
-        last ``consolidate_state_dict``.
+        """Return the state_dict of the whole optimizer, as a plain ``optimizer_class`` has it.
+
+        It is available in the process named in the last ``consolidate_state_dict``.
 
         Raises:
-            RuntimeError: consolidate_state_dict was not called since the last step, or for another process.
+            RuntimeError: consolidate_state_dict was not called since the last step, or was called for another process.
         """
         if self._gathered is None:
             raise RuntimeError(
@@ -160,11 +162,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         return {"state": dict(self._gathered), "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the state_dict of a whole optimizer, of any number of processes or of a plain one; each process keeps
-        its part. All processes call it with the same one.
+        """Load the state_dict of a whole optimizer, from any number of processes or from a plain optimizer.
+
+        Each process keeps its part. All processes call it with the same state_dict.
 
         Raises:
-            ValueError: it does not fit; the message says where. Nothing has changed then.
+            ValueError: it does not fit; the message says where. Nothing is changed then.
         """
         saved = Optimizer.checked_groups(self, state_dict)
         own: set[Any] = set()
@@ -181,10 +184,10 @@ class ZeroRedundancyOptimizer(Optimizer):
             group.update((name, value) for name, value in loaded.items() if name != "params")
         self._gathered = None
 
-    # ---- who has what ---------------------------------------------------------------------------------------------
+    # ---- Ownership of parameters ----------------------------------------------------------------------------------
 
     def _given_out(self, parameters: Sequence[Tensor]) -> list[Tensor]:
-        """Give out parameters, the largest first, each to the process that has least; returns this process's."""
+        """Assign parameters, the largest first, each to the process that has least. Returns this process's."""
         for parameter in sorted(parameters, key=lambda each: each.array.size, reverse=True):
             owner = int(np.argmin(self._sizes))
             self._owners[id(parameter)] = owner
@@ -195,14 +198,14 @@ class ZeroRedundancyOptimizer(Optimizer):
         return self._owners[id(parameter)] == self.process_group.rank()
 
     def _numbers(self) -> dict[int, int]:
-        """id of each parameter -> its number through all groups."""
+        """Return the index of each parameter through all groups, by id."""
         return {id(each): number for number, each in enumerate(self._parameters())}
 
     def _parameters(self) -> list[Tensor]:
         return [parameter for group in self.param_groups for parameter in group["params"]]
 
     def _agree(self) -> None:
-        """Make sure that all processes have given out the same parameters."""
+        """Check that all processes have assigned the same parameters."""
         sizes = [parameter.array.size for parameter in self._parameters()]
         self.process_group.agree(f"{_NAME}({len(sizes)} parameters, {sum(sizes)} numbers)")
 
@@ -210,7 +213,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
             own.update((name, value) for name, value in group.items() if name != "params")
 
-    # ---- new values -----------------------------------------------------------------------------------------------
+    # ---- Exchange of updated parameters ---------------------------------------------------------------------------
 
     def _exchange(self) -> None:
         """Copy each process's parameters to the others."""
@@ -220,7 +223,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             return
         parts: dict[tuple[int, np.dtype], list[Tensor]] = {}
         for parameter in self._parameters():
-            if parameter.requires_grad or parameter.grad is not None:  # frozen after its backward: it was updated
+            if parameter.requires_grad or parameter.grad is not None:  # frozen after its backward, but updated
                 parts.setdefault((self._owners[id(parameter)], parameter.array.dtype), []).append(parameter)
         changed: list[np.ndarray] = []
         for (owner, dtype), parameters in sorted(parts.items(), key=lambda part: (part[0][0], str(part[0][1]))):

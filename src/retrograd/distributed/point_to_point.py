@@ -1,6 +1,6 @@
 """Messages from one process to another, with the names of torch.distributed.
 
-A message is preceded by its shape and dtype, so that a receiver of another shape gets an error that names both.
+Each message is preceded by its shape and dtype, so that a receiver of another shape gets an error that names both.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
 def send(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> None:
-    """Send the tensor to process dst (a number in the world).
+    """Send the tensor to process dst (its rank in the world).
 
     Raises:
-        ValueError: dst is this process or not in the group, or tag is no int of at least 0.
+        ValueError: dst is this process or not in the group, or tag is not an int of at least 0.
         DistNetworkError: dst did not receive in time. WorkerLostError: it has died.
     """
     isend(tensor, dst, group, tag).wait()
 
 
 def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0) -> int:
-    """Receive into the tensor from process src, or from any for None; returns the sender's number in the world.
+    """Receive into the tensor from process src, or from any process for None. Returns the sender's rank in the world.
 
     Raises:
         As send; DistError: a tensor of another shape or dtype was sent.
@@ -43,7 +43,7 @@ def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = No
 
 
 def isend(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> Work:
-    """``send`` that returns at once; the tensor must not change before ``wait()``.
+    """Start a ``send`` and return immediately; the tensor must not change before ``wait()``.
 
     Raises:
         As send.
@@ -59,7 +59,7 @@ def isend(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int 
 
 
 def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0) -> _Receiving:
-    """``recv`` that returns at once; the tensor holds the message after ``wait()``.
+    """Start a ``recv`` and return immediately; the tensor contains the message after ``wait()``.
 
     Raises:
         As recv; ValueError: this is the only process.
@@ -73,7 +73,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
 
 
 class _Receiving(Work):
-    """A message that is awaited; `source` is the sender's number in the world once it is here."""
+    """A pending message; `source` is the sender's rank in the world once it has arrived."""
 
     def __init__(self, group: ProcessGroup, tensor: Tensor, source: int | None, tag: int) -> None:
         super().__init__()
@@ -85,7 +85,7 @@ class _Receiving(Work):
         self._status = mpi.load().Status()
         any_source = mpi.load().ANY_SOURCE
         self._first: Any = group.comm.Irecv(self._header, any_source if source is None else source, tag)
-        # from a known sender the memory waits as well, so that two processes may send to each other first
+        # with a known sender, post the second receive too, so that two processes may send to each other first
         self._second: Any = None if source is None else group.comm.Irecv(self._buffer.array, source, tag)
         self._done = False
 
@@ -117,7 +117,7 @@ class _Receiving(Work):
 
 
 class P2POp:
-    """One message of ``batch_isend_irecv``: op is ``isend`` or ``irecv``, peer a number in the world.
+    """One message for ``batch_isend_irecv``: op is ``isend`` or ``irecv``, peer a rank in the world.
 
     Raises:
         ValueError: op is something else.
@@ -132,7 +132,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Start all the messages of the list.
+    """Start all messages of the list.
 
     Raises:
         As isend and irecv.

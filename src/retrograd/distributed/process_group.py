@@ -1,7 +1,7 @@
 """ProcessGroup: communicators, matching of collective calls across ranks, and waiting with a timeout.
 
-Ranks that call different collectives, or the same one with other shapes, would wait forever or read the wrong memory.
-A row of fixed length tells them apart first.
+Ranks that call different collectives, or the same one with different shapes, would wait forever or read the wrong
+memory. So before each collective the ranks exchange a row of fixed length that describes the call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .mpi import has_a_core
 __all__ = ["ProcessGroup"]
 
 
-# ---- Descriptions of collectives, which the processes exchange before they enter one --------------------------------
+# ---- Descriptions of collectives, exchanged before each collective --------------------------------------------------
 
 _CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
 
@@ -42,7 +42,7 @@ class Entered:
         return f"{self.call} (collective {self.number}, at {self.place})"
 
     def row(self) -> np.ndarray:
-        """The row of bytes for the other ranks."""
+        """Return the row of bytes for the other ranks."""
         text = f"{self.number}\n{self.call}".encode()[:_CALL].ljust(_CALL, b"\0")
         return np.frombuffer(text + self.place.encode()[-_PLACE:].ljust(_PLACE, b"\0"), np.uint8)
 
@@ -53,19 +53,19 @@ class Entered:
 
 
 def enter(number: int, call: str) -> Entered:
-    """The collective that the user's current line calls."""
+    """Describe the collective that the user's current line calls."""
     place = user_place()
     return Entered(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
 
 
 def all_equal(rows: np.ndarray) -> bool:
-    """Whether the rows of all ranks are those of the same call."""
+    """Return whether the rows of all ranks describe the same call."""
     calls = rows[:, :_CALL]
     return bool((calls == calls[0]).all())
 
 
 def calls(rows: np.ndarray) -> list[str]:
-    """The call of each rank."""
+    """Return the call of each rank."""
     return [Entered.of_row(row).call for row in rows]
 
 
@@ -78,7 +78,7 @@ def difference(rows: np.ndarray) -> str:
 
 
 def ranks_text(ranks: list[int]) -> str:
-    """ "rank 3", "ranks 0, 2" or "ranks 0 to 5"."""
+    """Return "rank 3", "ranks 0, 2" or "ranks 0 to 5"."""
     if len(ranks) == 1:
         return f"rank {ranks[0]}"
     if len(ranks) > 2 and ranks == list(range(ranks[0], ranks[-1] + 1)):
@@ -90,9 +90,9 @@ def _text(part: np.ndarray) -> str:
     return part.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
-# ---- Waiting for requests: with a limit of time, and with an answer for whoever asks what this process waits for ----
+# ---- Waiting for requests, with a timeout, while answering ranks that ask what this process waits for ---------------
 
-_SPIN = {True: 5e-3, False: 2e-4}  # seconds of asking again and again before it sleeps; True: each worker has a core
+_SPIN = {True: 5e-3, False: 2e-4}  # seconds of polling before sleeping; True: each worker has a core
 _LONGEST_SLEEP = 1e-3
 _TIMEOUT = timedelta(minutes=30)
 _LISTEN_EVERY = 0.02
@@ -108,8 +108,9 @@ def wait(
     timeout: float | None = None,
     agreeing: bool = False,
 ) -> float:
-    """Wait until all of MPI's `requests` are done; returns the seconds that it took. `status`: what MPI says of the
-    last one. The others are as for ``wait_until``.
+    """Wait until all of MPI's `requests` are done and return the seconds spent waiting.
+
+    `status`: receives MPI's status of the last request. The other arguments are those of ``wait_until``.
 
     Raises:
         As wait_until.
@@ -117,7 +118,7 @@ def wait(
     pending = list(requests)
 
     def done() -> bool:
-        # one by one: the errors of several at once do not say that a process has died
+        # test one by one: the errors of several requests together do not say that a process has died
         pending[:] = [request for request in pending if not request.Test(status)]
         return not pending
 
@@ -131,9 +132,10 @@ def wait_until(
     timeout: float | None = None,
     agreeing: bool = False,
 ) -> float:
-    """Wait until done() is true; returns the seconds that it took. `timeout`: seconds, those of the group for None.
-    `agreeing`: what is waited for goes on when processes have died, and only what it says itself counts, which is the
-    same in all that live.
+    """Wait until done() is true and return the seconds spent waiting.
+
+    `timeout`: seconds; None means the group's. `agreeing`: the operation continues after processes have died, so only
+    its own result counts, which is the same in all surviving processes.
 
     Raises:
         DistNetworkError: it took longer than the timeout; the message names the ranks that are missing.
@@ -173,10 +175,10 @@ def _answer(group: ProcessGroup, entered: Entered) -> None:
 
 
 def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkError:
-    """Says which of the other ranks are missing, and what the others wait for."""
+    """Return an error that says which of the other ranks are missing, and what the others wait for."""
     others = [rank for rank in range(group.size()) if rank != group.rank()]
     answers: dict[int, Entered] = {}
-    with suppress(mpi.load().Exception):  # one has died as well
+    with suppress(mpi.load().Exception):  # a process may have died as well
         _ask(group, entered, others, answers)
     parts = []
     for rank in others:
@@ -192,7 +194,7 @@ def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkE
 
 
 def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: dict[int, Entered]) -> None:
-    """Ask the other ranks what they wait in."""
+    """Ask the other ranks which collective they wait in."""
     comm = group.control
     group.unfinished += [comm.Isend(np.empty(0, np.uint8), rank, _QUESTION) for rank in others]
     rows = {rank: np.empty_like(entered.row()) for rank in others}
@@ -209,7 +211,7 @@ def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: 
 
 
 def as_seconds(caller: str, timeout: Any) -> float:
-    """A timeout in seconds, 30 minutes for None; ValueError if it is none."""
+    """Return a timeout in seconds, 30 minutes for None. Raises ValueError if it is not a timeout."""
     value = _TIMEOUT if timeout is None else timeout
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
@@ -217,11 +219,11 @@ def as_seconds(caller: str, timeout: Any) -> float:
     return float(seconds)
 
 
-# ---- A process group: the processes that take part in a collective, and their communicators -------------------------
+# ---- Process groups -------------------------------------------------------------------------------------------------
 
 
 class _Thread(threading.local):
-    shards = 0  # for how many shards, at most, a process runs a module one by one; 0: it runs none
+    shards = 0  # most shards for which a process runs this module one by one; 0: none is running
 
 
 thread = _Thread()
@@ -229,8 +231,10 @@ thread = _Thread()
 
 @contextmanager
 def for_each_of(shards: int) -> Iterator[None]:
-    """Within the block this thread runs a module for one of up to so many shards of a process: collectives are refused,
-    which would be called once for each."""
+    """Within the block, this thread runs a module for one of up to `shards` shards of a process.
+
+    Collectives are refused, because they would be called once for each shard.
+    """
     before, thread.shards = thread.shards, shards
     try:
         yield
@@ -241,43 +245,43 @@ def for_each_of(shards: int) -> Iterator[None]:
 class ProcessGroup:
     """Processes that take part in collectives together, numbered from 0.
 
-    `timeout`: seconds that a collective may wait. `is_world`: it has all processes.
+    `timeout`: seconds that a collective may wait. `is_world`: whether it contains all processes.
     """
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
         self.comm = comm  # MPI's communicator; None for this process alone
-        self.control: Any = None if comm is None else comm.Dup()  # what the ranks tell each other about collectives
-        self.ranks = list(ranks)  # in the world
+        self.control: Any = None if comm is None else comm.Dup()  # for the descriptions of collectives
+        self.ranks = list(ranks)  # ranks in the world
         self.timeout = timeout
         self.is_world = False
-        self.count = 0  # collectives so far
-        self.last: dict[int, Entered] = {}  # of each rank, the last collective that it entered
-        self.unfinished: list[Any] = []  # answers under way
+        self.count = 0  # number of collectives so far
+        self.last: dict[int, Entered] = {}  # the last collective that each rank entered
+        self.unfinished: list[Any] = []  # answers being sent
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
         self.recoverable = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
 
     def rank(self) -> int:
-        """The number of this process in the group."""
+        """Return the rank of this process in the group."""
         return 0 if self.comm is None else int(self.comm.Get_rank())
 
     def size(self) -> int:
-        """The number of processes."""
+        """Return the number of processes."""
         return len(self.ranks)
 
     def name(self) -> str:
-        """The backend."""
+        """Return the name of the backend."""
         return "mpi"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
-        """Itself: a copy of a layer that has a group is in the same group."""
+        """Return itself, so that a copied layer stays in the same group."""
         return self
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 
     def duplicate(self) -> Any:
-        """Another communicator of the same processes; None for this process alone."""
+        """Return another communicator of the same processes; None for this process alone."""
         if self.comm is None:
             return None
         with mpi.errors("the communicators of a trainer"):
@@ -285,19 +289,19 @@ class ProcessGroup:
         return self._others[-1]
 
     def lane(self, number: int) -> Any:
-        """A communicator for collectives that are always begun in one order, apart from those of other lanes."""
+        """Return the communicator of a lane. Each lane's collectives begin in one order, independent of other lanes."""
         if number not in self._lanes:
             self._lanes[number] = self.duplicate()
         return self._lanes[number]
 
     def revoke(self) -> None:
-        """Make the collectives under way fail in all processes, after one has died."""
+        """Make the running collectives fail in all processes, after one has died."""
         if self.comm is not None and self.recoverable:
             for comm in (*self._others, self.control, self.comm):
                 comm.Revoke()
 
     def all_agree(self, value: bool) -> bool:
-        """Whether the value is true in all processes and none has died; the answer is the same in all that live.
+        """Return whether the value is true in all processes and none has died, the same in all surviving processes.
 
         Raises:
             DistNetworkError: a process did not come in time.
@@ -316,7 +320,7 @@ class ProcessGroup:
         return bool(flag[0])
 
     def of_the_living(self) -> ProcessGroup:
-        """The group of the processes that are still there; all of them call it."""
+        """Return the group of the surviving processes; all of them must call it."""
         mpi.give_up()
         comm = self.comm
         while True:
@@ -327,15 +331,16 @@ class ProcessGroup:
                 comm.Allgather(np.array([self.ranks[self.rank()]]), found)
                 made = ProcessGroup(comm, found.tolist(), self.timeout, recoverable=True)
             except mpi.load().Exception:
-                comm.Revoke()  # another one has died meanwhile
+                comm.Revoke()  # another process has died in the meantime
             if _agree(comm, made is not None) and made is not None:
                 return made
 
     def agree(self, call: str) -> Entered:
-        """Tell the others which collective comes, and make sure that it is the same for all.
+        """Tell the others which collective comes next, and check that it is the same for all.
 
         Raises:
-            DistError: it is not; the message says who calls what. Or a module calls it that runs shard by shard.
+            DistError: it is not the same; the message says who calls what. Or a module that runs shard by shard calls
+            it.
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         if thread.shards > 1:
@@ -353,7 +358,7 @@ class ProcessGroup:
         return entered
 
     def say(self, call: str) -> tuple[Entered, np.ndarray]:
-        """Tell the others, which there must be, what this process is about to do; returns that, and the rows of all.
+        """Tell the others (there must be some) what this process is about to do. Returns that call and the rows of all.
 
         Raises:
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
@@ -368,14 +373,14 @@ class ProcessGroup:
         return entered, rows
 
     def all_entered(self, entered: Entered) -> None:
-        """All ranks have entered this collective."""
+        """Record that all ranks have entered this collective."""
         if self.is_world:
             mpi.heard_from_all()
         self.last = dict.fromkeys(range(self.size()), entered)
 
 
 def _recovers(comm: Any) -> bool:
-    """Whether this MPI can go on after the death of a process (ULFM)."""
+    """Return whether this MPI can continue after the death of a process (ULFM)."""
     try:
         return _agree(comm, True)
     except (NotImplementedError, AttributeError):
@@ -383,7 +388,7 @@ def _recovers(comm: Any) -> bool:
 
 
 def _agree(comm: Any, value: bool) -> bool:
-    """Whether it is true in all processes, and none has died."""
+    """Return whether the value is true in all processes and none has died."""
     try:
         return bool(comm.Agree(int(value)))
     except mpi.load().Exception:

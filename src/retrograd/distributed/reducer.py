@@ -1,14 +1,15 @@
-"""Reducer: all-reduces gradient buckets while the backward pass runs.
+"""The Reducer: all-reduces gradient buckets while the backward pass runs.
 
-Halving and doubling: neighbours exchange halves of their sums and add, then quarters with the next neighbours, and so
-on; then the totals go back the same way. With p workers that are log₂ p rounds each way, and the sums that meet are
-those of the fixed tree. It needs a power of 2 of workers, each with one whole subtree. Otherwise each worker receives
-one part of every worker's sums, adds them in the order of the tree, and sends the total of its part to all.
+Buckets are sent in a fixed order, each as soon as all shards of this worker have completed it. Between the backwards of
+operators, `advance` makes progress on the exchanges that have begun.
+
+An exchange uses halving and doubling. Neighbors exchange halves of their sums and add, then quarters with the next
+neighbors, and so on; then the totals go back the same way. With p workers that takes log₂ p rounds each way, and the
+sums that are added are those of the fixed tree. It needs a power of 2 of workers, each with one whole subtree.
+Otherwise each worker receives one part of every worker's sums, adds them in the order of the tree, and sends the total
+of its part to all.
 
 Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
-
-Buckets leave in a fixed order, each as soon as all shards of this worker have completed it; between the backwards of
-operators `advance` looks after those that are under way.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from .gradient_bucket import BLOCK, Bucket, Hooked, in_buckets
 from .process_group import ProcessGroup, enter, ranks_text, wait_until
 from .reduction_tree import Node, add_up, share, subtrees
 
-# ---- The exchange of a bucket: from the sums of each worker to the sum of all, while the workers compute on ---------
+# ---- The exchange of a bucket, concurrent with the workers' computations --------------------------------------------
 
 
 class Exchange:
-    """The sum of one bucket over all workers, times `scale`.
+    """The exchange that adds up one bucket over all workers, times `scale`.
 
     `begin` may be called when the bucket's sums are complete.
     """
@@ -42,7 +43,7 @@ class Exchange:
         ]
         self._halves = halves(self._workers, shards)
         bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
-        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # each worker adds one
+        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # the part that each worker adds
         self._received = np.empty((bucket.size + 1) // 2 if self._halves else 0, bucket.dtype)
         self._total = np.empty(0, bucket.dtype)
         self._rounds: Iterator[list[Any]] = iter(())
@@ -63,7 +64,7 @@ class Exchange:
         self._next()
 
     def advance(self) -> bool:
-        """Go on as far as possible without waiting; returns whether it is done."""
+        """Advance as far as possible without waiting. Returns whether the exchange is done."""
         while self._requests is not None:
             self._requests = [request for request in self._requests if not request.Test()]
             if self._requests:
@@ -72,15 +73,15 @@ class Exchange:
         return True
 
     def take(self) -> np.ndarray:
-        """The result, once; it is the caller's."""
+        """Hand over the result to the caller; it can be taken once."""
         total, self._total = self._total, self._total[:0].copy()
         return total
 
     def _next(self) -> None:
-        """Use what has arrived, and begin what follows."""
+        """Process what has arrived, and begin the next round."""
         self._requests = next(self._rounds, None)
 
-    # ---- the rounds: each yields the requests that must be done before the next one ----------------------------------
+    # ---- Rounds: each yields the requests that must be done before the next one --------------------------------------
 
     def _alone(self) -> Iterator[list[Any]]:
         (own,) = self._bucket.sums()
@@ -144,7 +145,7 @@ class Exchange:
 
 
 def halves(workers: int, shards: int) -> bool:
-    """Whether neighbours that add, then neighbours of those, and so on, add as the fixed tree does."""
+    """Return whether adding neighbors, then neighbors of those, and so on, adds in the order of the fixed tree."""
     if workers == 1 or workers & (workers - 1):
         return False
     owners = [share(shards, workers, rank) for rank in range(workers)]
@@ -157,15 +158,16 @@ def halves(workers: int, shards: int) -> bool:
     return True
 
 
-# ---- The reducer: gradients of shards go in, the sums over all workers come out -------------------------------------
+# ---- The reducer: adds gradients of shards over all workers ---------------------------------------------------------
 
-_TAGS = 32_768  # that every MPI has
+_TAGS = 32_768  # number of tags that every MPI supports
 
 
 class Channel:
-    """A communicator for exchanges, of which one follows the other. what: is exchanged, for messages.
+    """A communicator for consecutive exchanges. what: what is exchanged, for messages.
 
-    `starts`: of exchanges so far. `unfinished`: what has not been taken to its end; messages may still arrive there.
+    `starts`: number of exchanges so far. `unfinished`: exchanges that were abandoned; messages may still
+    arrive in them.
     """
 
     def __init__(self, group: ProcessGroup, what: str) -> None:
@@ -176,13 +178,13 @@ class Channel:
 
 
 class Reducer:
-    """Sums of the gradients of some parameters over all shards of all workers.
+    """Adds the gradients of some parameters over all shards of all workers.
 
-    parameters: their arrays. shards: how many there are in all. most: bytes of a bucket.
-    hooked: makes the exchange of each bucket, with its number and how many there are, in place of ours. before: what
-        this one takes the place of.
+    parameters: the parameters' arrays. shards: number of shards in all. most: bytes of a bucket.
+    hooked: creates the exchange of a bucket, from the bucket, its index and the number of buckets, instead of Exchange.
+    before: the reducer that this one replaces.
 
-    `waited`: seconds that this worker has waited for the others since the reducer was made.
+    `waited`: seconds that this worker has waited for the others since the reducer was created.
     """
 
     def __init__(
@@ -205,7 +207,7 @@ class Reducer:
         self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
         self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
         self._exchanges: list[Any] = []
-        self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, the number of the step, and that of the exchange
+        self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, then step and exchange number, each also negated
         self._complete: list[bool] = []
         self._begun = self._number = 0
         self._finished = True
@@ -215,7 +217,7 @@ class Reducer:
             before.leave()
 
     def start(self, scale: float, number: int) -> None:
-        """Begin a step; the sums will be multiplied by `scale`. number: of the step, the same in all workers."""
+        """Begin a step; the sums will be multiplied by `scale`. number: the step's, the same in all workers."""
         self.leave()
         if not self._exchanges:
             self._exchanges = [self._exchange(index, bucket) for index, bucket in enumerate(self._buckets)]
@@ -227,15 +229,15 @@ class Reducer:
             bucket.clear()
 
     def leave(self) -> None:
-        """Leave a step that has ended by an error. What was sent may still arrive: its memory is kept."""
+        """Leave a step that has ended with an error. Messages may still arrive, so their memory is kept."""
         if self._begun and not self._finished:
             self.channel.unfinished += self._exchanges
             self._exchanges = []
 
     def add(self, shard: int, position: int, gradient: np.ndarray, alone: bool = True) -> None:
-        """The gradient of one parameter for one of this worker's shards. Nothing is sent here.
+        """Add the gradient of one parameter for one of this worker's shards. Nothing is sent here.
 
-        alone: nobody else holds its memory, so that it can be kept without a copy until it is sent.
+        alone: nobody else uses its memory, so that it can be kept without a copy until it is sent.
         """
         home, turn = self._home[position], self._turns[position]
         self._used[position] = 1
@@ -244,12 +246,12 @@ class Reducer:
         self._complete[home] |= self._buckets[home].add(shard, position, flat)
 
     def end(self, shard: int) -> None:
-        """A shard has no further gradients."""
+        """Record that a shard has no further gradients."""
         for home, bucket in enumerate(self._buckets):
             self._complete[home] |= bucket.end(shard)
 
     def advance(self) -> None:
-        """Send the buckets that are complete, in order, and look after those under way."""
+        """Send the complete buckets, in order, and advance the exchanges that have begun."""
         begun = self._begun
         if not begun and not self._complete[0]:
             return
@@ -260,16 +262,16 @@ class Reducer:
                 begun += 1
             self._begun = begun
             for exchange in self._exchanges[:begun]:
-                # hooks go on in order, so that their collectives have one in all workers
+                # advance hooks in order, so that their collectives have the same order in all workers
                 if not exchange.advance() and self._hooked is not None:
                     return
 
     def finish(self) -> list[np.ndarray | None]:
-        """Wait for the others: the sum for each parameter; None for what no shard of any worker has used.
+        """Wait for the others. Returns the sum for each parameter; None for a parameter that no shard has used.
 
         Raises:
-            DistError: the workers do not do the same step. DistNetworkError: one did not come in time.
-            WorkerLostError: one has died.
+            DistError: the workers are not at the same step. DistNetworkError: a worker did not come in time.
+            WorkerLostError: a worker has died.
         """
         self.advance()
         channel, used = self.channel, self._used
@@ -295,7 +297,7 @@ class Reducer:
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
             total = exchange.take()
             for position, place in bucket.places.items():
-                # a hook may add what it has not sent before
+                # a hook may add entries that it has not sent before
                 if used[position] or (self._hooked is not None and total[place].any()):
                     found[position] = self._shaped(position, total[place])
             bucket.clear()
@@ -310,7 +312,7 @@ class Reducer:
         return flat.reshape(turn.shape).transpose(turn.back)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Wait until done() is true; often it is at once."""
+        """Wait until done() is true; often it already is."""
         channel = self.channel
         with mpi.errors(channel.what):
             if done():
@@ -318,7 +320,7 @@ class Reducer:
         self.waited += wait_until(channel.group, done, enter(channel.group.count, channel.what))
 
     def _all_done(self) -> bool:
-        done = [exchange.advance() for exchange in self._exchanges]  # each of them
+        done = [exchange.advance() for exchange in self._exchanges]  # no short circuit: advance every one
         return all(done)
 
     def _exchange(self, index: int, bucket: Bucket) -> Any:
@@ -327,7 +329,7 @@ class Reducer:
         return Exchange(self.channel.group, self.channel.comm, self._shards, bucket)
 
     def _out_of_step(self) -> DistError:
-        """Says which workers do which step. All of them come here."""
+        """Return an error that says which workers are at which step. All workers must call it."""
         group = self.channel.group
         own = np.array([self._number, self.channel.starts], np.int64)
         table = np.empty((group.size(), 2), np.int64)
@@ -344,7 +346,7 @@ class Reducer:
 
 
 class _Turn(NamedTuple):
-    """order: of the axes of a gradient in its bucket, with the extents `shape`; back: their order from there."""
+    """The axis order of a gradient in its bucket, with the extents `shape`; back: the permutation that reverts it."""
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
@@ -352,16 +354,16 @@ class _Turn(NamedTuple):
 
     @classmethod
     def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Turn | None:
-        """None for the order of the shape."""
+        """Return the turn for this axis order; None if it is the order of the shape."""
         if order is None or order == tuple(range(len(order))):
             return None
         return cls(order, tuple(shape[axis] for axis in order), tuple(np.argsort(order).tolist()))
 
 
 def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-    """The axes of each parameter in the order in which they lie in memory, in which a gradient is copied fast.
+    """Return the axes of each parameter in memory order, in which a gradient is copied fast.
 
-    They are those of the first process: another one may have read its weights from elsewhere.
+    The order is that of the first process, because another one may have read its weights from elsewhere.
     """
     table = np.array([axis for each in parameters for axis in np.argsort(each.strides, kind="stable")[::-1]], np.int64)
     if channel.comm is not None:

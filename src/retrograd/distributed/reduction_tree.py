@@ -1,9 +1,9 @@
 """The fixed tree in which the gradients of shards are added.
 
-The shards of a global batch are the leaves of a binary tree that depends on their number alone. A worker adds up the
-whole subtrees of its own shards; where they meet those of others, the sums are exchanged. So every addition has the
-same two operands with any number of workers, and the result the same bits: floating-point addition is commutative, but
-not associative.
+The shards of a global batch are the leaves of a binary tree that depends only on their number. A worker adds up the
+whole subtrees of its own shards. Where they meet those of other workers, the sums are exchanged. So every addition has
+the same two operands for any number of workers, and the result is the same bits: floating-point addition is
+commutative, but not associative.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-Node = tuple[int, int]  # the shards from the first to the one before the second
+Node = tuple[int, int]  # a range of shards: first, and one past the last
 
 
 def share(shards: int, workers: int, rank: int) -> range:
-    """The shards of worker `rank`: neighbours, as many as the others have, or one fewer."""
+    """Return the shards of worker `rank`: consecutive, as many as the others have, or one fewer."""
     return range(rank * shards // workers, (rank + 1) * shards // workers)
 
 
@@ -27,7 +27,7 @@ def middle(node: Node) -> int:
 
 
 def path(shard: int, shards: int) -> list[Node]:
-    """The nodes above a leaf, from the leaf to the root."""
+    """Return the nodes above a leaf, from the leaf to the root."""
     node, found = (0, shards), []
     while True:
         found.append(node)
@@ -49,7 +49,7 @@ def merges(shard: int, own: range, shards: int) -> int:
 
 
 def subtrees(own: range, shards: int) -> list[Node]:
-    """The largest whole subtrees of some neighbouring shards, from left to right."""
+    """Return the largest whole subtrees of some consecutive shards, from left to right."""
     found, shard = [], own.start
     while shard < own.stop:
         node = max((n for n in path(shard, shards) if n[0] == shard and n[1] <= own.stop), key=lambda n: n[1])
@@ -59,7 +59,7 @@ def subtrees(own: range, shards: int) -> list[Node]:
 
 
 def add(left: np.ndarray, right: np.ndarray) -> None:
-    """left += right"""
+    """Compute left += right."""
     left += right
 
 
@@ -69,8 +69,8 @@ def add_up(
     node: Node | None = None,
     combine: Callable[[np.ndarray, np.ndarray], None] = add,
 ) -> np.ndarray:
-    """The sum of all shards, or of those of a node, from the sums of subtrees that cover them; the arrays of `parts`
-    are used up. `combine` stores what becomes of two neighbours in the first."""
+    """Return the sum of all shards, or of those of a node, from the sums of subtrees that cover them. The arrays of
+    `parts` are overwritten. `combine` stores the combination of two neighbors in the first."""
     node = (0, shards) if node is None else node
     found = parts.get(node)
     if found is not None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .data_parallel import DistributedDataParallel
 
 
-# ---- Per-shard state that other shards must not change: its random numbers and the module's buffers -----------------
+# ---- Per-shard state: random numbers and buffers --------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -38,15 +38,17 @@ def run_shards(
     first_group: ProcessGroup | None = None,
     between: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """The results of the jobs, one for each shard of this process, None for one without samples. A shard has the random
-    numbers of `numbers`, which are a seed and what tells steps apart, and begins with the buffers of before the batch;
-    `average` takes what it makes of them, and the buffers are those of before the batch again.
+    """Run the jobs of this process's shards and return their results. The job of a shard without samples is None.
+
+    Each shard has its own random numbers, determined by `numbers` (a seed and numbers that distinguish steps), and
+    begins with the buffers' values from before the batch. `average` takes its changes of the buffers and restores those
+    values.
 
     together: the shards need numbers of each other. first_group: the group before processes died. between: called
-    when all shards have come to a place where they do.
+    when all shards have reached a place where they need them.
 
     Raises:
-        What a job raises, and what ``in_turn`` does; the buffers are those of before the batch then.
+        Any error that a job raises, and the errors of ``in_turn``; the buffers are then restored.
     """
     live = {shard: job for shard, job in jobs.items() if job is not None}
     found: dict[int, T] = {}
@@ -83,7 +85,7 @@ class _State:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """Within the block, the shard finds what it left."""
+        """Within the block, restore the state that the shard left."""
         outside = default_generator.bit_generator.state
         default_generator.bit_generator.state = self._random
         if self._average is not None:
@@ -96,12 +98,12 @@ class _State:
                 self.buffers = self._average.copies()
 
 
-# ---- A module on each shard of this process's part of the batch, as one node of the graph ---------------------------
+# ---- A module on each shard of the batch, as one node of the graph --------------------------------------------------
 
-Take = Callable[[int, np.ndarray, bool], object]  # a parameter's position, its gradient, whether nobody else holds it
+Take = Callable[[int, np.ndarray, bool], object]  # a parameter's position, its gradient, whether nobody else uses it
 
 _NAME = "DistributedDataParallel"
-_BACKWARD = 1  # random numbers of a backward are others than those of its forward
+_BACKWARD = 1  # gives a backward other random numbers than its forward
 
 
 class Run:
@@ -111,18 +113,18 @@ class Run:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
         self._parts = parts_of(parallel.module)
         self.reducer = parallel.reducer(self._parts)
-        self.trained = parallel.trained  # for this run, whatever is frozen until its backward
+        self.trained = parallel.trained  # for this run, even if some are frozen before its backward
         self.own = self.reducer.own
         self.given = tensors_in(self.arguments)
         self.step = parallel.steps
         self.structure: Any = None
-        self.leaves: list[list[Tensor]] = []  # of each shard, its inputs
-        self.outputs: list[list[Tensor] | None] = []  # of each shard; None once they are used up
-        self.orders = (0, 0)  # nodes of the module's graph have orders between these
-        self._most = -(-parallel.shards // parallel.process_group.size())  # that a process has, for all the same
+        self.leaves: list[list[Tensor]] = []  # the inputs of each shard
+        self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None once they are used up
+        self.orders = (0, 0)  # the orders of the module's graph nodes are between these
+        self._most = -(-parallel.shards // parallel.process_group.size())  # most shards of any process
         self._cuts = self._bounds()
         self._sizes = [1] if self._cuts is None else np.diff(self._cuts).tolist()
-        # those that have samples; the last one is among them
+        # places of the shards that have samples; the last shard always has some
         self._live = [place for place, size in enumerate(self._sizes) if size]
         if self._most > 1 and (name := hidden(self.arguments)):
             raise TypeError(
@@ -143,10 +145,10 @@ class Run:
             )
         return bounds(samples.pop(), count)
 
-    # ---- forward -------------------------------------------------------------------------------------------------
+    # ---- Forward -------------------------------------------------------------------------------------------------
 
     def forward(self) -> tuple[Tensor, ...]:
-        """The outputs of all shards together."""
+        """Return the outputs of all shards together."""
         parallel = self.parallel
         average = parallel.average(self._parts)
         self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
@@ -168,7 +170,7 @@ class Run:
         average: BufferAverage | None,
         between: Callable[[], object] = lambda: None,
     ) -> dict[int, T]:
-        """The results of the jobs, each with random numbers of its own: those of the step, `key` and the shard."""
+        """Run the jobs, each with its own random numbers, of the step, `key` and the shard; return the results."""
         parallel = self.parallel
         numbers = (parallel.seed, self.step, *key)
         group, shards = parallel.process_group, parallel.shards
@@ -208,14 +210,14 @@ class Run:
             )
         return wrap(np.concatenate([part.array for part in parts]))
 
-    # ---- backward ------------------------------------------------------------------------------------------------
+    # ---- Backward ------------------------------------------------------------------------------------------------
 
     def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """The gradients of the inputs, then those of the parameters over all processes, zeros within no_sync.
+        """Return the gradients of the inputs, then those of the parameters over all processes, zeros within no_sync.
 
         Raises:
-            RuntimeError: the backward is to be differentiated, or was run before without retain_graph; a gradient has
-            come to the module's graph by another way than its results.
+            RuntimeError: the backward would have to be differentiated, or was run before without retain_graph; or a
+            gradient reached the module's graph other than through its results.
         """
         parallel = self.parallel
         self._check()
@@ -248,11 +250,11 @@ class Run:
             )
 
     def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """The gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
+        """Return the gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
         parallel, reducer = self.parallel, self.reducer
         if parallel.uneven is not None:
             parallel.uneven.backward(self.step)
-        waiting = parallel.unsynced.taken(self.trained)  # place -> position -> what waits since no_sync
+        waiting = parallel.unsynced.taken(self.trained)  # place -> position -> gradient waiting since no_sync
         reducer.start(1.0, self.step)
 
         def take(place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
@@ -271,7 +273,7 @@ class Run:
         return self._swept(grads, take, end, reducer.advance)
 
     def _kept(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """The gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
+        """Return the gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
         unsynced = self.parallel.unsynced
         unsynced.begin(self.trained, self.parallel.weight)
         return self._swept(grads, unsynced.add, lambda place: None, lambda: None)
@@ -283,8 +285,10 @@ class Run:
         end: Callable[[int], object],
         between: Callable[[], object],
     ) -> list[list[Tensor | None]]:
-        """The backward of each shard: `take` gets its place, the position of a parameter, its gradient, and whether
-        nobody else holds that; `end` its place. between: called when shards that need numbers of each other have met.
+        """Run the backward of each shard.
+
+        `take` gets the shard's place, the position of a parameter, its gradient, and whether nobody else uses that;
+        `end` gets the place. between: called when shards that need each other's numbers have met.
         """
 
         def job(place: int) -> list[Tensor | None]:
@@ -301,7 +305,7 @@ class Run:
         return [found.get(shard, nothing) for shard in self.own]
 
     def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
-        """The gradients of the inputs of one shard; `take` gets those of the parameters."""
+        """Return the gradients of the inputs of one shard; `take` gets those of the parameters."""
         leaves = [leaf for leaf in self.leaves[place] if leaf._requires_grad]
         found: list[Tensor | None] = [None] * len(leaves)
 
@@ -318,7 +322,7 @@ class Run:
         return found
 
     def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
-        """The outputs of one shard that have a gradient, and these."""
+        """Return the outputs of one shard that have a gradient, and the gradients."""
         roots, upstream = [], []
         outputs = self.outputs[place]
         assert outputs is not None
@@ -330,7 +334,7 @@ class Run:
                 samples = slice(self._cuts[place], self._cuts[place + 1])
                 share = array.dtype.type(self._cuts[-1] / self._sizes[place])
                 array = array[samples] if array.ndim else array / share
-            # as a part of the whole batch's loss: so a backward that is not linear does the same in any number of parts
+            # weight as part of the whole batch's loss, so that a nonlinear backward is the same for any number of parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
         return roots, upstream

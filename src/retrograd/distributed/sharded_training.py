@@ -1,12 +1,12 @@
 """ShardedLoader and ShardedTrainer: fault-tolerant training with results independent of the number of processes.
 
-A shard reads and writes the entries of its own samples alone. After the step each process has those of all, so any
-process can go on with any shard.
-
 A step computes the gradients of the shards that this process has, adds those of all in the fixed tree, and changes the
-weights only when every process has said that it has the sum. When a process dies, the others hear of it in one of their
-collectives, leave the group of those with the dead one, share its shards among themselves, and do the step again. Since
-shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+weights only when every process has said that it has the sum. When a process dies, the others learn of it in one of
+their collectives, leave the group that contains the dead process, share its shards among themselves, and repeat the
+step. Since shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+
+States that a model carries from batch to batch are divided in the same way: a shard reads and writes only the entries
+of its own samples. After the step each process has the entries of all, so any process can continue with any shard.
 
 Source: W. Bland et al., "Post-failure recovery of MPI communication capability", 2013 (User-Level Failure Mitigation).
 """
@@ -48,11 +48,11 @@ from .world import member, replace_world, world
 __all__ = ["ShardedBatch", "ShardedLoader", "ShardedTrainer"]
 
 
-# ---- ShardedLoader: the batches of a dataset as shards, of which each process loads its own -------------------------
+# ---- ShardedLoader: batches cut into shards, of which each process loads its own ------------------------------------
 
 
 class ShardedBatch:
-    """One batch of all processes together. ``batch[k]`` loads shard k; it is the same in every process.
+    """One batch of all processes together. ``batch[k]`` loads shard k, which is the same in every process.
 
     sizes: the number of samples of each shard.
     """
@@ -76,9 +76,9 @@ class ShardedBatch:
 class ShardedLoader(DataLoader):
     """A DataLoader whose batches are those of all processes together, each a ``ShardedBatch``.
 
-    batch_size: samples in the whole batch, whatever the number of processes. shards: into how many pieces it is cut.
-    The order, and the random numbers of each shard, come from ``seed``, so they are the same for any number of
-    processes. dataset, shuffle, sampler, collate_fn, drop_last: as for DataLoader.
+    batch_size: samples in the whole batch, for any number of processes. shards: number of pieces of a batch. The order,
+    and the random numbers of each shard, come from ``seed``, so they are the same for any number of processes. dataset,
+    shuffle, sampler, collate_fn, drop_last: as for DataLoader.
 
     Raises:
         As DataLoader; ValueError: shards is not a positive int, or there are more processes than samples.
@@ -127,7 +127,7 @@ class ShardedLoader(DataLoader):
             self._position += 1
             if not self._drew:
                 self._drew = True
-                self._generator.integers(2**63)  # the next epoch gets different numbers
+                self._generator.integers(2**63)  # so that the next epoch gets different numbers
             yield self._batch(fetcher, number, indices)
         self._position, self._drew, self._epoch_start = 0, False, None
 
@@ -140,16 +140,16 @@ class ShardedLoader(DataLoader):
         return ShardedBatch(np.diff(cuts).tolist(), load)
 
 
-# ---- States that a network hands on from batch to batch, in buffers that have an entry for each sample of a batch
+# ---- States carried from batch to batch, in buffers with an entry for each sample -----------------------------------
 
 
 class Carried:
-    """Some buffers of a model.
+    """Buffers in which a model carries states from batch to batch.
 
     axes: the name of each buffer -> the axis along which its entries belong to the samples of a batch, in their order.
 
     Raises:
-        ValueError: the model has no such buffer, or it no such axis.
+        ValueError: the model has no such buffer, or the buffer has no such axis.
     """
 
     def __init__(self, model: Module, axes: Mapping[str, int]) -> None:
@@ -161,11 +161,11 @@ class Carried:
         self._names, self._axes = [*axes], [*axes.values()]
         self._tensors = [buffers[name] for name in axes]
         self._made: tuple[ProcessGroup, Reducer] | None = None
-        self._left: dict[int, list[np.ndarray]] = {}  # of each shard of this process, zeros and its own entries
+        self._left: dict[int, list[np.ndarray]] = {}  # by shard: its own entries, zeros elsewhere
         self._totals: list[np.ndarray | None] = []
 
     def around(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[ShardedBatch, Callable[..., Any]]:
-        """The batch and the loss of a step in which the model sees the entries of the shard under way.
+        """Wrap the batch and the loss of a step, so that the model sees only the entries of the current shard.
 
         Raises:
             ValueError: the batch has more samples than a buffer has entries.
@@ -204,7 +204,7 @@ class Carried:
         return ShardedBatch(batch.sizes.tolist(), load), of_shard
 
     def exchange(self, group: ProcessGroup, shards: int, most: int, number: int) -> float:
-        """Get the entries of all shards; returns the seconds that this process has waited for others.
+        """Get the entries of all shards. Returns the seconds that this process has waited for others.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
@@ -223,7 +223,7 @@ class Carried:
         return reducer.waited - before
 
     def store(self, samples: int) -> None:
-        """Store the entries of a batch of so many samples in the buffers, when the step is done."""
+        """Store the entries of a batch with this many samples in the buffers, when the step is done."""
         for tensor, axis, total in zip(self._tensors, self._axes, self._totals, strict=True):
             if total is not None:
                 place = self._place(axis, 0, samples)
@@ -235,31 +235,31 @@ class Carried:
         return (*(slice(None) for _ in range(axis)), slice(first, end))
 
 
-# ---- ShardedTrainer: training steps that all processes do, or none, and that survive the death of some of them ------
+# ---- ShardedTrainer: all-or-nothing training steps that survive the death of some processes -------------------------
 
 _NAME = "ShardedTrainer"
 _T = TypeVar("_T")
 
 
 class ShardedTrainer:
-    """Steps of ``model`` and ``optimizer`` over all processes.
+    """Runs training steps of ``model`` and ``optimizer`` over all processes.
 
     All processes begin with the parameters and buffers of process 0.
 
-    shards: into how many pieces each batch is cut; the result depends on it, and not on the number of processes.
-    seed: of the random numbers of each shard, such as dropout's; None: drawn from the default generator of process 0.
-    carried: buffers in which the model hands states on from batch to batch, and the axis of each that has an entry for
-        each sample. A shard sees the entries of its own samples alone.
+    shards: number of pieces into which each batch is cut; the result depends on it, but not on the number of processes.
+    seed: the seed of each shard's random numbers, such as dropout's; None: drawn from process 0's default generator.
+    carried: names of buffers in which the model carries states from batch to batch, each with the axis that has an
+        entry for each sample. A shard sees only the entries of its own samples.
 
-    ``group`` is the group of the processes that live; ``lost`` counts those that have died. ``waited`` is the seconds
-    that this process has waited for others, ``busy`` those of its steps in all. With each step, the processes tell each
-    other what their ``tell()`` returns, -1 unless you replace it; ``told`` is the largest number of the last step, in
-    all of them the same.
+    ``group`` is the group of the surviving processes; ``lost`` counts those that have died. ``waited`` is the seconds
+    that this process has waited for others, ``busy`` the total seconds of its steps. With each step, the processes tell
+    each other the result of their ``tell()``, -1 unless you replace it; ``told`` is the largest result of the last
+    step, the same in all processes.
 
     Raises:
-        TypeError: model is not a Module, or seed not an int. ValueError: there are more processes than shards, or
-        nothing to train, seed is negative, or carried names no buffer of the model.
-        DistError: the processes have other parameters. RuntimeError: there is no process group.
+        TypeError: model is not a Module, or seed is not an int. ValueError: there are more processes than shards, or
+        nothing to train, seed is negative, or carried names something other than a buffer of the model.
+        DistError: the processes have different parameters. RuntimeError: there is no process group.
     """
 
     def __init__(
@@ -287,12 +287,12 @@ class ShardedTrainer:
         self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
-        self._made_for: Any = None  # shapes, dtypes and parameters that they are of
+        self._made_for: Any = None  # shapes, dtypes and parameters of the reducers
         self._channels: tuple[Channel, Channel] | None = None
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints, and writes files: the first of those that live."""
+        """Whether this process prints and writes files: it is the first surviving one."""
         return self.group.rank() == 0
 
     def step(
@@ -301,16 +301,18 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         before: Callable[[np.ndarray], object] | None = None,
     ) -> np.ndarray:
-        """One step; returns a row of numbers for each shard: the loss, then what ``loss`` has returned besides.
+        """Run one step. Returns a row of numbers per shard: the loss, then any further numbers that ``loss`` returned.
 
-        loss: called with what ``batch[shard]`` holds; returns the mean loss of the shard's samples, a Tensor of one
-            element, alone or in a tuple with further numbers, whose count is always the same.
-        before: called with the rows before the optimizer's step, when ``grad`` holds the gradients of the whole batch.
+        loss: called with ``batch[shard]``; returns the mean loss of the shard's samples, a Tensor of one element, alone
+            or in a tuple with further numbers, whose count is always the same.
+        before: called with the rows before the optimizer's step, when ``grad`` contains the gradients of the whole
+            batch.
 
         Raises:
-            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
-            without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). What ``loss`` raises,
-            which ends the job unless it is caught; of a MemoryError, the others go on as after a death.
+            DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
+            continue without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). Any error that
+            ``loss`` raises, which ends the job unless it is caught; after a MemoryError the other processes continue as
+            after a death.
         """
         start = perf_counter()
         totals, numbers = self.together(lambda group: self._attempt_all(batch, loss), self._undo_buffers)
@@ -327,13 +329,13 @@ class ShardedTrainer:
         return numbers
 
     def together(self, work: Callable[[ProcessGroup], _T], undo: Callable[[], object] | None = None) -> _T:
-        """``work(group)`` in all processes, until all that live have done it; returns this one's result.
+        """Call ``work(group)`` in all processes, until all surviving ones have done it; return this process's result.
 
-        When some die in it, the others leave them behind and do it again, after ``undo()``.
+        When some processes die in it, the others continue without them and repeat it, after ``undo()``.
 
         Raises:
-            DistNetworkError: a process did not come in time. WorkerLostError: one has died, and this MPI cannot go on
-            without it. What ``work`` raises.
+            DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
+            continue without it. Any error that ``work`` raises.
         """
         while True:
             try:
@@ -349,19 +351,19 @@ class ShardedTrainer:
             self._go_on_without_the_dead()
 
     def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
-        """``checkpoint.save`` by all processes; when some die in it, the others write the checkpoint.
+        """Call ``checkpoint.save`` in all processes; when some die in it, the others write the checkpoint.
 
         Raises:
             As checkpoint.save, and ``together``.
         """
         self.together(lambda group: checkpoints.save(state_dict, checkpoint_id=checkpoint_id, process_group=group))
 
-    # ---- one attempt ---------------------------------------------------------------------------------------------
+    # ---- One attempt of a step -----------------------------------------------------------------------------------
 
     _average: BufferAverage | None = None
 
     def _attempt_all(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
-        """An attempt, with the states that are carried from batch to batch."""
+        """Make an attempt, with the states that are carried from batch to batch."""
         if self._carried is None:
             return self._attempt(batch, loss)
         found = self._attempt(*self._carried.around(batch, loss))
@@ -389,8 +391,10 @@ class ShardedTrainer:
     def _over_shards(
         self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], together: bool
     ) -> list[list[float]]:
-        """The gradients of this process's shards go to the reducer; returns the numbers of each. together: shards need
-        numbers of each other."""
+        """Add the gradients of this process's shards to the reducer and return the numbers of each shard.
+
+        together: shards need numbers of each other.
+        """
         if together:
             self._check_samples(batch)
 
@@ -421,7 +425,7 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         take: Callable[[int, np.ndarray, bool], object],
     ) -> list[float]:
-        """The numbers of one shard; `take` gets the gradients of its parameters, and whether nobody else holds them."""
+        """Return the numbers of one shard; `take` gets its parameters' gradients, and whether nobody else uses them."""
         with enable_grad():
             loaded = batch[shard]
             result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
@@ -439,7 +443,7 @@ class ShardedTrainer:
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:
-        """Check that each process has a sample, for what shards do together."""
+        """Check that each process has a sample, for operations that all shards do together."""
         for rank in range(self.group.size()):
             own = share(self.shards, self.group.size(), rank)
             if not batch.sizes[own.start : own.stop].any():
@@ -449,7 +453,7 @@ class ShardedTrainer:
                 )
 
     def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
-        """The numbers of all shards, in every process; NaN for a shard without samples."""
+        """Return the numbers of all shards, in every process; NaN for a shard without samples."""
         group = self.group
         width = max((len(row) for row in rows), default=0)
         found = np.array([width, self.tell()])
@@ -475,11 +479,11 @@ class ShardedTrainer:
         return table
 
     def _deliver(self, totals: list[np.ndarray | None]) -> None:
-        """Store the gradients as a backward does, in place of those of the last step."""
+        """Store the gradients as a backward does, replacing those of the last step."""
         entries: list[Any] = []
         for position, parameter in enumerate(self._trained):
             parameter.grad = None
-            total, totals[position] = totals[position], None  # so that only the entry holds it: it need not be copied
+            total, totals[position] = totals[position], None  # drop the list's reference, so that it need not be copied
             if total is not None:
                 entries.append([parameter, wrap(total), True])
             total = None
@@ -504,10 +508,10 @@ class ShardedTrainer:
             )
         return self._reducers
 
-    # ---- when a process has died ---------------------------------------------------------------------------------
+    # ---- Recovery after a process has died -----------------------------------------------------------------------
 
     def _all(self, done: bool) -> bool:
-        """Whether all processes have done the step; it is the same answer in all that live."""
+        """Return whether all processes have done the step; all surviving processes get the same answer."""
         if not done:
             self.group.revoke()
         return self.group.all_agree(done)
@@ -520,9 +524,9 @@ class ShardedTrainer:
     def _go_on_without_the_dead(self) -> None:
         if isinstance(self.optimizer, ZeroRedundancyOptimizer):
             raise WorkerLostError(
-                f"{_NAME}: a process has died, and with it its part of the optimizer's state, which "
-                "ZeroRedundancyOptimizer shares out; start again from the last checkpoint (retrograd launch "
-                "--max-restarts), or use the plain optimizer, with which the others go on"
+                f"{_NAME}: a process has died, and its part of the optimizer's state is lost, because "
+                "ZeroRedundancyOptimizer partitions the state; start again from the last checkpoint (retrograd launch "
+                "--max-restarts), or use the plain optimizer, with which the others continue"
             )
         before = self.group
         self.group = before.of_the_living()

@@ -1,8 +1,8 @@
-"""SyncBatchNorm: batch normalisation by the statistics of the batches of all processes together.
+"""SyncBatchNorm: batch normalization by the statistics of the batches of all processes together.
 
-Each shard gives the number of its elements, their mean, and the sum of squares about it; two such triples are merged
+Each shard provides the number of its elements, their mean, and the sum of squares about it. Two such triples are merged
 without cancellation (Chan, Golub and LeVeque 1979), in the fixed tree. So y, the gradients and the running statistics
-are the same bits with any number of processes that has whole shards.
+are the same bits for any number of processes that have whole shards.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class TotalOverShards(Function):
-    """The sum of arrays of one shape over all shards of all processes, (k, C); ``pieces`` are those that are here.
+    """The sum of arrays of one shape over all shards of all processes, (k, C); ``pieces`` are the local ones.
 
-    Every shard uses the result, so the gradient to each piece is the sum of the gradients that all shards have.
+    Every shard uses the result, so the gradient to each piece is the sum of all shards' gradients.
     """
 
     @staticmethod
@@ -49,17 +49,18 @@ class TotalOverShards(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        zeros = [wrap(np.zeros_like(g.array))] * (ctx.count - 1)  # g is the gradient of all shards here
+        zeros = [wrap(np.zeros_like(g.array))] * (ctx.count - 1)  # g is the gradient of all local shards
         found = TotalOverShards.apply(meeting_of(ctx.group, ctx.shards), f"{ctx.what}, again", g, *zeros)
         return None, None, *[found] * ctx.count
 
 
-class SynchronisedNorm(Function):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias with the mean and biased variance of each channel over the
-    batches of all processes.
+class SynchronizedNorm(Function):
+    """Normalize with the mean and biased variance of each channel over the batches of all processes.
+
+    y = (x - mean) / sqrt(variance + eps) * weight + bias
 
     x (N, C, *I), weight (C,), bias (C,) -> y like x; mean (C,), variance (C,) and the number of elements of a channel
-    are added to the list ``statistics``.
+    are appended to the list ``statistics``.
     """
 
     @staticmethod
@@ -88,15 +89,15 @@ class SynchronisedNorm(Function):
             gx = (g - sum(g) / M - z * sum(g * z) / M) * weight / deviation
             gweight = sum(g * z),  gbias = sum(g)
 
-        Every x has a part in the mean and the deviation by which all others are normalised, those of other processes
-        too: so both sums of gx are over all shards of all processes. Those of gweight and gbias are over this
-        process's part, as is every gradient of a parameter: DistributedDataParallel adds them up.
+        Every x contributes to the mean and the deviation by which all others are normalized, including those of other
+        processes. So both sums of gx are over all shards of all processes. Those of gweight and gbias are over this
+        process's part, as is every gradient of a parameter; DistributedDataParallel adds them up.
         """
         (want_x, want_w, want_b), (x, weight) = ctx.needs_input_grad[:3], ctx.saved_tensors
         meeting, M = meeting_of(ctx.group, ctx.shards), ctx.count
         if not is_grad_enabled():
-            return SynchronisedNorm.fused(ctx, g.array, x.array, weight.array, meeting)
-        # a second derivative goes through the statistics
+            return SynchronizedNorm.fused(ctx, g.array, x.array, weight.array, meeting)
+        # a second derivative passes through the statistics
         mean, inverse = _composed_statistics(x, M, ctx.eps, meeting)
         z = (x - _per_channel(mean, x)) * _per_channel(inverse, x)
         pieces = _sums_of_shards(meeting, g, g * z)
@@ -110,7 +111,7 @@ class SynchronisedNorm(Function):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, meeting: Meeting) -> Gradients:
-        """The same in two passes over memory, one for each shard's sums, and one for gx."""
+        """Compute the same gradients in two passes over memory, one for each shard's sums, and one for gx."""
         (want_x, want_w, want_b), M, kind = ctx.needs_input_grad[:3], ctx.count, x.dtype
         pieces = np.array(
             [kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in meeting.cuts(len(x))]
@@ -127,17 +128,17 @@ class SynchronisedNorm(Function):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalisation of x (N, C, ...) by the statistics of the batches of all processes together.
+    """Batch normalization of x (N, C, ...) by the statistics of the batches of all processes together.
 
     y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape. In training, mean and
-    biased variance are those of the batches of all processes of ``process_group``, None for all, whatever the size of
-    each; the running statistics, the same in all processes, follow them as in BatchNorm2d. All processes must be
-    in training mode, or none: one in eval mode exchanges nothing and uses the running statistics, as BatchNorm2d does.
-    Without init_process_group, it is BatchNorm.
+    biased variance are those of the batches of all processes of ``process_group`` (None means all), whatever the size
+    of each. The running statistics, the same in all processes, follow them as in BatchNorm2d. All processes must be in
+    training mode, or none: a process in eval mode exchanges nothing and uses the running statistics, as BatchNorm2d
+    does. Without init_process_group, the layer is a BatchNorm.
 
-    shards: into how many pieces the batches of all processes are cut: the bits of y, of the gradients and of the
-    running statistics depend on this number, and not on that of the processes; None: 8, or the number of processes if
-    there are more. Within DistributedDataParallel and ShardedTrainer, group and shards are theirs.
+    shards: number of pieces into which the batches of all processes are cut. The bits of y, of the gradients and of the
+    running statistics depend on this number, but not on the number of processes. None: 8, or the number of processes if
+    there are more. Within DistributedDataParallel and ShardedTrainer, their group and shards apply.
 
     With one process it equals BatchNorm2d to rounding. Sums are exchanged in float64.
 
@@ -190,7 +191,7 @@ class SyncBatchNorm(_BatchNorm):
         if not self.eps > 0:
             raise ValueError(f"{_NAME}: eps={self.eps} must be above 0 in training")
         statistics: list[Any] = []
-        y: Tensor = SynchronisedNorm.apply(input, weight, bias, self.eps, meeting, statistics)
+        y: Tensor = SynchronizedNorm.apply(input, weight, bias, self.eps, meeting, statistics)
         if self.track_running_stats and meeting.leads and self.running_mean is not None:
             assert self.running_var is not None and self.num_batches_tracked is not None
             mean, variance, count = statistics
@@ -215,9 +216,10 @@ class SyncBatchNorm(_BatchNorm):
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> Module:
-        """The module with a SyncBatchNorm in place of every BatchNorm1d, 2d and 3d in it, which has the same
-        parameters and buffers, the same objects. The module itself is changed; if it is a BatchNorm, its substitute is
-        returned. Hooks of the layers are left behind, as in PyTorch.
+        """Replace every BatchNorm1d, 2d and 3d in the module with a SyncBatchNorm.
+
+        A replacement has the same parameter and buffer objects. The module itself is changed and returned; if it is a
+        BatchNorm, its replacement is returned. Hooks of the layers are dropped, as in PyTorch.
 
         Raises:
             TypeError: module is not a Module. ValueError: a lazy layer has not seen a batch yet.
@@ -254,7 +256,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _moments(x: np.ndarray, meeting: Meeting) -> tuple[float, np.ndarray, np.ndarray]:
-    """The number of elements of a channel, and mean and biased variance of each, in float64."""
+    """Return the number of elements of a channel, and each channel's mean and biased variance, in float64."""
     axes = (0, *range(2, x.ndim))
     pieces = []
     for cut in meeting.cuts(len(x)):
@@ -270,8 +272,8 @@ def _moments(x: np.ndarray, meeting: Meeting) -> tuple[float, np.ndarray, np.nda
 
 
 def _merge(left: np.ndarray, right: np.ndarray) -> None:
-    """Numbers of elements, means and sums of squares about them, of two sets that become one."""
-    with np.errstate(all="ignore"):  # as the kernels: numbers may be infinite or NaN
+    """Merge the element counts, means and sums of squares about the means of two sets into the first."""
+    with np.errstate(all="ignore"):  # as in the kernels, numbers may be infinite or NaN
         count = left[0] + right[0]
         share = right[0] / np.maximum(count, 1)
         away = right[1] - left[1]
@@ -281,7 +283,7 @@ def _merge(left: np.ndarray, right: np.ndarray) -> None:
 
 
 def _composed_statistics(x: Tensor, count: float, eps: float, meeting: Meeting) -> tuple[Tensor, Tensor]:
-    """Mean and 1 / deviation of each channel (C,), composed of operators."""
+    """Compute mean and 1 / deviation of each channel (C,), composed of operators."""
     call = _call(x.array)
     (mean,) = TotalOverShards.apply(meeting, f"{call}.mean", *_sums_of_shards(meeting, x)) / count
     away = x - _per_channel(mean, x)
@@ -290,7 +292,7 @@ def _composed_statistics(x: Tensor, count: float, eps: float, meeting: Meeting) 
 
 
 def _sums_of_shards(meeting: Meeting, *operands: Tensor) -> list[Tensor]:
-    """For each shard that is here, the sums of each channel of the operands, (operands, C)."""
+    """Return, for each local shard, the sums of each channel of the operands, (operands, C)."""
     axes = _all_but_1(operands[0])
     cuts = meeting.cuts(operands[0].array.shape[0])
     return [stack([Sum.apply(each[cut], axes, False) for each in operands]) for cut in cuts]

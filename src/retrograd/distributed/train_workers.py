@@ -1,4 +1,4 @@
-"""Workers: the processes of ``retrograd train --workers``, as the trainer of the command line sees them."""
+"""Workers: the processes of ``retrograd train --workers``, as the command line's trainer sees them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from .world import init_process_group, is_initialized, member
 
 __all__ = ["Workers"]
 
-SHARDS = 8  # of each batch
+SHARDS = 8  # pieces of each batch
 
 
 class Workers:
     """The processes that a launcher has started, or this one alone.
 
-    shards: into how many pieces each batch is cut; the result depends on it, and not on the number of processes.
+    shards: number of pieces into which each batch is cut; the result depends on it, but not on the number of processes.
 
     Raises:
         As init_process_group.
@@ -36,10 +36,10 @@ class Workers:
         self._trainer: ShardedTrainer | None = None
 
     def loader(self, dataset: Any, batch_size: int, shuffle: bool) -> ShardedLoader:
-        """The batches of a dataset.
+        """Return a loader of the batches of a dataset.
 
         Raises:
-            ValueError: it has fewer samples than there are processes.
+            ValueError: the dataset has fewer samples than there are processes.
         """
         return ShardedLoader(dataset, batch_size, shuffle=shuffle, shards=self.shards)
 
@@ -48,8 +48,8 @@ class Workers:
     ) -> None:
         """Make the model the same in all processes.
 
-        carried: as for ShardedTrainer. number: the signal to stop that this process has got, which it tells the others
-            with each step.
+        carried: as for ShardedTrainer. number: returns the stop signal that this process has received, if any; it is
+            sent to the other processes with each step.
         """
         self._trainer = ShardedTrainer(model, optimizer, shards=self.shards, seed=seed, carried=carried)
         self._trainer.tell = lambda: -1 if (found := number()) is None else found
@@ -62,7 +62,7 @@ class Workers:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints, and writes files."""
+        """Whether this process prints and writes files."""
         return member(None, "Workers").rank() == 0
 
     @property
@@ -77,20 +77,20 @@ class Workers:
     def step(
         self, batch: ShardedBatch, loss: Callable[..., Any], before: Callable[[np.ndarray], object] | None
     ) -> np.ndarray:
-        """``ShardedTrainer.step``."""
+        """Run ``ShardedTrainer.step``."""
         return self.trainer.step(batch, loss, before)
 
     @property
     def signal(self) -> int | None:
-        """The signal to stop that a process had got when it did its part of the last step; the same in all of them."""
+        """The stop signal that any process had received at its part of the last step; the same in all processes."""
         told = self.trainer.told
         return None if told < 0 else told
 
     def write(self, write: Callable[[], object]) -> None:
-        """Call ``write`` in the first process. If it dies there, the next one does it.
+        """Call ``write`` in the first process. If that process dies in the call, the next one makes it.
 
         Raises:
-            What ``write`` raises, in that process; in the others DistError, with its text.
+            Any error that ``write`` raises, in that process; in the others DistError, with its message.
         """
         self.trainer.together(lambda group: self._write(group, write))
 
@@ -109,7 +109,7 @@ class Workers:
             raise DistError(f"rank 0 could not write: {why}")
 
     def shares(self) -> list[dict[str, Any]]:
-        """Of each process: its shards, the seconds of its steps, and how many of these it waited for others."""
+        """Return each process's shards, the seconds of its steps, and how many of these it waited for others."""
         return self.trainer.together(self._shares)
 
     def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["Future", "Work"]
 
 
-# ---- Future: a value that comes later, with the names of torch.futures ----------------------------------------------
+# ---- Future, with the names of torch.futures ------------------------------------------------------------------------
 
 
 class Future:
-    """A value that comes later, of a hook of DistributedDataParallel or of ``Work.get_future``.
+    """A value that is not available yet, from a communication hook or from ``Work.get_future``.
 
-    steps: a generator that yields what is waited for, each with ``wait`` and ``is_completed`` as a Work has them, and
+    steps: a generator that yields what to wait for, each an object with ``wait`` and ``is_completed`` like a Work, and
     returns the value; None: ``set_result`` sets it.
     """
 
@@ -33,40 +33,40 @@ class Future:
         """Set the value.
 
         Raises:
-            RuntimeError: it is there already, or comes from something else.
+            RuntimeError: the value is set already, or comes from elsewhere.
         """
         if self._done or self._steps is not None:
             raise RuntimeError("Future.set_result: its value is set already, or comes from what it waits for")
         self._value, self._done = result, True
 
     def done(self) -> bool:
-        """Whether the value is there; goes on as far as possible without waiting."""
+        """Return whether the value is available; advances as far as possible without waiting."""
         return self._go_on(False)
 
     is_completed = done
 
     def wait(self) -> Any:
-        """The value, after waiting for it.
+        """Wait for the value and return it.
 
         Raises:
-            RuntimeError: nobody has set it. What the collectives and callbacks that it waits for raise.
+            RuntimeError: nobody has set the value. Any error of the collectives and callbacks that it waits for.
         """
         if not self._go_on(True):
             raise RuntimeError("Future.wait: nobody has set its result")
         return self._value
 
     def value(self) -> Any:
-        """The value.
+        """Return the value.
 
         Raises:
-            RuntimeError: it is not there yet.
+            RuntimeError: the value is not available yet.
         """
         if not self.done():
-            raise RuntimeError("Future.value: it is not there yet; call wait()")
+            raise RuntimeError("Future.value: the value is not available yet; call wait()")
         return self._value
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """A Future of ``callback(self)``, which is called when the value of this one is there."""
+        """Return a Future of ``callback(self)``, which is called when the value of this one is available."""
 
         def steps() -> Generator[Any, None, Any]:
             yield self
@@ -86,16 +86,16 @@ class Future:
             except StopIteration as end:
                 self._value, self._done = end.value, True
             except BaseException:
-                self._steps = None  # the value will never be there
+                self._steps = None  # the value will never be available
                 raise
         return self._done
 
 
-# ---- Work: a collective that has begun ------------------------------------------------------------------------------
+# ---- Work: a running collective -------------------------------------------------------------------------------------
 
 
 class Work:
-    """The handle of a collective with ``async_op=True``. Tensors hold its result once ``wait`` has returned."""
+    """The handle of a collective with ``async_op=True``. Tensors contain its result once ``wait`` has returned."""
 
     def __init__(
         self,
@@ -110,13 +110,13 @@ class Work:
         self.seconds = 0.0  # spent in `wait`
 
     def wait(self, timeout: Any = None) -> bool:
-        """Wait until it is done; returns True.
+        """Wait until the collective is done. Returns True.
 
-        timeout: a timedelta or seconds; None: that of the group.
+        timeout: a timedelta or seconds; None means the group's.
 
         Raises:
             DistNetworkError: a rank did not take part in time. WorkerLostError: one has died.
-            ValueError: timeout is no time above 0.
+            ValueError: timeout is not a positive time.
         """
         if self._requests and self._group is not None and self._entered is not None:
             seconds = None if timeout is None else as_seconds("Work.wait", timeout)
@@ -125,22 +125,22 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is done; does not wait."""
+        """Return whether the collective is done, without waiting."""
         if not all(request.Test() for request in self._requests):
             return False
         self._end()
         return True
 
     def is_success(self) -> bool:
-        """Whether it is done without an error."""
+        """Return whether the collective is done without an error."""
         return self.is_completed()
 
     def result(self) -> list[Tensor]:
-        """The tensors that hold the result once it is done."""
+        """Return the tensors that contain the result once the collective is done."""
         return self._outputs
 
     def get_future(self) -> Future:
-        """A Future of ``result()``."""
+        """Return a Future of ``result()``."""
 
         def steps() -> Generator[Any, None, Any]:
             yield self

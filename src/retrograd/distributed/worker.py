@@ -1,4 +1,4 @@
-"""A script as one of the workers that a launcher has started: ``python -m`` this module, the script, its arguments."""
+"""Entry point of a worker started by a launcher: ``python -m`` this module, the script, its arguments."""
 
 from __future__ import annotations
 

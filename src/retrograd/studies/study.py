@@ -1,4 +1,4 @@
-"""Helpers of the studies: the training recipe, the table, and the page."""
+"""Shared parts of the studies: the training recipe, the table, and the page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..train.progress import Progress
 __all__ = ["Recipe", "Study", "task_of", "train", "write_study"]
 
 STUDY = "study.html"
-_WARMUP = 0.1  # the part of the steps in which the learning rate rises
+_WARMUP = 0.1  # the fraction of the steps in which the learning rate rises
 TASKS: dict[str, Callable[[], ImageTask]] = {"digits": digits_task, "mnist5k": mnist5k_task}
 
 
@@ -53,11 +53,11 @@ class Recipe:
 
 @dataclass
 class Study:
-    """The result of a study, as data: str() gives the table, ``write_study`` the page.
+    """The result of a study, as data: str() returns the table, ``write_study`` writes the page.
 
     headings, rows: the table; the first column names the networks. facts: the main figures by name.
-    curves: HTML of pictures. notes: what was compared, one paragraph each, by name.
-    figures: all that was measured, by network.
+    curves: HTML of pictures. notes: descriptions of the compared networks, one paragraph each, by name.
+    figures: all measured values, by network.
     """
 
     title: str
@@ -77,7 +77,7 @@ class Study:
 
 
 def task_of(name: str) -> ImageTask:
-    """The images of a study: "digits" or "mnist5k".
+    """Return the images of a study: "digits" or "mnist5k".
 
     Raises:
         ValueError: there is no such task.
@@ -95,7 +95,7 @@ def train(
     callbacks: Sequence[Callback] = (),
     lr: float | None = None,
 ) -> History:
-    """Train a network by the recipe, on images in an order that the seed alone determines."""
+    """Train a network by the recipe, on images in an order determined only by the seed."""
     steps = recipe.epochs * math.ceil(len(task.train) / recipe.batch_size)
 
     def rate(step: int) -> float:
@@ -118,10 +118,10 @@ def train(
 
 
 def write_study(study: Study, folder: Path) -> Path:
-    """Write the page ``study.html`` into a folder, which is made if there is none, and return its path.
+    """Write the page ``study.html`` into a folder, which is created if necessary, and return its path.
 
     Raises:
-        OSError: it cannot be written; an earlier one is unchanged.
+        OSError: the page cannot be written; an earlier one is unchanged.
     """
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / STUDY
@@ -131,7 +131,7 @@ def write_study(study: Study, folder: Path) -> Path:
 
 
 def study_page(study: Study) -> str:
-    """The page as text, complete in itself."""
+    """Return the self-contained page as text."""
     curves = [study.curves[first : first + 2] for first in range(0, len(study.curves), 2)]
     return filled(
         STUDY,
@@ -158,14 +158,14 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _line(tag: str, cells: Sequence[str]) -> str:
-    """A row of a table: the first cell is a name, the others are numbers."""
+    """Format a row of a table: the first cell is a name, the others are numbers."""
     first, *others = map(escape, cells)
     numbers = "".join(f'<{tag} class="n">{cell}</{tag}>' for cell in others)
     return f"<tr><{tag}>{first}</{tag}>{numbers}</tr>"
 
 
 def settings_of(task: ImageTask, recipe: Recipe) -> Mapping[str, Any]:
-    """For the page: the recipe in words."""
+    """Return the recipe in words, for the page."""
     return {
         "images": f"{len(task.train):,} to train on, {len(task.held_out):,} held out",
         "epochs": recipe.epochs,

@@ -1,4 +1,4 @@
-"""Training from the command line: tasks, the trainer, checkpoints and the report."""
+"""Training: fit(), callbacks, gradient statistics, checkpoints, and the command line's tasks and trainer."""
 
 from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRScheduler, ModelCheckpoint
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint

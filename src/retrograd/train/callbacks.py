@@ -22,32 +22,34 @@ Record = dict[str, Any]
 
 
 class Callback:
-    """Override the methods you need. ``fit`` is the running training: its model, optimizer, epoch, steps, history, and
-    ``fit.stop(why)``, which ends it."""
+    """Base class of callbacks: override the methods you need.
+
+    ``fit`` is the running training: its model, optimizer, epoch, steps, history, and ``fit.stop(why)``, which ends it.
+    """
 
     def on_start(self, fit: Fit) -> None:
-        """Training starts or resumes."""
+        """Called when training starts or resumes."""
 
     def on_step_start(self, fit: Fit) -> None:
-        """A step is about to start; ``fit.steps`` already counts it."""
+        """Called before a step; ``fit.steps`` already counts it."""
 
     def on_loss(self, fit: Fit, loss: Tensor) -> None:
-        """Before the backward of a step."""
+        """Called before the backward of a step."""
 
     def on_gradients(self, fit: Fit) -> None:
-        """The gradients of a step are there, and the optimizer is about to use them."""
+        """Called when the gradients of a step are complete, before the optimizer uses them."""
 
     def on_step_end(self, fit: Fit, samples: int) -> None:
-        """A step on this many samples is done."""
+        """Called after a step on this many samples."""
 
     def on_epoch_end(self, fit: Fit, record: Record) -> None:
-        """An epoch is done and its record is the last of ``fit.history``."""
+        """Called after an epoch; its record is the last of ``fit.history``."""
 
     def on_end(self, fit: Fit) -> None:
-        """Training is done or was stopped by ``fit.stop``."""
+        """Called when training is done or was stopped by ``fit.stop``."""
 
     def state_dict(self) -> dict[str, Any]:
-        """The state to resume from with ``load_state_dict``; must be storable in a checkpoint."""
+        """Return the state to resume from with ``load_state_dict``; it must be storable in a checkpoint."""
         return {}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -59,10 +61,12 @@ class Callback:
 
 
 class CosineSchedule(Callback):
-    """The learning rate rises linearly to ``lr``, then falls to 0 along half a cosine; it depends only on the step.
+    """A schedule in which the learning rate rises linearly to ``lr``, then falls to 0 along half a cosine.
+
+    It depends only on the step.
 
     lr: the highest learning rate.
-    warmup: the fraction of all steps in which it rises; 0 starts at lr.
+    warmup: the fraction of all steps in which the learning rate rises; 0 starts at lr.
 
     Raises:
         ValueError: lr is not positive, or warmup is not from 0 to less than 1.
@@ -82,7 +86,7 @@ class CosineSchedule(Callback):
             group["lr"] = self.at(fit.steps - 1, fit.epochs * len(fit.loader))
 
     def at(self, done: int, total: int) -> float:
-        """The learning rate after ``done`` of ``total`` steps."""
+        """Return the learning rate after ``done`` of ``total`` steps."""
         rising = self.warmup * total
         if done < rising:
             return self.lr * (done + 1) / (rising + 1)
@@ -90,11 +94,11 @@ class CosineSchedule(Callback):
 
 
 class LRScheduler(Callback):
-    """Calls ``step()`` of a learning rate scheduler.
+    """Calls ``step()`` of a learning rate scheduler after each epoch or step.
 
     scheduler: an object with ``step()``.
     every: "epoch" or "step".
-    monitor: name of the record's entry to pass to ``step``, for ReduceLROnPlateau; None passes nothing.
+    monitor: name of the record's entry to pass to ``step``, as ReduceLROnPlateau needs; None passes nothing.
 
     Raises:
         ValueError: every is not one of these, or monitor is set with every="step", which has no record.
@@ -136,7 +140,7 @@ class _Watch(Callback):
         self.best_epoch = 0
 
     def improved(self, record: Record, by: float = 0.0) -> bool:
-        """Whether this epoch is the best so far, by more than ``by``; records it if so."""
+        """Return whether this epoch is the best so far, by more than ``by``; if so, record it."""
         value = float(_entry(self, record, self.monitor))
         if self.best is not None and (self.best - value if self.mode == "min" else value - self.best) <= by:
             return False
@@ -147,7 +151,7 @@ class _Watch(Callback):
         return {"best": self.best, "best_epoch": self.best_epoch}
 
     def _entries(self) -> dict[str, Check]:
-        """Checks of the entries of a state."""
+        """Return the checks of a state's entries."""
         return {"best": optional(number()), "best_epoch": count()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
@@ -162,7 +166,7 @@ class BestWeights(_Watch):
     mode: "min" or "max"; None means "max" for an accuracy and "min" for anything else.
 
     Raises:
-        ValueError: mode is none of these.
+        ValueError: mode is neither "min" nor "max".
         KeyError: an epoch's record has no such entry.
     """
 
@@ -229,7 +233,7 @@ class ModelCheckpoint(_Watch):
 
     path: the file, replaced atomically.
     monitor, mode: as for BestWeights.
-    save_best_only: write only after an epoch that is the best so far, otherwise after each.
+    save_best_only: write only after the best epoch so far, otherwise after each epoch.
 
     Raises:
         ValueError: mode is neither "min" nor "max".

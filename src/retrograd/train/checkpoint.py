@@ -1,10 +1,10 @@
 """Checkpoints: everything a run needs to resume, in one file that a crash cannot damage.
 
-A checkpoint is an uncompressed .npz: ``numpy.load(path, allow_pickle=False)`` opens it. Its entry ``metadata`` is JSON
-text (as bytes) with the format's name, its version and the tree of values; the arrays in the tree are separate entries;
-``sha256`` is the digest of all other entries. Nothing in it is ever unpickled.
+A checkpoint is an uncompressed .npz file, so ``numpy.load(path, allow_pickle=False)`` opens it. Its entry ``metadata``
+is JSON text (as bytes) with the format's name, its version and the tree of values. The arrays in the tree are separate
+entries. ``sha256`` is the digest of all other entries. Nothing in a checkpoint is ever unpickled.
 
-It is written to a temporary file and renamed once it is safe on disk (retrograd._files.atomic).
+A checkpoint is written to a temporary file and renamed once it is safe on disk (retrograd._files.atomic).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FORMAT, _VERSION = "retrograd checkpoint", 1
 _ARRAY, _ITEMS = "__array__", "__items__"  # markers in the JSON tree
 _Entries = dict[str, np.ndarray]
 _MOST = 64 * 1024**3  # bytes of a checkpoint
-_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, twenty times as many in memory as Python objects
-_DEEPEST = 100  # nested dicts and lists
+_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, which takes twenty times as many in memory as Python objects
+_DEEPEST = 100  # levels of nested dicts and lists
 # the header that write_array writes before an array's data
 _HEADER = re.compile(rb"\{'descr': '([<>|][A-Za-z][0-9]*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n")
 
@@ -50,7 +50,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 
     Raises:
         CheckpointError: the disk is full or the file cannot be written; an existing file is unchanged.
-        TypeError: the state holds anything else.
+        TypeError: the state contains anything else.
         ValueError: a number is not finite, the state is nested more than 100 deep, or it has more than 64 MiB besides
             the arrays.
     """
@@ -69,9 +69,10 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
-    """The state that ``save_checkpoint`` wrote, with arrays instead of Tensors; the file's integrity is checked first.
+    """Read a state written by ``save_checkpoint``, with arrays instead of Tensors; the file's integrity is checked.
 
-    The state itself is not trusted: whoever loads it checks its entries (retrograd._files.state).
+
+    The state itself is not trusted: the caller must check its entries (retrograd._files.state).
 
     Raises:
         CheckpointError: there is no such file, or it is not a regular file, too large, not a checkpoint, truncated,
@@ -126,11 +127,11 @@ def _metadata(path: Path, entries: _Entries) -> Any:
     return metadata
 
 
-# ---- the tree ----------------------------------------------------------------------------------------------------
+# ---- The tree -------------------------------------------------------------------------------------------------------
 
 
 def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
-    """The JSON form of value; its arrays are added to ``entries``, named after their path."""
+    """Return the JSON form of value; its arrays are added to ``entries``, named after their path."""
     if depth > _DEEPEST:
         raise ValueError(f"save_checkpoint: the state is nested more than {_DEEPEST} deep, or contains itself")
     if isinstance(value, Tensor):
@@ -182,7 +183,7 @@ def _unpack(tree: Any, entries: _Entries, depth: int = 0) -> Any:
     return {key: _unpack(item, entries, depth + 1) for key, item in tree.items()}
 
 
-# ---- the file ----------------------------------------------------------------------------------------------------
+# ---- The file -------------------------------------------------------------------------------------------------------
 
 
 def _digest(entries: _Entries) -> bytes:
@@ -202,7 +203,7 @@ def _write_entries(file: BinaryIO, entries: _Entries) -> None:
 
 
 def _read_entries(file: BinaryIO) -> _Entries:
-    """Every array of the file. Sizes in headers are checked against the file before memory is allocated."""
+    """Read every array of the file. Sizes in headers are checked against the file before memory is allocated."""
     entries: _Entries = {}
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
@@ -221,7 +222,7 @@ def _read_entries(file: BinaryIO) -> _Entries:
 
 
 def _array(name: str, content: bytes) -> np.ndarray:
-    """The array of an entry: a .npy file of version 1.0, as write_array writes it."""
+    """Parse the array of an entry: a .npy file of version 1.0, as write_array writes it."""
     begin = 10 + int.from_bytes(content[8:10], "little")
     header = _HEADER.fullmatch(content[10:begin])
     if content[:8] != b"\x93NUMPY\1\0" or header is None:

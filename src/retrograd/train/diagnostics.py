@@ -32,18 +32,18 @@ __all__ = [
 ]
 
 
-# ---- Inspecting the layers of a model while it runs -----------------------------------------------------------------
+# ---- Inspection of a model's layers while it runs -------------------------------------------------------------------
 
 Forward = Callable[..., Any]
 
 
 def leaves(model: Module) -> list[tuple[str, Module]]:
-    """(path, module) of every module without children, in order."""
+    """Return (path, module) of every module without children, in order."""
     return [(path, module) for path, module in model.named_modules() if next(module.children(), None) is None]
 
 
 def tensors_in(value: Any) -> Iterator[Tensor]:
-    """The Tensors in a module's arguments or result: itself, or those in nested tuples and lists."""
+    """Yield the Tensors in a module's arguments or result: the value itself, or those in nested tuples and lists."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, (tuple, list)):
@@ -53,7 +53,7 @@ def tensors_in(value: Any) -> Iterator[Tensor]:
 
 @contextmanager
 def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forward]) -> Iterator[None]:
-    """Within the block, every leaf module's forward is ``wrap(path, module, forward)``."""
+    """Within the block, replace every leaf module's forward with ``wrap(path, module, forward)``."""
     before = [(module, module.__dict__.get("forward")) for _, module in leaves(model)]
     try:
         for path, module in leaves(model):
@@ -87,11 +87,11 @@ def unchanged(model: Module) -> Iterator[None]:
         set_rng_state(random)
 
 
-# ---- Diagnosing, in one sentence, what is wrong with data or numbers ------------------------------------------------
+# ---- Diagnosis of bad data or numbers, in one sentence --------------------------------------------------------------
 
 
 class TrainingError(RuntimeError):
-    """Training cannot continue; the message says where and why, and what is on disk."""
+    """Training cannot continue; the message says where, why, and what is on disk."""
 
 
 def first_not_finite(model: Module, x: Tensor) -> str:
@@ -117,7 +117,7 @@ def first_not_finite(model: Module, x: Tensor) -> str:
 
 
 def bad_parameter(model: Module) -> str | None:
-    """The parameter or buffer that holds NaN or infinity, as a clause for a message; None if none does."""
+    """Return a clause that names a parameter or buffer with NaN or infinity, for a message; None if there is none."""
     for name, tensor in model.state_dict().items():
         if tensor.array.dtype.kind == "f" and not np.isfinite(tensor.array).all():
             return f"{name} holds NaN or infinity since the previous step"
@@ -139,7 +139,7 @@ class LayerTime:
     parameters: int
     forward: float
     backward: float
-    operators: dict[str, float] = field(default_factory=dict)  # backward time of each operator in it
+    operators: dict[str, float] = field(default_factory=dict)  # backward time of each operator in the layer
 
 
 def profile(
@@ -149,11 +149,11 @@ def profile(
     repeats: int = 10,
     loss: Callable[[Tensor, Tensor], Tensor] = cross_entropy,
 ) -> list[LayerTime]:
-    """Times of every leaf module of ``model`` in a training step on this batch, in order of execution; the last row is
-    the loss and everything else outside of layers.
+    """Time every leaf module of ``model`` in a training step on this batch.
 
-    Each layer's forward is timed as a whole, its backward operator by operator in the actual sweep. Parameters,
-    buffers, gradients and the random generator are restored.
+    Rows are in order of execution. The last row is the loss and everything else outside of layers. Each layer's forward
+    is timed as a whole, its backward operator by operator in the actual sweep. Parameters, buffers, gradients and the
+    random generator are restored.
 
     Raises:
         ValueError: repeats is not positive.
@@ -162,7 +162,7 @@ def profile(
         raise ValueError(f"profile: repeats={repeats} must be at least 1")
     with unchanged(model):
         model.train()
-        runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first compiles and warms up
+        runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first run compiles and warms up
     rows = []
     for position, first in enumerate(runs[0]):
         same = [run[position] for run in runs]
@@ -229,7 +229,7 @@ def _run(model: Module, x: Tensor, target: Tensor, loss_of: Callable[[Tensor, Te
 
 
 def _nodes(tensor: Tensor, known: set[int]) -> Iterator[Node]:
-    """The nodes that computed ``tensor``, back to those whose order is ``known``."""
+    """Yield the nodes that computed ``tensor``, back to those whose order is ``known``."""
     seen, stack = set(known), [tensor.grad_fn]
     while stack:
         node = stack.pop()

@@ -1,4 +1,4 @@
-"""The environment of a run: versions and the machine."""
+"""The environment of a run: package versions and the machine."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["machine", "versions"]
 
 
 def versions() -> dict[str, str]:
-    """Versions of retrograd, Python and packages by name; "not installed" for missing ones."""
+    """Return the versions of retrograd, Python and packages by name; "not installed" for missing ones."""
     from .. import __version__
 
     installed = {"retrograd": __version__, "Python": platform.python_version()}
@@ -32,7 +32,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """The CPU as the system names it, the target of compiled kernels, the threads, and the system."""
+    """Return the CPU as the system names it, the target of compiled kernels, the threads, and the system."""
     from ..kernels.compiled.machine.launch import get_num_threads
     from ..kernels.compiled.machine.target import cpu, vector_bytes
 

@@ -1,4 +1,4 @@
-"""fit(): the training loop. The trainer of the command line adds a task and checkpoints to it."""
+"""fit(): the training loop. The command line's trainer adds a task and checkpoints to it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ _SUMS = {"loss": 0.0, "correct": 0, "samples": 0, "seconds": 0.0}
 
 
 class History(list[dict[str, Any]]):
-    """One record per epoch: epoch, step, loss, lr, seconds; accuracy if the targets are classes; held_out_loss and
-    held_out_accuracy if there is held-out data; gradients with a GradientMonitor."""
+    """A list of one record per epoch.
+
+    A record has epoch, step, loss, lr, seconds; accuracy if the targets are classes; held_out_loss and
+    held_out_accuracy if there is held-out data; gradients with a GradientMonitor.
+    """
 
     def column(self, name: str) -> list[Any]:
-        """One entry of all records, by epoch."""
+        """Return one entry of all records, by epoch."""
         return [record[name] for record in self]
 
 
@@ -52,19 +55,19 @@ def fit(
     """Train ``model`` and return its history, one record per epoch.
 
     data: a DataLoader, a Dataset of pairs (x, target), or a pair of arrays or Tensors (x, target), each of N samples.
-        What a Dataset has after the target, such as weights of the samples, is handed to loss after it.
+        Anything that a Dataset has after the target, such as sample weights, is passed to loss after it.
     epochs: number of passes over the data.
     batch_size: samples per step, unless data is a DataLoader; the order is random in each epoch.
-    loss: of the model's output and the target, a mean over the batch.
-    optimizer: over the model's parameters; None means Adam with its default learning rate.
+    loss: a function of the model's output and the target, a mean over the batch.
+    optimizer: an optimizer of the model's parameters; None means Adam with its default learning rate.
     held_out: data (as above) to evaluate after each epoch, in eval mode; or the fraction of data, between 0 and 1, to
         hold out at random.
-    augment: changes a batch of x, an array, before each step.
+    augment: a function that changes a batch of x, an array, before each step.
     callbacks: see retrograd.train.callbacks; called in this order.
     progress: True shows a bar or lines on stderr, False nothing.
 
     Raises:
-        TypeError: data or held_out is none of these.
+        TypeError: data or held_out has another type.
         ValueError: epochs is not positive, or held_out is not between 0 and 1 or leaves one side empty.
         TrainingError: the loss is NaN or infinite; the message says where that started.
     """
@@ -96,12 +99,12 @@ class Fit:
     """A running training, as seen by callbacks.
 
     model: the model to train.
-    loader: the batches of an epoch, pairs (x, target); what follows the target is handed to loss.
+    loader: the batches of an epoch, pairs (x, target); anything after the target is passed to loss.
     optimizer, loss, augment: as for ``fit``.
     held_out: the batches to evaluate after each epoch, or None.
     callbacks: called in this order.
     progress: the progress display.
-    workers: the other processes that take part (retrograd.distributed.Workers); the loader is then theirs.
+    workers: the other processes that take part (retrograd.distributed.train_workers.Workers), which share the loader.
 
     ``epoch`` counts the finished epochs, ``steps`` the steps; ``history`` has one record per epoch.
     """
@@ -125,8 +128,8 @@ class Fit:
         self.epochs = 0
         self.epoch = 0
         self.steps = 0
-        self.seconds = 0.0  # in training steps of finished epochs
-        self.sums: dict[str, Any] = dict(_SUMS)  # of the current epoch
+        self.seconds = 0.0  # spent in training steps of finished epochs
+        self.sums: dict[str, Any] = dict(_SUMS)  # sums over the current epoch
         self.history = History()
         self.stopped: str | None = None
 
@@ -139,7 +142,7 @@ class Fit:
         self.epochs = epochs
         samples = getattr(self.loader.dataset, "__len__", int)()
         try:
-            # non-finite numbers raise our own error instead of NumPy's warnings
+            # non-finite numbers raise TrainingError instead of NumPy's warnings
             with np.errstate(all="ignore"):
                 self._notify("on_start")
                 self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
@@ -157,7 +160,7 @@ class Fit:
         self.stopped = why
 
     def _step(self, x: Tensor, target: Tensor, *more: Tensor) -> int:
-        """One step; returns the number of samples."""
+        """Run one step and return the number of samples."""
         start = perf_counter()
         self.steps += 1
         self._notify("on_step_start")
@@ -180,7 +183,7 @@ class Fit:
         return len(target)
 
     def _step_of_all(self, batch: Any) -> int:
-        """One step of all processes, of which this one computes its shards of the batch."""
+        """Run one step of all processes, in which this one computes its shards of the batch."""
         start = perf_counter()
         self.steps += 1
         self._notify("on_step_start")
@@ -228,7 +231,7 @@ class Fit:
         self._notify("on_epoch_end", record)
 
     def evaluate(self, batches: Iterable[Any]) -> dict[str, float]:
-        """The mean loss and, if targets are classes, the accuracy, in eval mode.
+        """Return the mean loss and, if targets are classes, the accuracy, in eval mode.
 
         Raises:
             TrainingError: the loss is NaN or infinite.
@@ -252,7 +255,7 @@ class Fit:
         raise TrainingError(f"{problem} at epoch {self.epoch + 1}, step {self.steps}: {why}{self.remedy()}")
 
     def remedy(self) -> str:
-        """A remedy, to end an error message."""
+        """Return a remedy to end an error message with."""
         return "; try a smaller learning rate, or check the data"
 
     def _notify(self, event: str, *arguments: Any) -> None:
@@ -275,7 +278,7 @@ def _right(output: Tensor, target: Tensor) -> int | None:
 
 
 def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:
-    """The mean loss and, if the targets are classes, the accuracy."""
+    """Return the mean loss and, if the targets are classes, the accuracy."""
     count = sums["samples"]
     if not count:
         return math.nan, None

@@ -1,6 +1,6 @@
 """The time series forecasting task, with its baselines and report.
 
-A forecast from origin s uses values[:s] to predict values[s : s + horizon]; the result has one row per origin.
+A forecast from origin s uses values[:s] to predict values[s : s + horizon]. The result has one row per origin.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ __all__ = [
 ]
 
 
-# ---- Baseline forecasts to compare a network for series with: seasonal naive and an autoregression ------------------
+# ---- Baseline forecasts: seasonal naive and autoregression ----------------------------------------------------------
 
 _LEAST_CORRELATION = 0.1
 
 
 def seasonal_naive(values: np.ndarray, origins: np.ndarray, horizon: int, period: int) -> np.ndarray:
-    """Predicts the value one period earlier, or as many periods as needed to be known: (len(origins), horizon).
+    """Predict the value one period earlier, or as many periods as needed to be known: (len(origins), horizon).
 
     Each origin must be at least one period into the series.
     """
@@ -59,7 +59,7 @@ def seasonal_naive(values: np.ndarray, origins: np.ndarray, horizon: int, period
 class Autoregression:
     """x[t] = constant + sum over i = 1 ... p of a[i] x[t - i], fitted to ``values`` by least squares.
 
-    most: the greatest order p to try; p minimises Akaike's criterion n log(RSS / n) + 2 (p + 2), in which all orders
+    most: the greatest order p to try; p minimizes Akaike's criterion n log(RSS / n) + 2 (p + 2), in which all orders
         predict the same n values.
 
     ``order`` is p; ``constant`` and ``coefficients`` (p,) are fitted to all values with p predecessors.
@@ -83,7 +83,7 @@ class Autoregression:
         self.constant, self.coefficients = float(fitted[0]), fitted[1:]
 
     def forecast(self, values: np.ndarray, origins: np.ndarray, horizon: int) -> np.ndarray:
-        """Forecasts step by step, each from the previous ones: (len(origins), horizon)."""
+        """Forecast step by step, each from the previous ones: (len(origins), horizon)."""
         known = values[np.asarray(origins)[:, None] - 1 - np.arange(self.order)]  # latest first
         result = np.empty((len(known), horizon))
         for step in range(horizon):
@@ -93,15 +93,15 @@ class Autoregression:
 
 
 def _design(values: np.ndarray, order: int) -> np.ndarray:
-    """Rows (1, x[t-1], ..., x[t-order]) for t = order, order + 1, ..."""
+    """Return rows (1, x[t-1], ..., x[t-order]) for t = order, order + 1, ..."""
     lags = np.lib.stride_tricks.sliding_window_view(values[:-1], order)[:, ::-1]
     return np.concatenate([np.ones((len(lags), 1)), lags], axis=1)
 
 
 def period_of(values: np.ndarray) -> int | None:
-    """The period of the series, up to a quarter of its length, after removing the linear trend; None if it has none.
+    """Return the period of the series, up to a quarter of its length; None if it has none.
 
-    It is the lag of the highest autocorrelation after the first negative one.
+    It is the lag of the highest autocorrelation after the first negative one, without the linear trend.
     """
     time = np.arange(len(values), dtype=np.float64)
     rest = values - np.polynomial.Polynomial.fit(time, values, 1)(time)
@@ -115,14 +115,14 @@ def period_of(values: np.ndarray) -> int | None:
 
 
 def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
-    """The mean absolute and the root mean square error."""
+    """Return the mean absolute and the root mean square error."""
     error = forecast - truth
     return float(np.abs(error).mean()), float(np.sqrt(np.square(error).mean()))
 
 
-# ---- `retrograd train series`: a network learns to forecast a series of numbers -------------------------------------
+# ---- `retrograd train series`: a network that forecasts a series of numbers -----------------------------------------
 
-_PERIODS = 3  # in the network's input window
+_PERIODS = 3  # periods in the network's input window
 _LEAST_PERIODS = 4
 _HELD_OUT = 0.2
 _SUNSPOTS = 132  # months: eleven years
@@ -141,7 +141,7 @@ _KERNELS = (
 class SeriesOptions:
     """Options of a series task.
 
-    column: of the file; None for the sunspots.
+    column: a column of the file; None for the sunspots.
     period: number of values after which the series repeats; None detects it.
     horizon: number of values to forecast at once.
 
@@ -163,12 +163,12 @@ class SeriesOptions:
 
 @dataclass(kw_only=True)
 class SeriesTask(Task):
-    """A network with the series it learns from.
+    """A network and the series it learns from.
 
-    A sample is a window of three periods, standardised by mean and deviation of the training part; its target is the
+    A sample is a window of three periods, standardized by mean and deviation of the training part; its target is the
     next ``horizon`` values. The targets of held-out samples, and only these, are in the last fifth of the series.
 
-    series: the numbers; ``first`` is the position of the first held-out one.
+    series: the numbers; ``first`` is the position of the first held-out value.
     period, horizon: see SeriesOptions.
     mean, deviation: of the training part.
     """
@@ -222,7 +222,7 @@ class SeriesTask(Task):
 
 
 def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
-    """A GRU and a series: a column of a CSV file, or the bundled sunspots if path is None.
+    """Build a GRU and a series: a column of a CSV file, or the bundled sunspots if path is None.
 
     Raises:
         TrainingError: the file cannot be used, or the series is constant, too short, or has no period.
@@ -290,12 +290,12 @@ def _check_length(name: str, size: int, first: int, period: int, horizon: int) -
 
 
 def _windows(values: np.ndarray, look: int, horizon: int, start: int, stop: int) -> TensorDataset:
-    """The samples whose targets are in values[start:stop]: x (look,), target (horizon,)."""
+    """Return the samples whose targets are in values[start:stop]: x (look,), target (horizon,)."""
     both = np.lib.stride_tricks.sliding_window_view(values, look + horizon)[start - look : stop - look - horizon + 1]
     return TensorDataset(np.ascontiguousarray(both[:, :look]), np.ascontiguousarray(both[:, look:]))
 
 
-# ---- The report of a run on a series: forecasts compared with the truth, and errors with baselines ------------------
+# ---- The report of a series run: forecasts, and errors compared with the baselines ----------------------------------
 
 _STYLE = """.errors td, .errors th { padding: .4rem .6rem .4rem 0; border-bottom: 1px solid var(--line); }
 .errors { text-align: right; }
@@ -307,7 +307,7 @@ _STYLE = """.errors td, .errors th { padding: .4rem .6rem .4rem 0; border-bottom
 
 
 def series_page(task: SeriesTask, trainer: Trainer) -> Page:
-    """The page, from forecasts at every position of the held-out part."""
+    """Build the page, from forecasts at every position of the held-out part."""
     history, values = trainer.history, task.series.values
     by_method = {"the network": task.forecasts(trainer), **task.baselines}
     error_of = {name: errors(forecast, task.truth) for name, forecast in by_method.items()}
@@ -325,7 +325,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
             "training time": duration(trainer.seconds),
             "parameters": f"{parameters:,}",
         },
-        curves=f"<div>{curves('Mean squared error, standardised', lines)}</div>"
+        curves=f"<div>{curves('Mean squared error, standardized', lines)}</div>"
         f"<div><h2>Errors on the held-out part</h2>{_errors(error_of)}</div>",
         body=filled(
             "report_series.html",
@@ -338,7 +338,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
 
 
 def _picture(task: SeriesTask, forecast: np.ndarray) -> str:
-    """The last part of the series, with consecutive forecasts that do not overlap."""
+    """Draw the last part of the series, with consecutive forecasts that do not overlap."""
     values = task.series.values
     start = task.first - min(task.period, task.first)
     pieces = [
@@ -369,7 +369,7 @@ def _errors(error_of: dict[str, tuple[float, float]]) -> str:
 
 
 def _steps(task: SeriesTask, by_method: dict[str, np.ndarray]) -> str:
-    """Mean absolute errors by number of steps ahead."""
+    """Tabulate mean absolute errors by number of steps ahead."""
     horizon = task.horizon
     ahead = sorted({1, max(1, horizon // 4), max(1, horizon // 2), max(1, 3 * horizon // 4), horizon})
     head = "".join(f"<th>{step}</th>" for step in ahead)

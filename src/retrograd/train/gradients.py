@@ -1,4 +1,4 @@
-"""The health of gradients, layer by layer: their size, zeros and NaN, and how far a step moves the weights."""
+"""Gradient statistics per layer: norm, zeros, NaN, and the size of the weight update."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ __all__ = [
     "true_gradients",
 ]
 
-RATIO = ".1e"  # how the ratio of an update is written
+RATIO = ".1e"  # number format of the update ratio
 Gradients = Mapping[str, Any]  # path of a parameter -> Tensor or array
 
 
 @dataclass(frozen=True)
 class LayerGradients:
-    """The gradients of the parameters that a module has itself, taken together; None is what is not known.
+    """Statistics of the gradients of a module's own parameters, taken together; None means unknown.
 
-    path: of the module in the model, "" for the model itself; kind: its class. norm: Euclidean. zeros, not_finite:
-    shares of the elements, 0 to 1, that are exactly 0, and NaN or infinite. update: the norm of what a step changed, to
-    the norm of the weights before it; None for weights of 0. angle: to the true gradient, in degrees, 0 to 180; None if
-    it was not given, or a norm is 0 or not finite.
+    path: the module's path in the model, "" for the model itself; kind: its class. norm: Euclidean. zeros, not_finite:
+    fractions of the elements, 0 to 1, that are exactly 0, and NaN or infinite. update: the ratio of the norm of a
+    step's change to the norm of the weights before it; None for weights of 0. angle: to the true gradient, in degrees,
+    0 to 180; None if that was not given, or a norm is 0 or not finite.
     """
 
     path: str
@@ -60,7 +60,7 @@ _FIGURES = ("norm", "zeros", "not_finite", "update", "angle")
 
 
 class GradientStatistics:
-    """Statistics of the gradients of a model, of one step, for a training loop of your own:
+    """Statistics of a model's gradients in one step, for a custom training loop:
 
         stats = GradientStatistics(model)
         loss.backward()
@@ -69,8 +69,8 @@ class GradientStatistics:
         stats.after_step()
         print(stats)
 
-    ``rows`` has a LayerGradients for each module with parameters of its own, in the order of the model. A parameter
-    counts where it has a gradient. Nothing is changed; there is a copy of the weights from ``collect`` to
+    ``rows`` has a LayerGradients for each module with parameters of its own, in the order of the model. Parameters
+    without a gradient do not count. The model is not changed; a copy of the weights exists from ``collect`` to
     ``after_step``.
 
     Raises:
@@ -82,14 +82,14 @@ class GradientStatistics:
             raise TypeError(f"GradientStatistics: model is {type(model).__name__}, expected a Module")
         self.model = model
         self.rows: list[LayerGradients] = []
-        self._before: dict[str, list[tuple[Tensor, np.ndarray]]] | None = None  # by path: weights and a copy
+        self._before: dict[str, list[tuple[Tensor, np.ndarray]]] | None = None  # by path: weights and their copy
 
     def collect(self, true_gradients: Gradients | None = None) -> list[LayerGradients]:
-        """Measure the gradients that a backward has left; returns the new rows.
+        """Measure the gradients after a backward and return the new rows.
 
         true_gradients: path of a parameter -> the gradient that it would have without backward rules, a Tensor or an
-            array of its shape, as the function ``true_gradients`` returns. Rows then have the angle between the two,
-            over the parameters that are named.
+            array of its shape, as the function ``true_gradients`` returns. Rows then have the angle between the two
+            gradients, over these parameters.
 
         Raises:
             TypeError: true_gradients is not a Mapping.
@@ -111,7 +111,7 @@ class GradientStatistics:
         return self.rows
 
     def after_step(self) -> list[LayerGradients]:
-        """Add to the rows how far the step of an optimizer has moved the weights since ``collect``; returns them.
+        """Add to the rows how far the optimizer's step has moved the weights since ``collect``, and return them.
 
         Raises:
             RuntimeError: ``collect`` was not called since the last ``after_step``.
@@ -127,9 +127,9 @@ class GradientStatistics:
 
 
 def true_gradients(loss: Tensor, model: Module) -> dict[str, Tensor]:
-    """The gradients of a loss, by path of the parameter, that it would have without backward rules.
+    """Return the gradients of a loss without backward rules, by path of the parameter.
 
-    Call it before the loss's own backward, whose graph it leaves. A parameter on which the loss does not depend is left
+    Call it before the loss's own backward; the graph is kept. Parameters on which the loss does not depend are left
     out.
 
     Raises:
@@ -164,7 +164,7 @@ def _values(gradient: Any) -> Any:
 
 
 def _measured(gradients: Mapping[str, np.ndarray], true: Mapping[str, np.ndarray]) -> tuple[float | None, ...]:
-    """norm, zeros, not_finite, update (not known yet) and angle."""
+    """Return norm, zeros, not_finite, update (not known yet) and angle."""
     arrays = list(gradients.values())
     size = sum(array.size for array in arrays)
     if not size:
@@ -189,7 +189,7 @@ def _update(weights: Sequence[tuple[Tensor, np.ndarray]]) -> float | None:
 
 
 def _angle(gradients: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float | None:
-    """2 atan2(|u - v|, |u + v|) of the unit vectors, which is exact for small angles, too.
+    """Compute 2 atan2(|u - v|, |u + v|) of the unit vectors, which is exact for small angles, too.
 
     Source: W. Kahan, "How Futile are Mindless Assessments of Roundoff in Floating-Point Computation?", 2006.
     """
@@ -204,11 +204,11 @@ def _angle(gradients: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float
     return math.degrees(2 * math.atan2(apart, together))
 
 
-# ---- as text ---------------------------------------------------------------------------------------------------
+# ---- As text --------------------------------------------------------------------------------------------------------
 
 
 def gradients_text(rows: Sequence[LayerGradients]) -> str:
-    """A table of the layers, for a terminal; angles only if there are any."""
+    """Format the layers as a table for a terminal, with angles only if there are any."""
     if not rows:
         return "no gradients were measured"
     angles = any(row.angle is not None for row in rows)
@@ -226,22 +226,22 @@ def figure(value: float | None, form: str = ".3g") -> str:
 
 
 def share(value: float | None) -> str:
-    """A share in per cent; only 0 is shown as 0."""
+    """Format a fraction as a percentage; only 0 is shown as 0."""
     if not value:
         return "-" if value is None else "0 %"
     return f"{100 * value:.1f} %" if value >= 0.0005 else "<0.1 %"
 
 
-# ---- in a training -----------------------------------------------------------------------------------------------
+# ---- During training ------------------------------------------------------------------------------------------------
 
 
 class GradientMonitor(Callback):
-    """Measures the gradients in the first of every so many steps; an epoch's record gets an entry ``gradients``.
+    """Measures the gradients in one step of every ``every``; an epoch's record gets an entry ``gradients``.
 
-    That is path of a layer -> the mean of each figure of LayerGradients over the measured steps where it was finite, or
-    None. An epoch without a measured step has no such entry. ``statistics`` has the last measured step.
+    The entry maps the path of a layer to the mean of each figure of LayerGradients over the measured steps where it was
+    finite, or None. An epoch without a measured step has no such entry. ``statistics`` has the last measured step.
 
-    Where rules replace backwards, each measurement runs a second backward, without them, for the angles.
+    Where rules replace backwards, each measurement runs a second backward without the rules, to obtain the angles.
 
     every: the number of steps from one measurement to the next.
 
@@ -253,9 +253,9 @@ class GradientMonitor(Callback):
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"GradientMonitor: every={every!r} must be a positive int")
         self.every = every
-        self._true: Gradients | None = None  # of the step under way
+        self._true: Gradients | None = None  # true gradients of the current step
         self.statistics: GradientStatistics | None = None
-        self._measured: list[list[LayerGradients]] = []  # in this epoch
+        self._measured: list[list[LayerGradients]] = []  # rows measured in this epoch
 
     def on_start(self, fit: Fit) -> None:
         self.statistics, self._measured = GradientStatistics(fit.model), []
@@ -283,7 +283,7 @@ class GradientMonitor(Callback):
 
 
 def _means(steps: Sequence[Sequence[LayerGradients]]) -> dict[str, dict[str, float | None]]:
-    """path -> figure -> its mean over the steps in which it is finite; in the order of the last step."""
+    """Map path -> figure -> mean over the steps in which it is finite; in the order of the last step."""
     means = {}
     for row in steps[-1]:
         same = [other for rows in steps for other in rows if other.path == row.path]
@@ -297,7 +297,7 @@ def _mean(values: Sequence[float | None]) -> float | None:
 
 
 def rows_of(record: Mapping[str, Any], model: Module) -> list[LayerGradients]:
-    """The layers in an epoch's record, of which the model has the kinds."""
+    """Return the layers in an epoch's record; their kinds are taken from the model."""
     kinds = {path: type(module).__name__ for path, module in model.named_modules(remove_duplicate=False)}
     return [LayerGradients(path, kinds.get(path, ""), **values) for path, values in record.get("gradients", {}).items()]
 

@@ -1,4 +1,4 @@
-"""The network of a run with held-out samples, to look at its gradients."""
+"""Loading of a run's network and held-out samples, to inspect its gradients."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class HeldOut(NamedTuple):
 
 
 def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
-    """The first held-out samples of a run, and its network.
+    """Load the network of a run and its first held-out samples.
 
     path: the checkpoint, or the folder of the run
     samples: how many, at most
-    images: of a run of images, the folder of these
+    images: for an image run, the folder of its images
 
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or its samples cannot be found; the message says
@@ -47,7 +47,7 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
         name = text("task", state["task"])
         if name == "text":
             raise CheckpointError(
-                f"{path} is a run of text, whose samples carry on from each other; runs of images and of the sunspots "
+                f"{path} is a run of text, whose samples continue each other; runs of images and of the sunspots "
                 "can be opened, and any network by retrograd.explain(model, batch, loss)"
             )
         task = _task(name, path, state, images)

@@ -23,14 +23,14 @@ __all__ = [
     "Page",
     "PicturesMissing",
     "bars_table",
-    "colour",
+    "color",
     "curves",
     "definitions",
     "diverging",
     "facts_tiles",
     "filled",
     "forecasts",
-    "grey",
+    "gray",
     "png_uri",
     "times_table",
 ]
@@ -38,7 +38,7 @@ __all__ = [
 
 # ---- Pictures for a self-contained page: curves as inline SVG, pixels as PNG in a data URI --------------------------
 
-# placeholder colours for Matplotlib, replaced by CSS variables, which follow light and dark mode
+# placeholder colors for Matplotlib, replaced by CSS variables, which follow light and dark mode
 _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--line)"}
 _SERIES = {"#040404": "var(--first)", "#050505": "var(--second)", "#060606": "var(--third)", "#070707": "var(--fourth)"}
 
@@ -50,7 +50,7 @@ class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not a fau
 def curves(
     title: str, lines: Mapping[str, Sequence[float]], percent: bool = False, level: tuple[str, float] | None = None
 ) -> str:
-    """An ``<svg>`` with one line (at most four) per entry over the epochs 1, 2, ...; colours and fonts are the page's.
+    """Draw an ``<svg>`` with a line (at most four) per entry over the epochs, in the page's colors and fonts.
 
     level: the name and height of a dashed line to compare with.
 
@@ -58,9 +58,9 @@ def curves(
         PicturesMissing: Matplotlib is not installed.
     """
     with _axes(title, (5.2, 3.1)) as (axes, ticker):
-        for (name, values), colour in zip(lines.items(), _SERIES, strict=False):
+        for (name, values), color in zip(lines.items(), _SERIES, strict=False):
             epochs = range(1, len(values) + 1)
-            axes.plot(epochs, values, color=colour, linewidth=2, marker="o", markersize=3, label=name)
+            axes.plot(epochs, values, color=color, linewidth=2, marker="o", markersize=3, label=name)
         if level is not None:
             axes.axhline(level[1], color=list(_THEME)[1], linewidth=1.5, linestyle=(0, (4, 3)), label=level[0])
         axes.set_xlabel("epoch", color=list(_THEME)[1])
@@ -75,7 +75,7 @@ def curves(
 def forecasts(
     title: str, values: Sequence[float], pieces: Mapping[str, Sequence[tuple[int, Sequence[float]]]], label: Any
 ) -> str:
-    """An ``<svg>`` of a series, overlaid with forecasts: for each name, pieces (first position, values).
+    """Draw an ``<svg>`` of a series, overlaid with forecasts: for each name, pieces (first position, values).
 
     label: returns the text below the axis for a position.
 
@@ -85,10 +85,10 @@ def forecasts(
     ink, muted, _ = _THEME
     with _axes(title, (10.4, 3.4)) as (axes, ticker):
         axes.plot(range(len(values)), values, color=muted, linewidth=1.2, label="the series")
-        for (name, parts), colour in zip(pieces.items(), _SERIES, strict=False):
+        for (name, parts), color in zip(pieces.items(), _SERIES, strict=False):
             for number, (first, part) in enumerate(parts):
                 places = range(first, first + len(part))
-                axes.plot(places, part, color=colour, linewidth=2, label="" if number else name)
+                axes.plot(places, part, color=color, linewidth=2, label="" if number else name)
         axes.set_xlim(0, len(values) - 1)
         axes.xaxis.set_major_locator(ticker.MaxNLocator(8, integer=True))
         axes.xaxis.set_major_formatter(ticker.FuncFormatter(lambda place, _: label(int(place))))
@@ -97,7 +97,7 @@ def forecasts(
 
 @contextmanager
 def _axes(title: str, size: tuple[float, float]) -> Iterator[tuple[Any, Any]]:
-    """Empty axes in the page's colours, and matplotlib.ticker."""
+    """Provide empty axes in the page's colors, and matplotlib.ticker."""
     try:
         import matplotlib
         from matplotlib import ticker
@@ -131,14 +131,14 @@ def _svg(axes: Any, title: str) -> str:
 
 
 def _inline(document: str, title: str) -> str:
-    """The ``<svg>`` element of an SVG document, of full width, in the page's colours and font."""
+    """Return the ``<svg>`` element of an SVG document, at full width, in the page's colors and font."""
     svg = document[document.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     head, body = svg.split(">", 1)
     head = re.sub(r'\s(width|height)="[^"]*"', "", head)
     body = re.sub(r"'DejaVu Sans'[^;\"]*", "system-ui, sans-serif", body)
-    for colour, variable in (_THEME | _SERIES).items():
-        body = body.replace(colour, variable)
+    for color, variable in (_THEME | _SERIES).items():
+        body = body.replace(color, variable)
     prefix = re.sub(r"\W+", "-", title.lower())  # two figures in a page must not share ids
     body = re.sub(r'\bid="', f'id="{prefix}-', body)
     body = re.sub(r'(href="#|url\(#)', rf"\1{prefix}-", body)
@@ -146,7 +146,7 @@ def _inline(document: str, title: str) -> str:
 
 
 def png_uri(pixels: np.ndarray) -> str:
-    """A ``data:`` URI of uint8 pixels (H, W) grey, (H, W, 3) in colour or (H, W, 4) with opacity.
+    """Encode uint8 pixels as a ``data:`` URI: (H, W) gray, (H, W, 3) in color or (H, W, 4) with opacity.
 
     Source: PNG specification, https://www.w3.org/TR/png/: signature, IHDR, IDAT, IEND, filter 0 in every line.
     """
@@ -161,20 +161,20 @@ def png_uri(pixels: np.ndarray) -> str:
     return "data:image/png;base64," + base64.b64encode(content).decode()
 
 
-def grey(image: np.ndarray) -> np.ndarray:
-    """An image (C, H, W) as grey pixels: channels averaged, the smallest value white, the largest black."""
+def gray(image: np.ndarray) -> np.ndarray:
+    """Convert an image (C, H, W) to gray pixels: channels averaged, the smallest value white, the largest black."""
     plane = image.mean(0)
     low, high = float(plane.min()), float(plane.max())
     return np.round(255 * (1 - (plane - low) / ((high - low) or 1.0))).astype(np.uint8)
 
 
-def colour(image: np.ndarray) -> np.ndarray:
-    """An image (3, H, W) with values from 0 to 1 as pixels (H, W, 3)."""
+def color(image: np.ndarray) -> np.ndarray:
+    """Convert an image (3, H, W) with values from 0 to 1 to pixels (H, W, 3)."""
     return np.round(255 * np.clip(np.moveaxis(image, 0, -1), 0, 1)).astype(np.uint8)
 
 
 def diverging(values: np.ndarray, limit: float) -> np.ndarray:
-    """Values (H, W) as pixels: blue above 0, orange below, more opaque towards ``limit``; 0 is transparent."""
+    """Convert values (H, W) to pixels: blue above 0, orange below, more opaque toward ``limit``; 0 is transparent."""
     pixels = np.empty((*values.shape, 4), np.uint8)
     pixels[values >= 0, :3] = (37, 99, 235)
     pixels[values < 0, :3] = (234, 88, 12)
@@ -182,7 +182,7 @@ def diverging(values: np.ndarray, limit: float) -> np.ndarray:
     return pixels
 
 
-# ---- The parts of a report, and the HTML shared by the pages of all tasks -------------------------------------------
+# ---- The parts of a report, and HTML shared by the pages of all tasks -----------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class Page:
 
 
 def filled(name: str, package: str = __package__, **parts: str) -> str:
-    """The template of this name in the package's files/, filled in; $css is the style of all pages."""
+    """Fill in the template of this name in the package's files/; $css is the style of all pages."""
     return Template(_text(package, name)).substitute({"css": _text(__package__, "page.css"), **parts})
 
 
@@ -224,7 +224,7 @@ def definitions(values: Mapping[str, Any]) -> str:
 
 
 def times_table(rows: Sequence[LayerTime], pages: Mapping[str, str]) -> str:
-    """A row for each layer; pages: by path, where its gradients are taken apart."""
+    """Tabulate the times, a row for each layer; pages: the page with the gradients of a layer, by path."""
     longest = max(row.forward + row.backward for row in rows) or 1.0
     lines = []
     for row in rows:
@@ -260,7 +260,7 @@ def _linked(text: str, page: str | None) -> str:
 
 
 def bars_table(values: Mapping[str, float], form: str, unit: str) -> str:
-    """A row for each value: its name, the value, and a bar of proportional length."""
+    """Tabulate values, a row for each: its name, the value, and a bar of proportional length."""
     longest = max(values.values()) or 1.0
     lines = "".join(
         f'<tr><td>{escape(name)}</td><td class="n">{form.format(value)}</td>'

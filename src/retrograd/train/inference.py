@@ -1,4 +1,4 @@
-"""Inference with a checkpoint's network: classify images, and continue text."""
+"""Inference with a checkpoint's network: image classification and text continuation."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from .networks import States, TextNetwork, image_of, saved_network
 __all__ = ["Predictor", "Writer", "beginning", "sampled"]
 
 
-# ---- Classifying images with the network of a checkpoint ------------------------------------------------------------
+# ---- Classification of images ---------------------------------------------------------------------------------------
 
 
 class Predictor:
-    """The network of a checkpoint of ``retrograd train``, in eval mode.
+    """Classifies images with the network of a checkpoint of ``retrograd train``, in eval mode.
 
     path: the checkpoint, or the folder of the run.
 
-    ``classes`` are the class names, ``size`` and ``channels`` those of the images it takes.
+    ``classes`` are the class names; ``size`` and ``channels`` describe the images it takes.
 
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or its network does not classify images.
@@ -60,7 +60,7 @@ class Predictor:
             raise CheckpointError(f"{path} is not a checkpoint that classifies images: {reason(error)}") from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
-        """A PNG or JPEG file, prepared as in training: uint8 (channels, size, size).
+        """Read a PNG or JPEG file, prepared as in training: uint8 (channels, size, size).
 
         invert: swap dark and bright.
 
@@ -71,10 +71,10 @@ class Predictor:
         return read_planes(path, self.channels, self.size, invert)
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
+        """Return the probability of each class (N, classes) for images uint8 (N, channels, size, size).
 
         Raises:
-            CheckpointError: they are NaN because the network's weights are too large.
+            CheckpointError: the probabilities are NaN because the network's weights are too large.
         """
         batch: Any = np.asarray(images).astype(np.float32) / np.float32(255)
         with no_grad(), np.errstate(all="ignore"):
@@ -84,7 +84,7 @@ class Predictor:
         return result
 
 
-# ---- Sampling text from a network, character by character -----------------------------------------------------------
+# ---- Sampling of text, character by character -----------------------------------------------------------------------
 
 _MOST = 10**8  # characters of a text
 
@@ -92,9 +92,9 @@ _MOST = 10**8  # characters of a text
 def sampled(
     model: TextNetwork, prompt: np.ndarray, length: int, temperature: float, random: np.random.Generator
 ) -> np.ndarray:
-    """The codes (length,) that the network samples after those of ``prompt`` (at least one).
+    """Sample the codes (length,) that follow those of ``prompt`` (at least one).
 
-    Each is drawn from softmax(scores / temperature): a lower temperature favours likely characters.
+    Each is drawn from softmax(scores / temperature): a lower temperature favors likely characters.
 
     Raises:
         CheckpointError: the network's scores are not finite.
@@ -121,17 +121,17 @@ def sampled(
 
 
 def beginning(alphabet: str) -> str:
-    """The default prompt: a newline if the alphabet has one, otherwise its first character."""
+    """Return the default prompt: a newline if the alphabet has one, otherwise its first character."""
     return "\n" if "\n" in alphabet else alphabet[0]
 
 
 class Writer:
-    """The network of a checkpoint of ``retrograd train text``.
+    """Writes text with the network of a checkpoint of ``retrograd train text``.
 
     path: the checkpoint, or the folder of the run.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or of another task.
+        CheckpointError: there is no such checkpoint, it is damaged, or it is of another task.
     """
 
     def __init__(self, path: str | Path) -> None:
@@ -152,7 +152,7 @@ class Writer:
         self.model, self.alphabet = model, alphabet
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
-        """The prompt (by default a newline) and ``length`` more characters, determined by the seed.
+        """Return the prompt (by default a newline) and ``length`` more characters, determined by the seed.
 
         Raises:
             ValueError: length is below 1 or above 10**8, temperature is not positive, or the prompt is empty.

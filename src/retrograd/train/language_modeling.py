@@ -35,18 +35,19 @@ __all__ = ["STEPS", "TextTask", "bits", "in_streams", "text_page", "text_task", 
 
 
 def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int = 6) -> np.ndarray:
-    """The probabilities (order, M) that n-gram models of ``train`` give each character of ``test``, given its context.
+    """Return the probabilities (order, M) that n-gram models of ``train`` give each character of ``test``.
 
     train, test: codes from 0 to characters - 1, int64 (N,) and (M,).
-    order: the greatest n. Row n - 1 of the result predicts from the previous n - 1 characters, or fewer at the start of
-        a text.
+    order: the greatest n. Row n - 1 of the result predicts a character from the previous n - 1, or fewer at the start
+        of a text.
 
-    For a context h, c(h) counts its occurrences with a next character in train, c(h, w) those where it is w, and t(h)
-    the different next characters. Witten and Bell give a share t / (c + t) to the context one character shorter:
+    For a context h, c(h) is the number of its occurrences with a next character in train, c(h, w) the number where that
+    is w, and t(h) the number of different next characters. Witten and Bell give a share t / (c + t) to the context one
+    character shorter:
 
         P(w | h) = (c(h, w) + t(h) P(w | h')) / (c(h) + t(h)),
 
-    and to the uniform distribution below the context of length 0. A context that is not in train is skipped.
+    and, below the context of length 0, to the uniform distribution. A context that is not in train is skipped.
 
     Raises:
         ValueError: order is not positive.
@@ -79,13 +80,13 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
 
 
 def bits(probabilities: np.ndarray) -> float:
-    """The mean number of bits per character under these probabilities."""
+    """Return the mean number of bits per character under these probabilities."""
     return float(-np.log2(probabilities).mean())
 
 
-# ---- `retrograd train text`: a network learns to predict the next character -----------------------------------------
+# ---- `retrograd train text`: a network that predicts the next character ---------------------------------------------
 
-STEPS = 64  # characters of a sample, the length of backpropagation through time
+STEPS = 64  # characters per sample, the length of backpropagation through time
 _READERS = 8  # streams of held-out text; fewer streams mean fewer starts without context
 _ORDER = 6
 
@@ -104,12 +105,12 @@ _KERNELS = (
 
 @dataclass(kw_only=True)
 class TextTask(Task):
-    """A network with the text it learns from.
+    """A network and the text it learns from.
 
     A sample is a row of characters; its target is the same row shifted by one character. Samples are cut from parallel
     streams, so that row n of a batch continues row n of the previous batch.
 
-    corpus: the text; train is its first 90 %, held_out the next 5, test the last.
+    corpus: the text; train is its first 90 %, held_out the next 5 %, test the last 5 %.
     """
 
     samples = "sequences"
@@ -139,15 +140,15 @@ class TextTask(Task):
 
     @property
     def best_grams(self) -> int:
-        """The n of the best n-grams."""
+        """The n of the best n-gram model."""
         return 1 + min(range(_ORDER), key=self.baselines.__getitem__)
 
     def held_out_baseline(self) -> float:
-        """Bits per character of the best n-grams on the held-out samples."""
+        """Bits per character of the best n-gram model on the held-out samples."""
         return self._grams(1, self.held_out)[self.best_grams - 1]
 
     def bits(self, trainer: Trainer) -> float:
-        """Bits per character of the network on the last part of the text."""
+        """Return the bits per character of the network on the last part of the text."""
         return trainer.evaluate(self.tests())["loss"] / math.log(2)
 
     def tests(self) -> DataLoader:
@@ -162,7 +163,7 @@ class TextTask(Task):
         )
 
     def shortfall(self, trainer: Trainer, result: float) -> str:
-        """If the network is not better than n-grams, why and what helps; otherwise empty."""
+        """Explain why the network is not better than n-grams and what helps; empty if it is better."""
         if result < self.baselines[self.best_grams - 1]:
             return ""
         losses = trainer.history.column("held_out_loss")
@@ -180,10 +181,10 @@ class TextTask(Task):
 
 
 def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
-    """A character LSTM and a text: that of a file, or of Python's ``help()`` if path is None.
+    """Build a character LSTM and a text: that of a file, or of Python's ``help()`` if path is None.
 
     streams: the batch size.
-    sizes: width, hidden and layers of the network, to override the defaults.
+    sizes: width, hidden and layers of the network, which override the defaults.
 
     Raises:
         TrainingError: the text cannot be used, or is too short for so many streams.
@@ -218,16 +219,16 @@ def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
 
 
 def parts_of(codes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The first 90 %, the next 5 and the last 5."""
+    """Split codes into the first 90 %, the next 5 % and the last 5 %."""
     first, second = len(codes) * 90 // 100, len(codes) * 95 // 100
     return codes[:first], codes[first:second], codes[second:]
 
 
 def in_streams(codes: np.ndarray, streams: int, steps: int = STEPS) -> TensorDataset:
-    """The samples of a text cut into so many parallel streams; the remainder is not used.
+    """Cut a text into this many parallel streams and return their samples; the remainder is not used.
 
-    Sample k * streams + n is the k-th of stream n: x (1 + steps,), which starts with 0 if k is 0 and otherwise 1, and
-    the target (steps,).
+    Sample k * streams + n is the k-th of stream n: x (1 + steps,), whose first entry is 0 if k is 0 and otherwise 1,
+    and the target (steps,).
     """
     length = (len(codes) - 1) // streams // steps
     cut = slice(None, streams * length * steps)
@@ -238,7 +239,7 @@ def in_streams(codes: np.ndarray, streams: int, steps: int = STEPS) -> TensorDat
     return TensorDataset(np.concatenate([continues[:, np.newaxis], x], axis=1), np.ascontiguousarray(target))
 
 
-# ---- The report of a run on text: bits per character compared with n-grams, surprising characters, and samples ------
+# ---- The report of a text run: bits per character compared with n-grams, surprising characters, and samples ---------
 
 _TEMPERATURES = (0.5, 0.8, 1.0)
 _SAMPLE = 600
@@ -252,7 +253,7 @@ pre { font: .8rem/1.45 ui-monospace, "DejaVu Sans Mono", monospace; }
 
 
 def text_page(task: TextTask, trainer: Trainer) -> Page:
-    """The page, from an evaluation on the last part of the text and samples."""
+    """Build the page, from an evaluation on the last part of the text, and from samples."""
     history, result, grams = trainer.history, task.bits(trainer), task.baselines
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     best, shortfall = task.best_grams, task.shortfall(trainer, result).removeprefix(". ")
@@ -261,8 +262,8 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
         "training": [record["loss"] / math.log(2) for record in history],
         "held out": [record["held_out_loss"] / math.log(2) for record in history],
     }
-    rows = {"all characters alike": math.log2(len(task.corpus.alphabet))}
-    rows |= {f"{n}-grams" if n > 1 else "characters by how frequent they are": b for n, b in enumerate(grams, 1)}
+    rows = {"all characters equally likely": math.log2(len(task.corpus.alphabet))}
+    rows |= {f"{n}-grams" if n > 1 else "single characters by frequency": b for n, b in enumerate(grams, 1)}
     rows |= {"the network": result}
     return Page(
         headline=f"{result:.3f} bits per character",
@@ -283,7 +284,7 @@ def text_page(task: TextTask, trainer: Trainer) -> Page:
 
 
 def _surprise(task: TextTask, trainer: Trainer) -> str:
-    """The start of the first stream of the last part, each character darker the more bits it took."""
+    """Show the start of the first stream of the last part, each character darker the more bits it took."""
     codes, surprise = [], []
     with no_grad():
         trainer.model.eval()

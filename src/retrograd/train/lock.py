@@ -21,18 +21,18 @@ _HOLDER = re.compile(rb"process \d{1,10} on [\w.-]{1,100}\n")
 
 
 class InUseError(CheckpointError):
-    """Another run uses the folder."""
+    """Another run is using the folder."""
 
 
 class RunLock:
     """Keeps other runs out of ``folder`` until ``close`` or until this process ends in any way.
 
-    The operating system holds and releases the lock; the file ``run.lock`` names its holder for the error message of
-    other runs. ``close`` removes the file, and the folder if it was created for it and is empty. On a file system
+    The operating system holds and releases the lock. The file ``run.lock`` names its holder for the error message of
+    other runs. ``close`` removes the file, and the folder if it was created for the run and is empty. On a file system
     without locks this does nothing.
 
     Raises:
-        InUseError: another run uses the folder; the message says which process.
+        InUseError: another run is using the folder; the message says which process.
         CheckpointError: the lock file cannot be created.
     """
 
@@ -79,7 +79,7 @@ class RunLock:
             os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
 
     def _is_current(self, handle: int) -> bool:
-        """Whether the path is still the locked file: a run that ends removes the path."""
+        """Return whether the path is still the locked file; a run that ends removes the path."""
         try:
             return os.path.samestat(os.fstat(handle), os.stat(self._path))
         except FileNotFoundError:
@@ -98,7 +98,7 @@ class RunLock:
                 each.rmdir()
 
     def abandon(self) -> None:
-        """Drop the handle in a forked child: the lock is the parent's."""
+        """Drop the handle in a forked child, because the lock belongs to the parent."""
         if self._handle is not None:
             os.close(self._handle)
         self._handle, self._created = None, []

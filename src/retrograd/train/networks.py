@@ -1,4 +1,4 @@
-"""The command line's networks, by name, so that a checkpoint can describe its own."""
+"""The command line's networks, by name, so that a checkpoint can describe how to rebuild its network."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ __all__ = [
 ]
 
 
-# ---- The recurrent networks of the command line: one for text, one for series ---------------------------------------
+# ---- Recurrent networks: one for text, one for series ---------------------------------------------------------------
 
-# the kernels both run in training
+# kernels that both networks use in training
 RECURRENT_KERNELS = (
     "recurrent.recurrent.forward",
     "recurrent.recurrent.backward",
@@ -44,14 +44,14 @@ States = tuple[Tensor, Tensor]
 
 
 class TextNetwork(nn.Module):
-    """Characters -> scores of the next character after each; an LSTM whose state carries over between batches.
+    """An LSTM that scores the next character after each character; its state carries over between batches.
 
     characters: number of different characters.
     streams: number of texts read in parallel in training.
     width, hidden, layers, dropout: of the embedding and the LSTM.
 
-    In training, the final states of a batch are stored in the buffers ``h`` and ``c``, so that a checkpoint holds them;
-    in eval mode they are stored separately. Backpropagation through time is truncated at batch boundaries.
+    In training, the final states of a batch are stored in the buffers ``h`` and ``c``, so that a checkpoint contains
+    them. In eval mode they are stored separately. Backpropagation through time is truncated at batch boundaries.
     """
 
     h: Tensor
@@ -70,8 +70,11 @@ class TextNetwork(nn.Module):
         self._eval_states: tuple[np.ndarray, np.ndarray] | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        """x int64 (N, 1 + T): first 1 if the row continues row n of the previous batch and 0 if it starts anew, then
-        the codes of T characters -> scores (T * N, characters), step by step."""
+        """Score the next character after each, step by step: (T * N, characters).
+
+        x: int64 (N, 1 + T). The first entry is 1 if the row continues row n of the previous batch and 0 if it starts
+            anew; then come the codes of T characters.
+        """
         previous = (self.h.array, self.c.array) if self.training else self._eval_states
         continues = x.array[:, :1].astype(np.float32)
         if previous is None or previous[0].shape[1] < len(continues):
@@ -86,18 +89,18 @@ class TextNetwork(nn.Module):
         return scores
 
     def step(self, codes: Tensor, states: States | None) -> tuple[Tensor, States]:
-        """codes int64 (T, N) -> scores (T * N, characters), and the states after them."""
+        """Map codes int64 (T, N) to scores (T * N, characters), and return the states after them, too."""
         y, states = self.lstm(self.embedding(codes), states)
         return self.head(self.dropout(y.reshape(-1, y.shape[2]))), states
 
 
 class SeriesNetwork(nn.Module):
-    """The last values of a series -> the next ones, by a GRU.
+    """A GRU that predicts the next values of a series from the last ones.
 
     horizon: number of values to predict.
     hidden: units of the GRU.
 
-    The network predicts changes from the last value, so it starts near the forecast that nothing changes.
+    The network predicts changes from the last value, so it starts near the forecast of no change.
     """
 
     def __init__(self, horizon: int, hidden: int = 32) -> None:
@@ -106,16 +109,16 @@ class SeriesNetwork(nn.Module):
         self.head = nn.Linear(hidden, horizon)
 
     def forward(self, x: Tensor) -> Tensor:
-        """x (N, T) -> (N, horizon)."""
+        """Map x (N, T) to predictions (N, horizon)."""
         _, h = self.gru(Tensor(x.array.T[:, :, np.newaxis]))
         return self.head(h[0]) + x[:, -1:]
 
 
-# ---- The networks of the command line, by name, so that a checkpoint can describe how to rebuild its network --------
+# ---- Image networks, and the registry of all networks by name -------------------------------------------------------
 
 
 def digits_network() -> nn.Sequential:
-    """Images (N, 1, 8, 8) -> scores (N, 10); 9,978 parameters, drawn from ``retrograd``'s generator.
+    """Build a network from images (N, 1, 8, 8) to scores (N, 10): 9,978 parameters, drawn from retrograd's generator.
 
     The convolutions have no bias: the batch norm after each has one.
     """
@@ -134,7 +137,7 @@ def digits_network() -> nn.Sequential:
 
 
 def mnist_network() -> nn.Sequential:
-    """Images (N, 1, 28, 28) -> scores (N, 10); 64,058 parameters, drawn from ``retrograd``'s generator.
+    """Build a network from images (N, 1, 28, 28) to scores (N, 10); 64,058 parameters from retrograd's generator.
 
     Pooling comes before batch norm and ReLU, to quarter their work.
     """
@@ -150,9 +153,10 @@ def mnist_network() -> nn.Sequential:
 
 
 def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
-    """Images (N, channels, size, size) -> scores (N, classes), drawn from ``retrograd``'s generator.
+    """Build a network from images (N, channels, size, size) to scores (N, classes), from retrograd's generator.
 
-    Convolutions with batch norm, each followed by pooling that halves the image, until it is at most 7 pixels wide.
+    It has convolutions with batch norm, each followed by pooling that halves the image, until it is at most 7 pixels
+    wide.
 
     Raises:
         ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
@@ -187,11 +191,11 @@ def _text_numbers(
 
 @dataclass(frozen=True)
 class _Network:
-    """The description of a network: how it is built, and its input and arguments.
+    """The description of a network: how to build it, and its input and arguments.
 
     takes: the kind of its input.
-    arguments: a check for each.
-    numbers: the least number of elements of its arrays, from the arguments.
+    arguments: a check for each argument.
+    numbers: the least number of elements of its arrays, computed from the arguments.
     optional: arguments that may be missing.
     """
 
@@ -233,7 +237,7 @@ _NETWORKS = {
 
 
 def build_network(description: Any) -> nn.Module:
-    """The network that {"name": ..., "arguments": {...}} describes.
+    """Build the network that {"name": ..., "arguments": {...}} describes.
 
     Raises:
         ValueError: there is no such network, or its arguments differ.
@@ -243,7 +247,7 @@ def build_network(description: Any) -> nn.Module:
 
 
 def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
-    """The network for ``takes`` that the state of a checkpoint describes, with its weights.
+    """Build the network for ``takes`` that the state of a checkpoint describes, with its weights.
 
     No memory is allocated for a network larger than the arrays in the state.
 
@@ -269,7 +273,7 @@ def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
 
 
 def image_of(description: Any) -> dict[str, int]:
-    """The size and channels of the images that a network takes.
+    """Return the size and channels of the images that a network takes.
 
     Raises:
         ValueError: the network does not take images, or there is no such network.

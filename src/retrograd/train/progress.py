@@ -24,22 +24,22 @@ class Progress:
     unit = "images"
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
-        """Training starts, or resumes after ``done`` samples."""
+        """Called when training starts, or resumes after ``done`` samples."""
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
-        """A step on this many samples is done; loss and accuracy are the means of the epoch so far.
+        """Called after a step on this many samples; loss and accuracy are the means of the epoch so far.
 
         accuracy: None if the targets are not classes.
         """
 
     def epoch(self, record: Record) -> None:
-        """An epoch is done and the held-out samples were evaluated."""
+        """Called when an epoch is done and the held-out samples were evaluated."""
 
     def say(self, text: str) -> None:
         """Show a line to the user."""
 
     def close(self) -> None:
-        """Training has ended or stopped."""
+        """Called when training has ended or stopped."""
 
 
 class LineProgress(Progress):
@@ -87,7 +87,7 @@ class BarProgress(Progress):
         self.epochs, self.total, self.done, self.held_out = epochs, epochs * per_epoch, done, ""
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
-        if self.bar is None:  # after the first step, which may have compiled kernels and would distort the rate
+        if self.bar is None:  # start after the first step, whose kernel compilation would distort the rate
             self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
         text = f"epoch {epoch}/{self.epochs}  {_figures(loss, accuracy)}{self.held_out}"
         self.bar.set_description_str(text, refresh=False)
@@ -127,13 +127,13 @@ class BarProgress(Progress):
 
 
 def make_progress(stream: TextIO | None = None) -> Progress:
-    """The bar if ``stream`` (stderr) is a terminal and tqdm is installed, else lines."""
+    """Return a bar if ``stream`` (stderr) is a terminal and tqdm is installed, else lines."""
     stream = sys.stderr if stream is None else stream
     return BarProgress(stream) if _is_screen(stream) and find_spec("tqdm") else LineProgress(stream)
 
 
 def _is_screen(stream: TextIO) -> bool:
-    """Whether stream is a terminal with a size; some CI terminals have none, and tqdm would show nothing there."""
+    """Return whether stream is a terminal with a size; some CI terminals have none, where tqdm would show nothing."""
     try:
         return stream.isatty() and min(os.get_terminal_size(stream.fileno())) > 0
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def _is_screen(stream: TextIO) -> bool:
 
 
 def summary(record: Record) -> str:
-    """One epoch as text."""
+    """Format one epoch as text."""
     text = _figures(record["loss"], record.get("accuracy"))
     if "held_out_loss" in record:
         text += f"  held out: {_figures(record['held_out_loss'], record.get('held_out_accuracy'))}"
@@ -153,7 +153,7 @@ def _figures(loss: float, accuracy: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """4 s, 3 min 20 s, 2 h 5 min."""
+    """Format a duration: 4 s, 3 min 20 s, 2 h 5 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -162,5 +162,5 @@ def duration(seconds: float) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """1 epoch, 2 epochs."""
+    """Format a count with its noun: 1 epoch, 2 epochs."""
     return f"{number:,} {noun}{'s' * (number != 1)}"

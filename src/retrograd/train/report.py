@@ -1,4 +1,4 @@
-"""report.html: one self-contained page about a run."""
+"""report.html: a self-contained page about a run."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from .trainer import Trainer
 __all__ = ["EXPLANATION", "REPORT", "ReportError", "explained", "gradients_section", "links", "write_report"]
 
 
-# ---- The gradients of a trained network on held-out samples, beside its report --------------------------------------
+# ---- Gradients of a trained network on held-out samples, in a page beside the report --------------------------------
 
 EXPLANATION = "explain.html"
 
 
 def explained(trainer: Trainer) -> ModelExplanation | None:
-    """The layers of the network as they ran in eval mode on a few held-out samples; None for a task without any."""
+    """Return the network's layers as they ran in eval mode on a few held-out samples; None for a task without any."""
     task, model = trainer.task, trainer.model
     samples = min(task.explained, len(task.held_out))
     if not samples:
@@ -45,18 +45,18 @@ def explained(trainer: Trainer) -> ModelExplanation | None:
 
 
 def links(explanation: ModelExplanation) -> dict[str, str]:
-    """For each layer that can be taken apart, its place in the page beside the report."""
+    """Return, for each layer whose gradients can be explained, its anchor in the page beside the report."""
     paths = [each["path"] for each in explanation.to_dict()["layers"] if not each["why_not"]]
     return {path: f"{EXPLANATION}#{urlencode({'layer': path})}" for path in paths}
 
 
-# ---- The section of a report about the gradients of each layer; empty if none were measured -------------------------
+# ---- The report's section about the gradients of each layer; empty if none were measured ----------------------------
 
-_WIDTH, _HEIGHT = 200.0, 22.0  # of the line of a layer
+_WIDTH, _HEIGHT = 200.0, 22.0  # size of a layer's line
 
 
 def gradients_section(history: Sequence[Mapping[str, Any]], model: Module) -> str:
-    """HTML: the figures of the last measured epoch, and a line of each layer's norm over all of them."""
+    """Return HTML: the figures of the last measured epoch, and a line of each layer's norm over all of them."""
     epochs = [rows_of(record, model) for record in history if "gradients" in record]
     if not epochs:
         return ""
@@ -86,7 +86,7 @@ def _row(row: LayerGradients, epochs: Sequence[Sequence[LayerGradients]], angles
 
 
 def _line(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
-    """The norm of a layer over the epochs as an ``<svg>``; epochs in which it is 0 or unknown are skipped."""
+    """Draw the norm of a layer over the epochs as an ``<svg>``; epochs in which it is 0 or unknown are skipped."""
     logs = [[(row.path, math.log10(row.norm)) for row in rows if row.norm] for rows in epochs]
     every = [value for rows in logs for _, value in rows]
     points = [(place, value) for place, rows in enumerate(logs) for other, value in rows if other == path]
@@ -102,7 +102,7 @@ def _line(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
     )
 
 
-# ---- report.html: one self-contained page about a run ---------------------------------------------------------------
+# ---- The report page ------------------------------------------------------------------------------------------------
 
 REPORT = "report.html"
 _MOST_TIMED = 256
@@ -115,9 +115,10 @@ class ReportError(RuntimeError):
 def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Evaluate held-out samples, time the layers, write ``report.html`` next to the checkpoint, and return its path.
 
-    Of a network for images ``explain.html`` stands beside it, where the gradients of held-out images are taken apart.
+    For an image network, ``explain.html`` is written beside it; it shows the gradients of held-out images entry by
+    entry.
 
-    shares: of each worker its shards, its seconds in steps, and those that it waited for others.
+    shares: for each worker its shards, the seconds of its steps, and those that it waited for others.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -138,7 +139,7 @@ def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> 
 def report_page(
     trainer: Trainer, pages: Mapping[str, str] | None = None, shares: Sequence[Mapping[str, Any]] = ()
 ) -> str:
-    """The page as text; the trainer must have finished at least one epoch. pages: of layers, by path."""
+    """Return the page as text; the trainer must have finished at least one epoch. pages: pages of layers, by path."""
     task, settings = trainer.task, trainer.settings
     with use_kernels(settings.kernels):
         page = task.page(trainer)
@@ -158,7 +159,7 @@ def report_page(
         gradients=gradients_section(trainer.history, trainer.model),
         times=times_table(rows, pages or {}),
         times_text=f"A training step on {count} {task.samples}, medians in milliseconds."
-        + (" Each layer's name leads to its gradients on held-out samples, entry by entry." if pages else ""),
+        + (" Each layer's name links to its gradients on held-out samples, entry by entry." if pages else ""),
         settings=definitions({**chosen, **_more_settings(task), **_workers(shares)}),
         versions=definitions({**machine(), **versions()}),
         source=escape(f"{task.samples.capitalize()}: {task.source}." if task.source else "") + " Made by retrograd.",

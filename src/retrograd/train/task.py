@@ -1,4 +1,4 @@
-"""The training task (Task) and its settings (Settings)."""
+"""Task, a network with its training data, and Settings, the options of its training."""
 
 from __future__ import annotations
 
@@ -76,20 +76,20 @@ class Settings:
 
 @dataclass(kw_only=True)
 class Task:
-    """A network with the data it learns from; a subclass for each kind of data.
+    """A network with the data it learns from. There is a subclass for each kind of data.
 
     train, held_out: samples (x, target); the network never learns from the held-out ones.
-    augment: changes a batch of x (N, ...) before each step, drawing from ``retrograd``'s generator.
+    augment: a function that changes a batch of x (N, ...) before each step, drawing from ``retrograd``'s generator.
     source: the origin of the data, for the report.
     kernels: the compiled kernels of training, so that all cores can compile them before the first step.
-    network: {"name": ..., "arguments": {...}}, from which networks.py rebuilds the model.
+    network: {"name": ..., "arguments": {...}}, from which train/networks.py rebuilds the model.
     options: anything else that determines the data; a resumed run must have the same.
     warmup: the fraction of all steps in which the learning rate rises.
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
     ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
-    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, how many of these run once more for
-    the page beside the report, on which their gradients are taken apart.
+    entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, the number of held-out samples whose
+    gradients the page beside the report explains.
     """
 
     samples: ClassVar[str]
@@ -111,7 +111,7 @@ class Task:
     warmup: float = 0.0
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
-        """The mean loss of a batch."""
+        """Return the mean loss of a batch."""
         return cross_entropy(output, target)
 
     def check(self) -> None:
@@ -122,13 +122,13 @@ class Task:
         """
 
     def identity(self) -> dict[str, Any]:
-        """The entries of a checkpoint that must be the same when a run resumes."""
+        """Return the entries of a checkpoint that must be the same when a run resumes."""
         return {"network": dict(self.network), "options": dict(self.options)}
 
     def result(self, trainer: Trainer) -> str:
-        """The result of a finished run, in one line."""
+        """Return the result of a finished run, in one line."""
         raise NotImplementedError(f"{type(self).__name__} must define result(trainer)")
 
     def page(self, trainer: Trainer) -> Page:
-        """The report of a run."""
+        """Return the report of a run."""
         raise NotImplementedError(f"{type(self).__name__} must define page(trainer)")

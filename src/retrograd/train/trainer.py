@@ -1,4 +1,4 @@
-"""Trainer: the loop of fit() for a task, which can be interrupted and resumed exactly."""
+"""Trainer: the training loop of a task, which can be interrupted and resumed exactly."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .task import Settings, Task
 __all__ = ["CHECKPOINT", "StopRequest", "Stopped", "Trainer", "check_state"]
 
 
-# ---- Ctrl-C and kill: stop after the current step instead of in the middle of it ------------------------------------
+# ---- Stopping after the current step on Ctrl-C or SIGTERM -----------------------------------------------------------
 
 
 class Stopped(Exception):  # noqa: N818  not an error: the user asked for it
@@ -44,7 +44,7 @@ class Stopped(Exception):  # noqa: N818  not an error: the user asked for it
 
 
 class StopRequest:
-    """Within the block, the first SIGINT or SIGTERM is stored in ``number``; a second Ctrl-C interrupts at once."""
+    """Within the block, the first SIGINT or SIGTERM is stored in ``number``; a second Ctrl-C interrupts immediately."""
 
     number: int | None = None
 
@@ -59,7 +59,7 @@ class StopRequest:
         if self.number is not None and number == signal.SIGINT:
             raise KeyboardInterrupt
         self.number = number
-        # not print(): the signal may have interrupted one
+        # not print(), because the signal may have interrupted one
         os.write(2, b"\nstopping after this step; Ctrl-C again stops at once\n")
 
     def __exit__(
@@ -69,7 +69,7 @@ class StopRequest:
             signal.signal(caught, handler)
 
 
-# ---- Checks of a trainer's checkpoint: every entry's type and range, and their consistency --------------------------
+# ---- Checks of a checkpoint: every entry's type and range, and their consistency ------------------------------------
 
 
 def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[str, Any]) -> None:
@@ -100,7 +100,7 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
 
 
 def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
-    """The number of steps; the loader's position, the sums and the history must be consistent with it."""
+    """Return the number of steps; the loader's position, the sums and the history must be consistent with it."""
     batches, total = len(trainer.loader), len(trainer.task.train)
     position = count(0, batches)("loader['position']", check_table("loader", state["loader"]).get("position"))
     done = epoch * batches + position
@@ -129,7 +129,7 @@ def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
 
 
 def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
-    """Checks of an epoch's record in the history; accuracies only if the targets are classes."""
+    """Return checks of an epoch's record in the history; accuracies only if the targets are classes."""
     shares = {"accuracy": number(0, 1), "held_out_accuracy": number(0, 1)}
     return {
         "epoch": count(place, place),
@@ -143,7 +143,10 @@ def _record(place: int, batches: int, counts: bool) -> dict[str, Check]:
 
 
 def _check_optimizer(trainer: Trainer, steps: int, state: Any) -> None:
-    """Options must equal this run's, except the learning rate, which the schedule sets; counters cannot be ahead."""
+    """Check that options equal this run's, except the learning rate, and that counters are not ahead.
+
+    The schedule sets the learning rate.
+    """
     groups = items(check_table)("optimizer['param_groups']", check_table("optimizer", state).get("param_groups"))
     for place, (group, own) in enumerate(zip(groups, trainer.optimizer.state_dict()["param_groups"], strict=False)):
         for option, value in own.items():
@@ -155,7 +158,7 @@ def _check_optimizer(trainer: Trainer, steps: int, state: Any) -> None:
         count(0, steps)(f"{name}['step']", check_table(name, entries).get("step"))
 
 
-# ---- Trainer: fit()'s loop for a task, which can be stopped at any time and resumed exactly -------------------------
+# ---- Trainer --------------------------------------------------------------------------------------------------------
 
 CHECKPOINT = "checkpoint.npz"
 
@@ -167,9 +170,10 @@ class Trainer(Fit):
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
         step and one after the last.
     lock: the lock of ``output``, if the caller holds it; otherwise ``run`` acquires it.
-    workers: the other processes that take part (retrograd.distributed.Workers); the first one writes the files.
+    workers: the other processes that take part (retrograd.distributed.train_workers.Workers); the first writes the
+        files.
     gradients_every: steps from one measurement of the gradients to the next, for the history and the report; None
-        measures none. The weights are the same.
+        measures none. The weights do not depend on it.
 
     ``run()`` trains to the last epoch. Call ``load_checkpoint()`` first to resume a run that was stopped or killed: the
     final weights are bitwise those of an uninterrupted run. ``history`` has one dict per epoch.
@@ -220,16 +224,16 @@ class Trainer(Fit):
         """Train from the current state to the last epoch, writing checkpoints.
 
         Raises:
-            TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint holds such
-                numbers.
+            TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint contains
+                such numbers.
             CheckpointError: a checkpoint could not be written (the earlier one is unchanged), or another run uses this
                 folder.
             Stopped: on Ctrl-C or SIGTERM, after the current step and with a checkpoint.
         """
         self.task.check()
-        own = self.lock is None and self.workers is None  # those who start workers hold the lock
+        own = self.lock is None and self.workers is None  # with workers, the process that started them holds the lock
         with RunLock(self.output) if own else nullcontext(), use_kernels(self.settings.kernels):
-            compile_ahead(self.task.kernels)  # nothing to save yet, so Ctrl-C stops at once
+            compile_ahead(self.task.kernels)  # nothing to save yet, so Ctrl-C stops immediately
             with StopRequest() as self.stop_request:
                 self.train(self.settings.epochs)
 
@@ -292,7 +296,7 @@ class Trainer(Fit):
         return {"task": self.task.name, "settings": self.settings.as_dict(), **shards, **self.task.identity()}
 
     def state_dict(self) -> dict[str, Any]:
-        """The trainer's state; arrays are shared with the model and the optimiser."""
+        """Return the trainer's state; arrays are shared with the model and the optimizer."""
         return {
             **self._identity(),
             "model": self.model.state_dict(),

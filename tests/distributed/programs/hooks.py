@@ -176,7 +176,7 @@ with pytest.raises(TypeError, match=r"the hook <lambda> returned Tensor, expecte
     model(x).backward(g)
 model = DistributedDataParallel(network(), reproducible=False)
 model.register_comm_hook(None, lambda state, bucket: dist.Future(rg.zeros(2) for _ in ()))
-with pytest.raises(TypeError, match="made NoneType, expected a Tensor of 3509 elements"):
+with pytest.raises(TypeError, match="produced NoneType, expected a Tensor of 3509 elements"):
     model(x).backward(g)
 with pytest.raises(ValueError, match=r"ratio=0 must be a number above 0"):
     TopK(0)

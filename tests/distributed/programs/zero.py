@@ -127,7 +127,7 @@ with pytest.raises(ValueError, match=r"overlap_with_ddp=True: the step comes aft
     ZeroRedundancyOptimizer(parameters, rg.optim.SGD, overlap_with_ddp=True)
 with pytest.raises(TypeError, match="parameters_as_bucket_view"):
     ZeroRedundancyOptimizer(parameters, rg.optim.SGD, parameters_as_bucket_view=2)
-with pytest.raises(ValueError, match="LBFGS cannot be shared out"):
+with pytest.raises(ValueError, match="LBFGS cannot be partitioned"):
     ZeroRedundancyOptimizer(parameters, rg.optim.LBFGS)
 with pytest.raises(TypeError, match="optimizer_class must be a class of optimizers"):
     ZeroRedundancyOptimizer(parameters, "SGD")
