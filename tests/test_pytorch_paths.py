@@ -228,7 +228,7 @@ def test_compiled_and_scripted_is_what_it_was() -> None:
     for call in (rg.compile, rg.jit.script, rg.jit.trace):
         with pytest.raises(TypeError, match="needs a module or a function"):
             call(3)
-    with pytest.raises(RuntimeError, match="jit.load: a file that holds code is not run; build the model"):
+    with pytest.raises(RuntimeError, match="jit.load: code from a file is not run; build the model"):
         rg.jit.load("model.pt")
     with pytest.raises(RuntimeError, match="jit.save: a model is its Python code; save its weights"):
         rg.jit.save(layer, "model.pt")
@@ -354,7 +354,7 @@ def test_list_of_safe_globals() -> None:
     assert serialization.get_safe_globals() == [nn.Linear, (nn.Conv2d, "net.Conv")]
     serialization.clear_safe_globals()
     assert serialization.get_safe_globals() == []
-    with pytest.raises(TypeError, match="add_safe_globals: str is no class, no function, and no pair"):
+    with pytest.raises(TypeError, match="add_safe_globals: str is not a class, a function, or a pair"):
         serialization.add_safe_globals([len, "len"])
     assert serialization.get_safe_globals() == []
 

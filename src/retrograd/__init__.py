@@ -1,4 +1,4 @@
-"""retrograd: deep learning in Python whose backward passes can be read, changed and checked, at the machine's speed."""
+"""retrograd: fast deep learning in Python with backward passes that can be read, changed and checked."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ _ELSEWHERE = {
     "summary": ".nn.model_summary",
 }
 
-# PyTorch has these of nn.functional here as well, with the same arguments
+# functions of nn.functional that PyTorch also has at the top level, with the same arguments
 _OF_NETWORKS = (
     "avg_pool1d",
     "bilinear",
@@ -254,11 +254,11 @@ _more = (
     *(_complex_numbers, sys.modules[f"{__name__}.ops.device"], _element_types, _in_place, _limits, _queries),
     *(_settings, _typed),
 )
-if not TYPE_CHECKING:  # type checkers read the list above, and take what "import *" imports for public
+if not TYPE_CHECKING:  # type checkers read the list above and treat the names from "import *" as public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
 _install()
-# autograd.gradcheck is a function and, as in PyTorch, a module: a later import would put that in the function's place
+# autograd.gradcheck is a function and, as in PyTorch, a module: a later import would replace the function by the module
 sys.modules[f"{__name__}.autograd.gradcheck"] = importlib.import_module(".torch_api.autograd", __name__)
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))
 after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".interop.tensorboardx", __name__))

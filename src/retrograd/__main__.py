@@ -1,4 +1,4 @@
-"""``python -m retrograd`` is the command ``retrograd``."""
+"""Entry point of ``python -m retrograd``, the same as the command ``retrograd``."""
 
 import sys
 

@@ -1,6 +1,6 @@
 """The active set of kernels: ``compiled`` (fast) or ``textbook`` (plain NumPy).
 
-Operators call ``kernels.conv(...)``; the name is looked up in the active set on its first use and cached until the set
+Operators call ``kernels.conv(...)``; the name is looked up in the active set on first use and cached until the set
 changes. No set is imported before that, so ``import retrograd`` does not load the compiler.
 """
 
@@ -19,7 +19,7 @@ from .specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.kernels.textbook"}
 
-# algorithms of convolution in the textbook set, each a module with these kernels
+# convolution algorithms of the textbook set, each a module with these kernels
 _ALGORITHMS = "retrograd.kernels.textbook.algorithms"
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
 
@@ -31,13 +31,13 @@ class KernelSet(Interface):
     _convolution = "auto"
 
     def __getattr__(self, name: str) -> Any:
-        # called only for names not yet in __dict__, which are no methods of the interface
+        # called only for names that are neither in __dict__ yet nor methods of the interface
         if name.startswith("__"):
             raise AttributeError(name)
         return self.load(name)
 
     def load(self, name: str) -> Any:
-        """The kernel of the active set, or what tells listeners or chooses by devices; kept until that changes."""
+        """Return and cache the active set's kernel, or a wrapper that notifies listeners or dispatches by device."""
         with _lock:  # another thread may enter a listener, or choose another set
             found: Any = self.found(name)
             if listeners:
@@ -48,12 +48,12 @@ class KernelSet(Interface):
         return found
 
     def load_formula(self, formula: Any) -> Any:
-        """The kernel of a user's formula, as `load`."""
+        """Return the kernel of a user's formula, like `load`."""
         _formulas[formula.kernel] = formula
         return self.load(formula.kernel)
 
     def found(self, name: str) -> Any:
-        """The kernel of the active set.
+        """Return the kernel of the active set.
 
         Raises:
             ImportError: the set cannot be imported.
@@ -65,7 +65,7 @@ class KernelSet(Interface):
         return _kernel_of(KernelSet._active, package, name)
 
     def for_arrays(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The kernel of the set that computes on the device of these arrays.
+        """Return the kernel of the set for the device of these arrays.
 
         Raises:
             RuntimeError: they are on several devices.
@@ -89,7 +89,7 @@ def _has_axes(value: Any) -> bool:
 
 
 def _kernel_of(active: str, package: str, name: str) -> Any:
-    """A kernel of a set: its own, or the textbook's, which is as good where nothing faster is there."""
+    """Return a kernel of a set: its own, or the textbook kernel if the set has no faster one."""
     hint = "use_kernels('textbook') runs on plain NumPy instead"
     try:
         module = importlib.import_module(package)
@@ -108,20 +108,20 @@ def _kernel_of(active: str, package: str, name: str) -> Any:
     return found if formula is None else found(formula)
 
 
-_formulas: dict[str, Any] = {}  # of users, by the names of their kernels
+_formulas: dict[str, Any] = {}  # users' formulas by kernel name
 _lock = RLock()
 kernels = KernelSet()
 
 
-# ---- listeners ---------------------------------------------------------------------------------------------------
+# ---- Listeners ---------------------------------------------------------------------------------------------------
 
-listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; empty nearly always
+listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; almost always empty
 
 
 class Listener:
-    """While it is entered, every kernel that this thread calls is a `call` of it. Others see no difference.
+    """While entered, it gets every kernel call of this thread in `call`. Other threads are not affected.
 
-    Of several, the innermost is called; what it calls goes to the next one.
+    Among several listeners, the innermost is called; kernels that it calls go to the next one.
     """
 
     _thread = 0
@@ -135,22 +135,22 @@ class Listener:
 
     def __exit__(self, *_: object) -> None:
         with _lock:
-            entered = listeners[self._thread]  # in another thread than this one, if a generator is closed there
+            entered = listeners[self._thread]  # self._thread, since a generator may be closed in another thread
             del entered[len(entered) - 1 - entered[::-1].index(self)]
             if not entered:
                 del listeners[self._thread]
             clear_kernels()
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of a call; without this listener, it is ``kernel(*args, **kwargs)``."""
+        """Return the result of a call; ``kernel(*args, **kwargs)`` computes it without this listener."""
         return kernel(*args, **kwargs)
 
 
 class _Heard:
-    """A kernel whose calls the listeners of the calling thread get.
+    """A kernel whose calls go to the listeners of the calling thread.
 
-    kernel: the function; None: that of the set of the arrays' device. below: how many listeners are left, counted from
-    the outermost.
+    kernel: the function; None: the one of the set for the arrays' device. below: the number of listeners left, counted
+    from the outermost.
     """
 
     __slots__ = ("below", "kernel", "name")
@@ -166,7 +166,7 @@ class _Heard:
         return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
 
     def bare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
-        """The function that runs in the end, for these arguments."""
+        """Return the function that finally runs for these arguments."""
         entered = listeners.get(get_ident(), [])
         for listener in reversed(entered if self.below is None else entered[: self.below]):
             if isinstance(listener, instead) and self.name in listener.functions:
@@ -175,14 +175,15 @@ class _Heard:
         return found
 
     def replaced_by(self, function: Callable[..., Any]) -> _Heard:
-        """Another function, of which the same listeners hear."""
+        """Return another function whose calls go to the same listeners."""
         return _Heard(self.name, function, self.below)
 
 
 class instead(Listener):  # noqa: N801
-    """Within it, this thread calls other functions where it would call the kernels of these names.
+    """Replace the kernels of these names by other functions in this thread, within a ``with`` block.
 
-    Each takes what the kernel takes, arrays among it, and returns what it returns. calls: how many there were.
+    Each function takes the arguments of the kernel, including arrays, and returns the same kind of result. calls: the
+    number of calls so far.
     """
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
@@ -190,7 +191,7 @@ class instead(Listener):  # noqa: N801
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = self.functions.get(name)
-        if function is None or self._runs:  # in what a function calls, the kernels are themselves
+        if function is None or self._runs:  # inside such a function, the kernels are not replaced
             return kernel(*args, **kwargs)
         self.calls += 1
         self._runs = True
@@ -201,12 +202,12 @@ class instead(Listener):  # noqa: N801
 
 
 def is_text_of_a_kernel(function: Any) -> bool:
-    """Whether it is a textbook kernel, or a changed copy of one."""
+    """Return whether a function is a textbook kernel or a changed copy of one."""
     return is_copy(function, getattr(importlib.import_module(_PACKAGES["textbook"]), _name(function), None))
 
 
 def is_copy(function: Any, text: Any) -> bool:
-    """Whether a function has the name and the parameters of another one, as a changed copy has."""
+    """Return whether a function has the name and parameters of another one, like a changed copy."""
     return (
         isinstance(function, FunctionType)
         and isinstance(text, FunctionType)
@@ -219,15 +220,15 @@ def _name(function: Any) -> str:
     return getattr(function, "__name__", "")
 
 
-# ---- devices ------------------------------------------------------------------------------------------------------
+# ---- Devices ------------------------------------------------------------------------------------------------------
 
 
 class Device(NamedTuple):
-    """A device whose arrays are not NumPy's: its name, their type, and the kernels that compute on them.
+    """A device whose arrays are not NumPy arrays: its name, its array type, and its kernels.
 
-    name: such as "gpu". array: their type, with NumPy's protocols; see ``retrograd.arrays.protocol``. from_host:
+    name: such as "gpu". array: the array type, with NumPy's protocols; see ``retrograd.arrays.protocol``. from_host:
     converts a NumPy array to this type. kernels: "textbook", whose NumPy functions dispatch to the arrays, or a module
-    with faster kernels of the same names; the textbook's stand in for those that it does not have.
+    with faster kernels of the same names; textbook kernels are used for those that it lacks.
     """
 
     name: str
@@ -236,23 +237,23 @@ class Device(NamedTuple):
     kernels: str = "textbook"
 
 
-DEVICES: dict[str, Device] = {}  # by their names, beside "cpu"; empty nearly always
+DEVICES: dict[str, Device] = {}  # by name, without "cpu"; almost always empty
 _by_array: dict[type, Device] = {}
 
 
 def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernels: str = "textbook") -> Device:
-    """Make a device known: ``x.to(name)`` moves tensors there, and kernels are chosen by where their arrays are.
+    """Register a device: ``x.to(name)`` moves tensors there, and kernels are chosen by the device of their arrays.
 
-    Arguments as in ``Device``. The CPU's kernels stay what ``use_kernels`` says, in the same process.
+    The arguments are those of ``Device``. ``use_kernels`` still chooses the kernels for the CPU.
 
     Raises:
-        ValueError: the name is not free, not a word, or ``array`` is the type of another device's arrays.
-        TypeError: ``array`` is no type.
+        ValueError: the name is taken or not a word, or ``array`` is the type of another device's arrays.
+        TypeError: ``array`` is not a type.
     """
     if not isinstance(name, str) or not name.isidentifier() or name == "cpu" or name in DEVICES:
         raise ValueError(f"add_device: name={name!r} must be a new word; {', '.join(['cpu', *DEVICES])} are known")
     if not isinstance(array, type):
-        raise TypeError(f"add_device: array={array!r} must be a type, that of the device's arrays")
+        raise TypeError(f"add_device: array={array!r} must be a type, the one of the device's arrays")
     if array in _by_array or issubclass(array, Array):
         raise ValueError(
             f"add_device: array={array.__name__} is the type of another device's arrays; give one of its own"
@@ -264,10 +265,10 @@ def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernel
 
 
 def remove_device(name: str) -> None:
-    """Forget a device; tensors on it stay what they are.
+    """Unregister a device; tensors on it do not change.
 
     Raises:
-        KeyError: there is none of this name.
+        KeyError: there is no device of this name.
     """
     with _lock:
         del _by_array[DEVICES.pop(name).array]
@@ -275,25 +276,25 @@ def remove_device(name: str) -> None:
 
 
 def clear_kernels() -> None:
-    """Let each kernel be chosen anew."""
+    """Clear the cache, so that each kernel is looked up again."""
     kernels.__dict__.clear()
 
 
 def sets_of(name: str) -> tuple[str, ...]:
-    """The kernel sets, and the modules of devices, that have a kernel of this name of their own."""
+    """Return the kernel sets and device modules that have their own kernel of this name."""
     others = [each.kernels for each in DEVICES.values() if each.kernels not in _PACKAGES]
     packages = {**_PACKAGES, **dict(zip(others, others, strict=True))}
     return tuple([label for label, path in packages.items() if hasattr(importlib.import_module(path), name)])
 
 
 def device_of(x: Any) -> str:
-    """The name of the device of an array."""
+    """Return the name of an array's device."""
     found = _by_array.get(type(x))
     return "cpu" if found is None else found.name
 
 
 class _ByDevice:
-    """A kernel while there are several devices: each call is one of the kernel for its arrays."""
+    """A kernel that dispatches each call by the device of its arrays; used while several devices exist."""
 
     __slots__ = ("name",)
 
@@ -304,11 +305,11 @@ class _ByDevice:
         return kernels.for_arrays(self.name, args, kwargs)(*args, **kwargs)
 
 
-# ---- the choice of a set -----------------------------------------------------------------------------------------
+# ---- Choice of the kernel set ------------------------------------------------------------------------------------
 
 
 class use_kernels:  # noqa: N801  a function to its callers, a class so that "with" can restore
-    """Run all operators on the kernel set ``name`` from now on; in a ``with``, until the block ends.
+    """Run all operators on the kernel set ``name`` from now on; in a ``with`` statement, until the block ends.
 
     name: "compiled" (the default set, Numba) or "textbook" (plain NumPy). Both have the same kernels.
     convolution: the textbook set's algorithm for convolutions and their gradients: "auto" (tap by tap), or "singa",
@@ -363,14 +364,14 @@ def _activate(name: str, convolution: str) -> None:
 
 
 def convolution_kernel(name: str, options: Options) -> Any:
-    """``kernels.<name>``, or its namesake in the textbook set if the options name one of its algorithms."""
-    if options is AUTO or options.algorithm not in TEXTBOOK_ALGORITHMS:  # (nearly every call is the first)
+    """Return ``kernels.<name>``, or the textbook kernel of this name if the options name a textbook algorithm."""
+    if options is AUTO or options.algorithm not in TEXTBOOK_ALGORITHMS:  # AUTO in almost every call
         return getattr(kernels, name)
     return exact(name)
 
 
 def exact(name: str) -> Any:
-    """The textbook kernel, whichever set is active: only that set computes integers, and exactly."""
+    """Return the textbook kernel, whichever set is active: only that set computes integers, and it does so exactly."""
     kernel = _text_of(name)
     return _Heard(name, kernel) if listeners else kernel
 
@@ -391,9 +392,9 @@ def compile_ahead(kernels: Sequence[str]) -> None:
 def plan(name: str, *args: Any, **kwargs: Any) -> Any:
     """Return the plan of the active set's kernel ``name`` for arrays of given layouts, without reading any element.
 
-    args, kwargs: as the kernel takes them; of an array only the layout is used, and a ``Spec`` with strides will do.
-    The plan of a compiled kernel lists the launches of machine code, the memory that they need and where the results
-    are; that of a textbook kernel is one Python call. ``plan.run(*arrays)`` runs it on arrays of these layouts.
+    args, kwargs: the arguments of the kernel. Only the layout of an array is used, so a ``Spec`` with strides suffices.
+    The plan of a compiled kernel lists the launches of machine code, the memory that they need and the locations of the
+    results; the plan of a textbook kernel is one Python call. ``plan.run(*arrays)`` runs it on arrays of these layouts.
 
     Raises:
         TypeError: the kernel has no plan for these arguments, for example if it reads elements; the message says why.
@@ -409,7 +410,7 @@ def plan(name: str, *args: Any, **kwargs: Any) -> Any:
 
 
 def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The plan of a kernel of either set."""
+    """Return the plan of a kernel of either set."""
     if getattr(function, "__globals__", {}).get("__name__", "").startswith(_PACKAGES["compiled"]):
         from .kernels.compiled.machine.plan import plan_of
 
@@ -418,7 +419,7 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 
 
 def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a kernel. Its result is y itself, if nothing else hears of it and it has a plan for a result like y."""
+    """Call a kernel. Its result is y itself if no other listener gets the call and it has a plan that fits y."""
     function = kernel
     if isinstance(kernel, _Heard):
         function = kernel.bare(args, kwargs)
@@ -426,7 +427,7 @@ def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwarg
             return kernel(*args, **kwargs)
     try:
         plan = plan_of_function(function, args, kwargs)
-    except TypeError:  # it has none, or the call will say what is wrong with its arguments
+    except TypeError:  # there is no plan, or the call itself raises the error about its arguments
         return kernel(*args, **kwargs)
     if not plan.launches or not plan.fits(y):
         return kernel(*args, **kwargs)
@@ -448,14 +449,14 @@ class PythonCall(NamedTuple):
         return self.function(*args, **kwargs)
 
     def __str__(self) -> str:
-        return f"{self.function.__module__}.{self.function.__name__}, a call of Python"
+        return f"{self.function.__module__}.{self.function.__name__}, a Python call"
 
 
 def active_kernels() -> str:
-    """Name of the active kernel set."""
+    """Return the name of the active kernel set."""
     return KernelSet._active
 
 
 def kernel_setting() -> tuple[str, str]:
-    """The current arguments of use_kernels: the active set and its algorithm of convolution."""
+    """Return the current arguments of use_kernels: the active set and its convolution algorithm."""
     return KernelSet._active, KernelSet._convolution

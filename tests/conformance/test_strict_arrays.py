@@ -441,7 +441,7 @@ def test_what_devices_refuse(device: Device) -> None:
         with pytest.raises(ValueError, match=f"add_device: name='{name}' must be a new word; cpu, strict are known"):
             add_device(name, type("Other", (), {}), Strict)
     for wrong in (3, lambda: Strict):
-        with pytest.raises(TypeError, match="array=.* must be a type, that of the device's arrays"):
+        with pytest.raises(TypeError, match="array=.* must be a type, the one of the device's arrays"):
             add_device("new", wrong, Strict)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="add_device: name=3 must be a new word"):
         add_device(3, Strict, Strict)  # type: ignore[arg-type]

@@ -257,7 +257,7 @@ def test_a_kink_is_called_a_kink() -> None:
 
 
 def test_a_kink_does_not_hide_a_wrong_gradient() -> None:
-    with pytest.raises(GradcheckError, match="scaled by the constant factor 2; besides, func has a kink at input"):
+    with pytest.raises(GradcheckError, match="scaled by the constant factor 2; in addition, func has a kink at input"):
         gradcheck(_rectified(2.0).apply, Tensor(np.array([0.0, 1.5, 2.5]), requires_grad=True))
     # a dropped gradient of a smooth function is none, however curved it is
     for factor in (1.0, 1e4):

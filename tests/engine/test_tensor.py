@@ -72,11 +72,15 @@ def test_refused_data(data: Any, text: str) -> None:
 @pytest.mark.parametrize(
     ("data", "dtype", "text"),
     [
-        ([2**63], np.int64, "data holds 9223372036854775808, which int64 cannot hold; pass dtype=float32 or float64"),
-        (2**63, np.int64, "data holds 9223372036854775808, which int64 cannot hold"),
-        ([[1], [-(2**70)]], np.int64, "data holds -1180591620717411303424, which int64 cannot hold"),
-        ([1, 10**400], np.int64, "data holds <int of 1329 bits>, which int64 cannot hold"),
-        ([10**5000], np.float64, "data holds <int of 16610 bits>, which is larger than any float64; use float"),
+        (
+            [2**63],
+            np.int64,
+            "data contains 9223372036854775808, which int64 cannot hold; pass dtype=float32 or float64",
+        ),
+        (2**63, np.int64, "data contains 9223372036854775808, which int64 cannot hold"),
+        ([[1], [-(2**70)]], np.int64, "data contains -1180591620717411303424, which int64 cannot hold"),
+        ([1, 10**400], np.int64, "data contains <int of 1329 bits>, which int64 cannot hold"),
+        ([10**5000], np.float64, "data contains <int of 16610 bits>, which is larger than any float64; use float"),
     ],
 )
 def test_integers_beyond_int64_are_refused(data: Any, dtype: Any, text: str) -> None:

@@ -309,7 +309,7 @@ X = normal(5, 4, 3)
         (lambda: nn.RNN(3, 2, 2, dropout=0.5, variational_dropout=0.5), ValueError, "drop the same outputs twice"),
         (lambda: nn.LSTM(3, 2, clip=(1, 0)), ValueError, "LSTM: clip=(1, 0) must not"),
         (lambda: nn.LSTM(3, 2, clip_nan=True), ValueError, "LSTM: clip_nan=True needs clip"),
-        (lambda: nn.LSTM(3, 2, peephole=True, layer_norm=True), ValueError, "normalisation and peepholes cannot"),
+        (lambda: nn.LSTM(3, 2, peephole=True, layer_norm=True), ValueError, "normalization and peepholes cannot"),
         (lambda: nn.GRU(3, 2, zoneout=(0.1, 0.2)), ValueError, "zoneout of the cell needs a cell state"),
         (lambda: nn.LSTM(3, 2, zoneout=1.0), ValueError, "zoneout of the cell has probability 1.0"),
         (lambda: nn.LSTM(3, 2, algorithm="fast"), ValueError, "algorithm='fast' is unknown"),

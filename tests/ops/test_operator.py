@@ -76,7 +76,7 @@ def test_its_page_and_its_types() -> None:
 def test_options_are_checked() -> None:
     with pytest.raises(ValueError, match="operator: dtypes='fq' must be letters of 'bihf'"):
         rg.operator(dtypes="fq")
-    with pytest.raises(TypeError, match="operator: there is no option name"):
+    with pytest.raises(TypeError, match="operator: unknown option name"):
         rg.operator(name="f")
 
 

@@ -256,8 +256,12 @@ def test_it_is_one_of_the_steps() -> None:
     ("call", "error", "message"),
     [
         (lambda x, y: rg.exp(x, out=1), TypeError, "exp: out=int must be a Tensor, or a tuple with one for"),
-        (lambda x, y: rg.sort(x, out=y), TypeError, "sort: out= holds one Tensor for each result, so 2 here, and 1"),
-        (lambda x, y: rg.exp(x, out=(y, y)), TypeError, "exp: out= holds one Tensor for each result, so 1 here"),
+        (
+            lambda x, y: rg.sort(x, out=y),
+            TypeError,
+            "sort: out= must contain one Tensor for each result, 2 here; it contains 1",
+        ),
+        (lambda x, y: rg.exp(x, out=(y, y)), TypeError, "exp: out= must contain one Tensor for each result, 1 here"),
         (
             lambda x, y: rg.exp(x, out=rg.empty(3, dtype=rg.int32)),
             RuntimeError,

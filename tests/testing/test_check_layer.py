@@ -61,7 +61,7 @@ def test_what_is_right_passes_all_checks() -> None:
     ("layer", "fault"),
     [
         (Forgets, "state_dict: value 0: the loaded layer and the one it was saved from differ"),
-        (Shares, "copy: value 0: after its copy was changed"),
+        (Shares, "copy: value 0: the layer after a change of its copy"),
         (Thaws, "frozen: a parameter with requires_grad=False got a gradient"),
         (Nameless, "repr: repr is layer"),
     ],

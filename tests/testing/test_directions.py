@@ -118,9 +118,9 @@ def test_what_is_right_passes() -> None:
         (Exchanged, "upstream gradient 0: along a random direction"),
         (Shifted, "upstream gradient 0: an upstream gradient of zeros gives 0.001 instead of 0"),
         (Magnitude, "upstream gradient 0: second derivatives are not linear in the upstream gradient"),
-        (InMemoryOrder, "upstream gradient 0: second derivatives are other with arrays in Fortran order"),
+        (InMemoryOrder, "upstream gradient 0: second derivatives are different with arrays in Fortran order"),
         (Writes, "an input or an upstream gradient was changed"),
-        (OtherEveryTime, "upstream gradient 0: second derivatives are other in a second sweep"),
+        (OtherEveryTime, "upstream gradient 0: second derivatives are different in a second sweep"),
     ],
 )
 def test_planted_faults(fault: type[Gradient], text: str) -> None:

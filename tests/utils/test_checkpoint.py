@@ -192,7 +192,7 @@ def test_a_function_that_does_not_repeat_itself() -> None:
 
     calls.clear()
     calls.append(1)
-    with pytest.raises(RuntimeError, match="what Exp saved has another shape or type"):
+    with pytest.raises(RuntimeError, match="an item saved by Exp has another shape or dtype"):
         checkpoint(other, x).backward()
 
 

@@ -1,1 +1,1 @@
-"""Files that are whole or not there, files from untrusted sources, saved states, and text for a terminal."""
+"""File helpers: atomic writes, untrusted files, checks of saved states, and text for a terminal."""

@@ -1,8 +1,8 @@
 """Atomic file writes: at any time there is either the earlier file or the complete new one.
 
-A file is written under a unique temporary name, synced to disk, and renamed. So concurrent writers do not interfere;
-the last rename wins. Leftovers of killed writers are removed by the next one: a writer holds a lock on its file, which
-the system releases however the process ends.
+A file is written under a unique temporary name, synced to disk, and renamed. Concurrent writers therefore do not
+interfere; the last rename wins. The next writer removes leftovers of killed writers: a writer holds a lock on its file,
+which the system releases however the process ends.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from typing import Any, BinaryIO
 fcntl: Any
 try:
     import fcntl
-except ImportError:  # Windows: no locks there
+except ImportError:  # Windows has no fcntl locks
     fcntl = None
 
 __all__ = ["NO_LINK", "UnconfirmedError", "lock", "why_not_written", "write_atomically"]
 
 _UNFINISHED = ".retrograd-{}.tmp"
-_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # possible errors of fsync
+_NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # fsync is unsupported
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # do not follow links or block on pipes
 
 
 class UnconfirmedError(OSError):
-    """The new file is in place, but the disk then reported an error: it may be lost in a power cut."""
+    """Raised if the new file is in place but the disk then reported an error: the file may be lost in a power cut."""
 
 
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -63,7 +63,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
 
 
 def why_not_written(path: Path, error: OSError) -> str:
-    """One sentence about a failed ``write_atomically``."""
+    """Describe a failed ``write_atomically`` in one sentence."""
     if isinstance(error, UnconfirmedError):
         return (
             f"{path} was written, but the disk did not confirm it, so it may be lost in a power cut: {error.strerror}"
@@ -90,17 +90,17 @@ def lock(handle: int) -> bool:
 
 
 def _create(folder: Path) -> tuple[Path, BinaryIO]:
-    """A new, locked file."""
+    """Create a new, locked file."""
     while True:
         path = folder / _UNFINISHED.format(os.urandom(8).hex())
-        file = open(path, "xb")  # noqa: SIM115  x: an existing file or link is an error
+        file = open(path, "xb")  # noqa: SIM115  x: fail if the file or link exists
         try:
             alone = lock(file.fileno())
         except OSError:
             return path, file
         if alone and os.fstat(file.fileno()).st_nlink:
             return path, file
-        file.close()  # another process took it for a leftover before it was locked
+        file.close()  # another process mistook it for a leftover before it was locked
 
 
 def _sweep(folder: Path) -> None:
@@ -110,7 +110,7 @@ def _sweep(folder: Path) -> None:
             handle = os.open(path, os.O_RDWR | NO_LINK)
             try:
                 if stat.S_ISREG(os.fstat(handle).st_mode) and lock(handle):
-                    path.unlink()  # if the file was renamed meanwhile, this name no longer exists
+                    path.unlink()  # if the file has been renamed meanwhile, this name no longer exists
             finally:
                 os.close(handle)
 

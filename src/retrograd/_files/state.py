@@ -44,27 +44,27 @@ _REPR.maxstring = _REPR.maxother = 60
 
 
 def brief(value: Any) -> str:
-    """The value for a message, abbreviated if long."""
+    """Format a value for a message, abbreviated if long."""
     try:
         text = _REPR.repr(value)
-    except Exception:  # such as for an int of too many digits
+    except Exception:  # such as an int with too many digits
         text = type(value).__name__
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
 def reason(error: BaseException) -> str:
-    """The text of an error in one line, abbreviated if long."""
+    """Return the text of an error in one line, abbreviated if long."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 200 else f"{text[:200]} ..."
 
 
 def names(keys: Iterable[Any]) -> str:
-    """Keys for a message, sorted."""
+    """Format keys for a message, sorted."""
     return brief(sorted(map(str, keys)))
 
 
 def count(low: int = 0, high: int = _MOST) -> Check:
-    """An integer from low to high."""
+    """Accept an integer from low to high."""
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
@@ -76,7 +76,7 @@ def count(low: int = 0, high: int = _MOST) -> Check:
 
 
 def number(low: float = -math.inf, high: float = math.inf, above: float = -math.inf) -> Check:
-    """A finite number from low to high, and greater than ``above``."""
+    """Accept a finite number from low to high and greater than ``above``."""
 
     def check(name: str, value: Any) -> float:
         is_number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
@@ -97,26 +97,26 @@ def number(low: float = -math.inf, high: float = math.inf, above: float = -math.
 
 
 def flag(name: str, value: Any) -> bool:
-    """True or False."""
+    """Accept True or False."""
     if not isinstance(value, (bool, np.bool_)):
         raise ValueError(f"{name} is {brief(value)}; it must be True or False")
     return bool(value)
 
 
 def anything(name: str, value: Any) -> Any:
-    """Any value; it is checked elsewhere."""
+    """Accept any value; it is checked elsewhere."""
     return value
 
 
 def text(name: str, value: Any) -> str:
-    """A string."""
+    """Accept a string."""
     if not isinstance(value, str):
         raise ValueError(f"{name} is {brief(value)}; it must be a string")
     return value
 
 
 def choice(*allowed: Any) -> Check:
-    """One of a few strings or numbers."""
+    """Accept one of the given strings or numbers."""
 
     def check(name: str, value: Any) -> Any:
         if not any(same(value, one) for one in allowed):
@@ -127,12 +127,12 @@ def choice(*allowed: Any) -> Check:
 
 
 def optional(inner: Check) -> Check:
-    """None, or what ``inner`` accepts."""
+    """Accept None, or a value that ``inner`` accepts."""
     return lambda name, value: None if value is None else inner(name, value)
 
 
 def items(inner: Check, length: int | None = None) -> Check:
-    """A list, of this length, of entries that ``inner`` accepts."""
+    """Accept a list of entries that ``inner`` accepts, of this length if given."""
 
     def check(name: str, value: Any) -> list[Any]:
         if not isinstance(value, (list, tuple)):
@@ -145,7 +145,7 @@ def items(inner: Check, length: int | None = None) -> Check:
 
 
 def table(checks: Mapping[str, Check]) -> Check:
-    """A dict with exactly these keys."""
+    """Accept a dict with exactly these keys."""
 
     def check(name: str, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -158,21 +158,21 @@ def table(checks: Mapping[str, Check]) -> Check:
 
 
 def checked_bools(name: str, array: np.ndarray) -> np.ndarray:
-    """The array; the bytes of a bool array must be 0 or 1, since NumPy and the kernels compute with them."""
+    """Return the array; the bytes of a bool array must be 0 or 1, since NumPy and the kernels compute with them."""
     if array.dtype == np.bool_ and (array.view(np.uint8) > 1).any():
         raise ValueError(f"{name} is a bool array with a byte that is neither 0 nor 1")
     return array
 
 
 def check_table(name: str, value: Any) -> Mapping[Any, Any]:
-    """A dict, with any entries."""
+    """Accept a dict with any entries."""
     if not isinstance(value, Mapping):
         raise ValueError(f"{name} is {brief(value)}; it must be a dict")
     return value
 
 
 def same(value: Any, own: Any) -> bool:
-    """Whether an untrusted value equals our own: plain values, and dicts and lists of them."""
+    """Return whether an untrusted value equals our own; both consist of plain values, dicts and lists."""
     if isinstance(own, Mapping):
         return isinstance(value, Mapping) and value.keys() == own.keys() and all(same(value[k], own[k]) for k in own)
     if isinstance(own, (list, tuple)):

@@ -1,4 +1,4 @@
-"""Text for a terminal: untrusted text with its control characters escaped, sizes, and columns."""
+"""Text for a terminal: escaping of control characters in untrusted text, sizes, and columns."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _DIRECTIONAL = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u20
 
 
 def printable(text: str) -> str:
-    """The text with newlines and tabs unchanged and other control characters escaped."""
+    """Return the text with control characters escaped, except newlines and tabs."""
     if text.isprintable():
         return text
     return "".join(_escaped(letter) if _is_control(letter) else letter for letter in text)
 
 
 def display_name(name: str | Path) -> str:
-    """An untrusted name, such as a file's or a class's, in one line: non-printable characters are escaped."""
+    """Return an untrusted name, such as of a file or class, in one line with non-printable characters escaped."""
     text = str(name)
     if text.isprintable():
         return text
@@ -31,8 +31,7 @@ def display_name(name: str | Path) -> str:
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """Rows of as many cells each as lines of text, in columns; the first ``left`` columns begin on the left, others end
-    on the right."""
+    """Format rows of equally many cells as lines; the first ``left`` columns are left-aligned, others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = []
     for row in rows:
@@ -43,7 +42,7 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
 
 
 def bytes_text(number: float) -> str:
-    """A size: 12 B, 3.4 KiB, 5.6 MiB, 7.8 GiB."""
+    """Format a size in bytes: 12 B, 3.4 KiB, 5.6 MiB, 7.8 GiB."""
     for unit in ("B", "KiB", "MiB"):
         if number < 1024:
             return f"{number:.0f} {unit}" if unit == "B" else f"{number:.1f} {unit}"

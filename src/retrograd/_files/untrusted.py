@@ -1,4 +1,4 @@
-"""Untrusted files: only regular ones, opened without blocking, up to a size limit; and strict JSON."""
+"""Reading of untrusted files (regular files only, without blocking, up to a size limit), and strict JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = (
 
 
 def as_path(name: str, argument: str, path: Any) -> Path:
-    """A str or Path as a Path.
+    """Return a str or Path as a Path.
 
     Raises:
         TypeError: path is neither.
@@ -36,7 +36,7 @@ def open_outside(path: str | Path, most: int) -> BinaryIO:
     The checks use the open file, so that it cannot be replaced in between. Opening a pipe does not block.
 
     Raises:
-        OSError: it cannot be opened, is not a regular file, or is too large; ``strerror`` says which.
+        OSError: it cannot be opened, is not a regular file, or is too large; ``strerror`` gives the reason.
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     try:
@@ -56,16 +56,16 @@ def open_outside(path: str | Path, most: int) -> BinaryIO:
 
 
 def read_outside(path: str | Path, most: int) -> bytes:
-    """The content of the file.
+    """Return the content of the file.
 
-    Raises: as ``open_outside``.
+    Raises: as for ``open_outside``.
     """
     with open_outside(path, most) as file:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
 def _memory() -> int:
-    """Bytes of this machine's memory."""
+    """Return the bytes of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 

@@ -1,9 +1,10 @@
-"""Memory of arrays: allocation, an arena with planned addresses, views, and values that the host reads.
+"""Array memory: allocation, an arena with planned offsets, views, and reads of values by the host.
 
-What computes elements is a kernel (``retrograd.kernel_set``); what only makes an array, shows its memory in another way
-or brings a value to Python is here. ``ops``, ``nn`` and ``optim`` call no function of NumPy on an array.
+Functions that compute elements are kernels (``retrograd.kernel_set``). Functions that only allocate an array, view its
+memory differently or return a value to Python are here. ``ops``, ``nn`` and ``optim`` call no NumPy function on an
+array.
 
-``like`` names an array of the same kind: the result is made where that array is. Models: NumPy's ``like=`` (NEP 35).
+``like`` is an array of the required kind: the result is made on the same device. Model: NumPy's ``like=`` (NEP 35).
 """
 
 from .allocation import (

@@ -1,7 +1,7 @@
 """An arena: one block of memory in which arrays have planned offsets.
 
-Arrays that are never needed at the same time may have the same bytes. ``lay_out`` finds the offsets from lifetimes
-alone; an ``Arena`` is the memory, and makes arrays at these offsets.
+Arrays that are never needed at the same time may share bytes. ``lay_out`` computes the offsets from lifetimes alone; an
+``Arena`` is the memory and makes arrays at these offsets.
 
 Source of the assignment: Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020,
 "Greedy by Size for Offset Calculation".
@@ -22,7 +22,7 @@ LINE = 64  # bytes of a cache line; every offset is a multiple
 
 
 class Lifetime(NamedTuple):
-    """So many bytes, which are needed from one step to another, both included."""
+    """A number of bytes that are needed from one step through another, both included."""
 
     bytes: int
     first: int
@@ -30,8 +30,8 @@ class Lifetime(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """An offset for each lifetime. bytes: the size of the arena; least: what is alive at the worst step, which no
-    layout can do without."""
+    """An offset for each lifetime. bytes: the size of the arena; least: the bytes alive at the most demanding step, a
+    lower bound for every layout."""
 
     offsets: tuple[int, ...]
     bytes: int
@@ -39,10 +39,10 @@ class Layout(NamedTuple):
 
 
 def lay_out(lifetimes: Sequence[Lifetime]) -> Layout:
-    """Offsets at which lifetimes that meet do not overlap in memory; equal lifetimes give equal offsets.
+    """Compute offsets at which overlapping lifetimes do not overlap in memory; equal input gives equal offsets.
 
-    The largest comes first. Each goes into the smallest gap that it fits into, between those that are alive at one of
-    its steps, or else behind them. All sizes are rounded up to whole cache lines.
+    Lifetimes are placed largest first. Each goes into the smallest sufficient gap between those already placed that
+    overlap it in time, or else after them. All sizes are rounded up to whole cache lines.
     """
     sizes = [-(-each.bytes // LINE) * LINE for each in lifetimes]
     offsets = [0] * len(sizes)
@@ -62,7 +62,7 @@ def lay_out(lifetimes: Sequence[Lifetime]) -> Layout:
 
 
 def _most_alive(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
-    """The largest sum of sizes that are alive at one step."""
+    """Return the largest sum of sizes that are alive at one step."""
     changes: dict[int, int] = {}
     for (_, first, last), size in zip(lifetimes, sizes, strict=True):
         changes[first] = changes.get(first, 0) + size
@@ -75,7 +75,7 @@ def _most_alive(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
 
 
 class Arena:
-    """One block of zeros that begins at a cache line. memory: its bytes."""
+    """A block of zeros that begins at a cache line. memory: its bytes."""
 
     def __init__(self, count: int) -> None:
         block = np.zeros(count + LINE, np.uint8)
@@ -83,7 +83,7 @@ class Arena:
         self.memory = block[begin : begin + count]
 
     def part(self, offset: int, count: int) -> Array:
-        """Bytes of the arena, as an array that counts as the owner of its memory; it keeps the arena alive.
+        """Return bytes of the arena as an array that counts as the owner of its memory; it keeps the arena alive.
 
         Raises:
             ValueError: they are not in the arena.
@@ -94,7 +94,7 @@ class Arena:
         return np.asarray(_Exposed(interface, self.memory))
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> Array:
-        """An array whose lowest byte is at an offset. strides: in bytes; None: in C order.
+        """Return an array whose lowest byte is at an offset. strides: in bytes; None: C order.
 
         Raises:
             ValueError: it is not in the arena.
@@ -106,20 +106,20 @@ class Arena:
         return Array(shape, dtype, self.part(offset, high - low), -low, strides)
 
     def offset(self, x: Array) -> int | None:
-        """The byte offset in the arena of the first element of an array; None if it is elsewhere."""
+        """Return the byte offset in the arena of the first element of an array; None if it is elsewhere."""
         found = address(x) - address(self.memory)
         return found if 0 <= found < self.memory.size else None
 
 
 class _Exposed:
-    """Memory by its address; keeps its owner alive."""
+    """Exposes memory by its address and keeps its owner alive."""
 
     def __init__(self, interface: dict[str, Any], owner: Array) -> None:
         self.__array_interface__, self.owner = interface, owner
 
 
 def reach(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
-    """The first byte of an array with elements of some size, and the one after the last, seen from its element 0."""
+    """Return the first byte of an array and the byte after the last, relative to element 0; size: bytes per element."""
     if 0 in shape:
         return 0, 0
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
@@ -127,6 +127,6 @@ def reach(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int,
 
 
 def span(x: Array) -> tuple[int, int]:
-    """The addresses of the first byte of an array and of the one after the last."""
+    """Return the addresses of the first byte of an array and of the byte after the last."""
     low, high = reach(x.shape, x.strides, x.itemsize)
     return address(x) + low, address(x) + high

@@ -1,6 +1,6 @@
-"""Values that Python reads from arrays: each waits for what computes the array, and a recording ends there.
+"""Reads of array values by Python. A read waits until the array is computed, and a recording cannot repeat it.
 
-``why`` says what is decided by the value, in a few words; ``listeners`` hear of it.
+``why`` says in a few words what the value decides; it is passed to ``listeners``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from .protocol import is_array
 
 Array = np.ndarray
 
-listeners: list[Callable[[str], None]] = []  # called with ``why``; empty nearly always
+listeners: list[Callable[[str], None]] = []  # called with ``why``; almost always empty
 
 
 def _read(why: str) -> None:
@@ -23,7 +23,7 @@ def _read(why: str) -> None:
 
 
 def to_host(x: Array, why: str) -> Array:
-    """x as an array of NumPy; one of NumPy stays itself, one of another library is copied by its ``to_host``."""
+    """Return x as a NumPy array: a NumPy array as it is, another library's array copied by its ``to_host``."""
     _read(why)
     if is_array(x) and not isinstance(x, np.ndarray):
         found: Array = x.to_host()
@@ -32,20 +32,20 @@ def to_host(x: Array, why: str) -> Array:
 
 
 def number(x: Array, why: str) -> Any:
-    """The one element of x, as Python's bool, int, float or complex."""
+    """Return the only element of x as a Python bool, int, float or complex."""
     _read(why)
     return x.item()
 
 
 def integers(x: Array, why: str) -> list[int]:
-    """The elements of x, which has one axis, as Python's integers."""
+    """Return the elements of the one-dimensional x as Python ints."""
     _read(why)
     found: list[int] = x.tolist()
     return found
 
 
 def numbers(x: Array, why: str) -> list[Any]:
-    """The elements of x, which has one axis, as Python's numbers."""
+    """Return the elements of the one-dimensional x as Python numbers."""
     if listeners:
         _read(why)
     found: list[Any] = x.tolist()
@@ -53,19 +53,19 @@ def numbers(x: Array, why: str) -> list[Any]:
 
 
 def any_true(mask: Array, why: str) -> bool:
-    """Whether an element is not 0."""
+    """Return whether any element is nonzero."""
     _read(why)
     return bool(mask.any())
 
 
 def all_true(mask: Array, why: str) -> bool:
-    """Whether no element is 0."""
+    """Return whether all elements are nonzero."""
     _read(why)
     return bool(mask.all())
 
 
 def within(x: Array, low: float, high: float, why: str) -> bool:
-    """Whether all elements are from low to high; NaN is not."""
+    """Return whether all elements are from low to high; NaN is not."""
     _read(why)
     if low == 0 and x.dtype == np.int64:  # as unsigned numbers, negative ones are huge: one comparison checks both ends
         return not x.size or int(np.maximum.reduce(x.view(np.uint64), axis=None)) <= high
@@ -73,14 +73,14 @@ def within(x: Array, low: float, high: float, why: str) -> bool:
 
 
 def first_outside(x: Array, low: float, high: float, why: str) -> tuple[list[int], Any]:
-    """The place, in C order, and the value of the first element that is not from low to high; there is one."""
+    """Return the index and value of the first element, in C order, that is not from low to high; one must exist."""
     _read(why)
     place = np.argwhere(~((x >= low) & (x <= high)))[0].tolist()
     return place, x[tuple(place)].item()
 
 
 def first_true(mask: Array, why: str) -> tuple[int, ...] | None:
-    """The index of the first true element of truth values, in C order; None if there is none."""
+    """Return the index of the first true element of a mask, in C order; None if there is none."""
     _read(why)
     flat = mask.reshape(-1)
     at = int(flat.argmax()) if flat.size else 0
@@ -88,42 +88,42 @@ def first_true(mask: Array, why: str) -> tuple[int, ...] | None:
 
 
 def count_true(mask: Array, why: str) -> int:
-    """The number of elements that are not 0."""
+    """Return the number of nonzero elements."""
     _read(why)
     return int(np.count_nonzero(mask))
 
 
 def any_below(x: Array, low: float, why: str) -> bool:
-    """Whether an element is below low; NaN is not."""
+    """Return whether any element is below low; NaN is not."""
     _read(why)
     return bool((x < low).any())
 
 
 def all_finite(x: Array, why: str) -> bool:
-    """Whether no element is infinite or NaN."""
+    """Return whether all elements are finite."""
     _read(why)
     return bool(np.isfinite(x).all())
 
 
 def any_nan(x: Array, why: str) -> bool:
-    """Whether an element is NaN."""
+    """Return whether any element is NaN."""
     _read(why)
     return x.dtype.kind in "fc" and bool((x != x).any())
 
 
 def same(a: Array, b: Array, why: str, equal_nan: bool = False) -> bool:
-    """Whether a and b have one shape and equal elements; equal_nan: NaN equals NaN."""
+    """Return whether a and b have the same shape and equal elements; equal_nan: NaN equals NaN."""
     _read(why)
     return bool(np.array_equal(a, b, equal_nan))
 
 
 def extremes(x: Array, why: str) -> tuple[Any, Any]:
-    """The smallest and the largest element, as Python's numbers; x has elements."""
+    """Return the smallest and the largest element as Python numbers; x must not be empty."""
     _read(why)
     return np.minimum.reduce(x, axis=None).item(), np.maximum.reduce(x, axis=None).item()
 
 
 def increasing(x: Array, why: str) -> bool:
-    """Whether no element of x, which has one axis, is smaller than the one before it."""
+    """Return whether no element of the one-dimensional x is smaller than the one before it."""
     _read(why)
     return not (x[1:] < x[:-1]).any()

@@ -1,11 +1,11 @@
-"""Arrays of other libraries, such as ones on another device, and what they bring along.
+"""The protocol for arrays of other libraries, such as arrays on another device.
 
-Functions of NumPy hand their work to such an array by NumPy's protocols, ``__array_ufunc__`` and
-``__array_function__``. NumPy has no protocol for the rest, so the array has it under these names:
+NumPy functions dispatch to such an array by NumPy's protocols, ``__array_ufunc__`` and ``__array_function__``. NumPy
+has no protocol for the following, so the array provides it under these names:
 
-    to_host()   a copy of the elements, as an array of NumPy
+    to_host()   a copy of the elements, as a NumPy array
     base        the array that owns the memory, always the same object; None if the array owns it itself
-    data_ptr()  the address of the first element; addresses in one memory are compared, and never read
+    data_ptr()  the address of the first element; addresses in one memory are compared, never dereferenced
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ Array = np.ndarray
 
 
 def is_array(x: Any) -> TypeGuard[np.ndarray]:
-    """Whether x is an array, of NumPy or of another library; a Tensor is none."""
+    """Return whether x is an array of NumPy or of another library; a Tensor is not."""
     return isinstance(x, np.ndarray) or hasattr(x, "to_host")
 
 
 def address(x: Array) -> int:
-    """The address of the first element."""
+    """Return the address of the first element."""
     found: int = x.__array_interface__["data"][0] if isinstance(x, np.ndarray) else x.data_ptr()
     return found

@@ -1,4 +1,4 @@
-"""The same memory with other axes, and whether two arrays share memory."""
+"""Views of arrays, and tests for shared memory."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ _sliding: Any = np.lib.stride_tricks.sliding_window_view
 
 
 def broadcast_to(x: Array, shape: Any) -> Array:
-    """x repeated, without a copy; not to be written into."""
+    """Return x broadcast to a shape, without a copy; do not write into it."""
     return np.broadcast_to(x, shape)
 
 
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
-    """The arrays in the shape to which they broadcast together; not to be written into."""
+    """Return the arrays broadcast to their common shape; do not write into them."""
     return tuple(np.broadcast_arrays(*arrays))
 
 
 def moveaxis(x: Array, source: Any, destination: Any) -> Array:
-    """x with axes in other places, the rest in their order."""
+    """Return x with some axes moved and the others in their order."""
     return np.moveaxis(x, source, destination)
 
 
 def diagonal(x: Array, offset: int = 0, first: int = -2, second: int = -1) -> Array:
-    """A diagonal of two axes, which becomes the last axis; not to be written into."""
+    """Return a diagonal of two axes, which becomes the last axis; do not write into it."""
     return np.diagonal(x, offset, first, second)
 
 
 def as_strided(x: Array, shape: Any, strides: Any) -> Array:
-    """The memory of x with any shape and strides in bytes. The caller has checked that it stays in that memory."""
+    """View the memory of x with any shape and strides in bytes. The caller checks that the view stays within it."""
     return np.lib.stride_tricks.as_strided(x, shape, strides)
 
 
 def windows(x: Array, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> Array:
-    """All windows over ``axes``: x (..., I, ...) -> y (..., O, ..., *sizes); not to be written into.
+    """View all windows over ``axes``: x (..., I, ...) -> y (..., O, ..., *sizes); do not write into the result.
 
-    y[..., o, ..., r] = x[..., o*step + r*dilation, ...]. The caller has checked that there is a window.
+    y[..., o, ..., r] = x[..., o*step + r*dilation, ...]. The caller checks that there is at least one window.
     """
-    if not isinstance(x, np.ndarray):  # NumPy hands windows over to other libraries, but no strides
+    if not isinstance(x, np.ndarray):  # NumPy dispatches sliding windows to other libraries, but not strides
         spans = tuple([dilation * (size - 1) + 1 for size, dilation in zip(sizes, dilations, strict=True)])
         index = [slice(None)] * x.ndim + [slice(None, None, dilation) for dilation in dilations]
         for a, step in zip(axes, steps, strict=True):
@@ -52,7 +52,7 @@ def windows(x: Array, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> 
     shape, strides = list(x.shape), list(x.strides)
     for a, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
         shape[a] = (x.shape[a] - dilation * (size - 1) - 1) // step + 1
-        strides[a] = x.strides[a] * (step if shape[a] > 1 else 1)  # one window: any step
+        strides[a] = x.strides[a] * (step if shape[a] > 1 else 1)  # any step fits one window
     shape += sizes
     spread = zip(axes, sizes, dilations, strict=True)
     strides += [x.strides[a] * (dilation if size > 1 else 1) for a, size, dilation in spread]
@@ -60,7 +60,7 @@ def windows(x: Array, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> 
 
 
 def shares_memory(a: Array, b: Array, most: int | None = None) -> bool:
-    """Whether an element of a is an element of b; true if a search of ``most`` steps does not tell."""
+    """Return whether a and b share an element; True if a search of ``most`` steps does not decide it."""
     if most is None:
         return np.shares_memory(a, b)
     try:
@@ -70,17 +70,17 @@ def shares_memory(a: Array, b: Array, most: int | None = None) -> bool:
 
 
 def overlap(a: Array, b: Array) -> bool:
-    """Whether a and b may share an element: their bounds in memory meet."""
+    """Return whether a and b may share an element, that is, whether their bounds in memory overlap."""
     return np.may_share_memory(a, b)
 
 
 def flip(x: Array, axes: Any) -> Array:
-    """x reversed along axes."""
+    """Return x reversed along axes."""
     return np.flip(x, axes)
 
 
 def repeated(x: Array, shape: tuple[int, ...]) -> Array:
-    """``broadcast_to`` without new axes, and faster; not to be written into."""
+    """A faster ``broadcast_to`` without new axes; do not write into the result."""
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     y: Array = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
@@ -90,14 +90,14 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
 
 @lru_cache(maxsize=4096)
 def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
-    """The strides that repeat an array along its axes of extent 1."""
+    """Return the strides that repeat an array along its axes of extent 1."""
     return tuple(0 if n == 1 else step for n, step in zip(shape, strides, strict=True))
 
 
 def of_bytes(memory: Array, shape: Any, dtype: Any, start: int, strides: Any) -> Array:
-    """Elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller has checked them.
+    """View elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller checks the bounds.
 
-    The strides are whole elements, and not negative.
+    The strides must be multiples of the element size and not negative.
     """
     if isinstance(memory, np.ndarray):
         return np.ndarray(shape, dtype, memory, start, strides)
@@ -108,4 +108,4 @@ def of_bytes(memory: Array, shape: Any, dtype: Any, start: int, strides: Any) ->
     spans = tuple([(n - 1) * step // width + 1 for n, step in zip(shape, strides, strict=True)])
     steps = [slice(None, None, max(step // width, 1)) for step in strides]
     found: Array = _sliding(line, spans, (0,) * len(spans), writeable=True)[(start // width, *steps, ...)]
-    return found if found.shape == tuple(shape) else np.broadcast_to(found, shape)  # steps of 0
+    return found if found.shape == tuple(shape) else np.broadcast_to(found, shape)  # strides of 0

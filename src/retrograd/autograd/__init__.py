@@ -1,4 +1,4 @@
-"""Gradients: custom Functions, backward, and gradient checks. PyTorch's ``torch.autograd``."""
+"""Gradients: custom Functions, backward and gradient checks, as in ``torch.autograd``."""
 
 import importlib
 from typing import TYPE_CHECKING, Any

@@ -1,12 +1,12 @@
-"""Jacobians and Hessians, and products with them. ``torch.autograd.functional``.
+"""Jacobians, Hessians and products with them, as in ``torch.autograd.functional``.
 
 For f from x (n numbers) to y (m numbers) the Jacobian J is (m, n): vjp computes vT J in one sweep, jvp computes J v in
 two, since vT J is linear in v and its gradient is J. For a scalar f the Hessian H is symmetric: vhp and hvp compute
 vT H and H v.
 
 func takes and returns one or several Tensors; ``inputs``, ``v`` and the results are structured like func's inputs and
-outputs: a Tensor for one Tensor, a tuple for a tuple. Gradients of inputs that func does not depend on are zeros, or
-with ``strict`` an error.
+outputs: a Tensor for one Tensor, a tuple for a tuple. Gradients of inputs that func does not depend on are zeros; with
+``strict`` they raise an error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def vjp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), vT J).
+    """Return (func(*inputs), vT J).
 
     Args:
         v: with the structure and shapes of func's output; optional if that has one element.
@@ -64,7 +64,7 @@ def jvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), J v), computed as the gradient of vT J with respect to v.
+    """Return (func(*inputs), J v), computed as the gradient of vT J with respect to v.
 
     Args:
         v: with the structure and shapes of inputs; optional if there is one element.
@@ -76,7 +76,7 @@ def jvp(
     with enable_grad():
         many, xs, ys, is_tuple, result = _run("jvp", func, inputs, create_graph, strict)
         vs = _vectors("jvp", v, xs, many, "inputs")
-        # J does not depend on v: zeros will do
+        # J does not depend on v: zeros suffice
         us = tuple([Tensor(np.zeros_like(y.array), requires_grad=True) for y in ys])
         products = _grad(ys, xs, us, True)
         used = [(p, w) for p, w in zip(products, vs, strict=True) if p is not None and p._requires_grad]
@@ -92,7 +92,7 @@ def vhp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), vT H) for a scalar func.
+    """Return (func(*inputs), vT H) for a scalar func.
 
     Args:
         v: with the structure and shapes of inputs; optional if there is one element.
@@ -125,7 +125,7 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """(func(*inputs), H v): as ``vhp``, since H is symmetric.
+    """Return (func(*inputs), H v); computed by ``vhp``, since H is symmetric.
 
     Args:
         v: with the structure and shapes of inputs; optional if there is one element.
@@ -144,10 +144,10 @@ def jacobian(
     strict: bool = False,
     vectorize: bool = False,
 ) -> Any:
-    """The Jacobian: a Tensor of shape (\\*Y, \\*X) for an output of shape Y and an input of shape X, row by row.
+    """Compute the Jacobian row by row: a Tensor of shape (\\*Y, \\*X) for an output of shape Y and an input of shape X.
 
-    One Tensor for one output and one input, a tuple if one of them is a tuple, and a tuple (outputs) of tuples (inputs)
-    if both are.
+    The result is one Tensor for one output and one input, a tuple if one of them is a tuple, and a tuple (outputs) of
+    tuples (inputs) if both are.
 
     Args:
         create_graph: record the graph, so that the result can be differentiated.
@@ -174,9 +174,9 @@ def hessian(
     strict: bool = False,
     vectorize: bool = False,
 ) -> Any:
-    """The Hessian of a scalar func: a Tensor of shape (\\*X, \\*Z) for inputs of shapes X and Z.
+    """Compute the Hessian of a scalar func: a Tensor of shape (\\*X, \\*Z) for inputs of shapes X and Z.
 
-    One Tensor for one input, otherwise a tuple of tuples.
+    The result is one Tensor for one input, otherwise a tuple of tuples.
 
     Args:
         create_graph: record the graph, so that the result can be differentiated.
@@ -206,11 +206,11 @@ def hessian(
     return jacobian(slope, inputs, create_graph, strict)
 
 
-# ---- shared --------------------------------------------------------------------------------------------------
+# ---- Shared helpers ------------------------------------------------------------------------------------------
 
 
 def _jacobian_of(index: int, y: Tensor, xs: Many, create_graph: bool, strict: bool) -> Many:
-    """The Jacobian of one output, per input."""
+    """Return the Jacobian of one output with respect to each input."""
     columns: list[list[Tensor]] = [[] for _ in xs]
     for place in range(y.array.size):
         unit = np.zeros(y.array.shape, y.array.dtype)
@@ -238,7 +238,7 @@ def _check_flags(name: str, create_graph: Any, strict: Any) -> None:
 def _run(
     name: str, func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool
 ) -> tuple[bool, Many, Many, bool, Any]:
-    """(whether there are several inputs, the inputs as used, outputs, whether those are a tuple, func's result)."""
+    """Return (whether inputs are a tuple, the inputs as used, outputs, whether those are a tuple, func's result)."""
     _check_flags(name, create_graph, strict)
     as_callable(name, "func", func)
     many, originals = _as_tuple(name, "inputs", inputs)
@@ -247,7 +247,7 @@ def _run(
         if x.array.dtype.kind != "f":
             raise TypeError(f"{name}: inputs must be float32 or float64, got {x.array.dtype}")
         if create_graph and x._requires_grad:
-            xs.append(clone(x))  # a new node, so that only func's use counts
+            xs.append(clone(x))  # a new node, so that only the use by func counts
         else:
             xs.append(x.detach().requires_grad_() if not x.is_inference() else clone(x).requires_grad_())
     result = func(*xs)
@@ -277,7 +277,7 @@ def _shapes(value: Any) -> str:
 
 
 def _vectors(name: str, v: Any, like: Many, several: bool, label: str) -> Many:
-    """v, checked against the tensors whose shapes it must have."""
+    """Return v, checked against the tensors whose shapes it must have."""
     if v is None:
         if len(like) != 1 or like[0].array.size != 1:
             raise ValueError(f"{name}: v may be left out only if {label} is one Tensor with one element; pass v")
@@ -292,7 +292,7 @@ def _vectors(name: str, v: Any, like: Many, several: bool, label: str) -> Many:
 
 
 def _grad(ys: Many, xs: Many, vs: Many, create_graph: bool) -> tuple[Tensor | None, ...]:
-    """The gradients; None for inputs that ys do not depend on."""
+    """Return the gradients; None for inputs that ys do not depend on."""
     pairs = [(y, v) for y, v in zip(ys, vs, strict=True) if y._requires_grad]
     if not pairs:
         return (None,) * len(xs)

@@ -1,4 +1,4 @@
-"""Variable, what a tensor with a gradient was called before PyTorch 0.4: today every Tensor is one."""
+"""Variable, the name of a tensor with a gradient before PyTorch 0.4; today every Tensor is a Variable."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Variable"]
 
 
 class _Kind(type):
-    """Its instances are all Tensors."""
+    """Metaclass: every Tensor is an instance of Variable."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor)
@@ -31,11 +31,11 @@ class _Kind(type):
 
 
 class Variable(metaclass=_Kind):
-    """A Tensor of the memory of ``data``, without its history, that requires a gradient if ``requires_grad`` is True.
+    """A Tensor without history that shares the memory of ``data`` and requires a gradient if ``requires_grad`` is True.
 
-    Every Tensor is an instance of it.
+    Every Tensor is an instance of this class.
 
     Raises:
         TypeError: data is not a Tensor.
-        RuntimeError: ``requires_grad`` is True for integers or truth values.
+        RuntimeError: ``requires_grad`` is True for integers or bools.
     """

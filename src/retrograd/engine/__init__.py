@@ -1,8 +1,8 @@
-"""Tensor, Function, the backward sweep and grad modes; the gradient checker is in gradcheck.py.
+"""The autograd engine: Tensor, Function, the backward pass, grad modes and the gradient checker.
 
-The files import each other one way: grad_mode.py, tensor.py, node.py, function.py and so on up to backward_pass.py.
-Calls that have to go the other way go through one knot, methods.py: methods of Tensor that are built on the files above
-it.
+The files import each other in one direction: grad_mode.py, tensor.py, node.py, function.py and so on up to
+backward_pass.py. Calls in the other direction go through methods.py, which attaches to Tensor the methods that are
+built on the later files.
 """
 
 from . import methods as _methods

@@ -1,14 +1,15 @@
-"""Memory that tensors share: views of a base, and tracking of in-place changes.
+"""Memory shared by tensors: views of a base, and tracking of in-place changes.
 
-A view knows its base, the tensor at the start of the chain, and the way from there; the base holds its views weakly.
-views.py makes views and updates their histories.
+A view stores its base, the tensor at the start of the chain, and the path (a `Way`) from the base to the view. The base
+refers to its views weakly. views.py makes views and updates their histories.
 
-Nodes are numbered in the order in which they are made. A change takes the next number and is recorded for the array
-that owns the memory, which views, detached tensors and their NumPy arrays share, and with the part of it that has
-changed. When a backward asks for its saved tensors, one comparison tells whether anything at all has changed since the
-node was made; only then are they looked up one by one, and compared with the parts: a change beside them is none.
+Nodes are numbered in the order in which they are made. A change takes the next number. It is recorded, together with
+the part that changed, for the array that owns the memory; views, detached tensors and their NumPy arrays share that
+array. When a backward asks for its saved tensors, one comparison shows whether anything at all has changed since the
+node was made. Only then are the tensors looked up one by one and compared with the changed parts. A change outside a
+saved part does not count.
 
-Changes behind the library's back, `x.array[...] = y` or NumPy on the array, go unnoticed.
+Changes that bypass the library, `x.array[...] = y` or NumPy on the array, are not detected.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ UNTRACKED = "made while nothing was recorded"  # the `_view` of such a view
 
 
 def register(base: Tensor, view: Tensor) -> None:
-    """Note weakly that `base` has a view: one reference, or a list of them."""
+    """Record a weak reference to a view of `base`: a single reference, or a list once there are several."""
     views: Any = getattr(base, "_views", None)
     if views is None:
         base._views = ref(view)
@@ -59,17 +60,17 @@ def register(base: Tensor, view: Tensor) -> None:
 
 
 def views_of(base: Tensor) -> list[Tensor]:
-    """The views of `base` that are still alive, in the order in which they were made."""
+    """Return the views of `base` that are still alive, in the order in which they were made."""
     references = getattr(base, "_views", ())
     views = [reference() for reference in (references if isinstance(references, list | tuple) else (references,))]
     return [view for view in views if view is not None]
 
 
 def part(x: Tensor, array: np.ndarray) -> None:
-    """Separate x from its base and views, as it is about to hold `array`.
+    """Separate x from its base and views before `array` is assigned to it.
 
-    Its views keep the old memory and get a stand-in for x as their base, with the present history of x, so they stay
-    views of each other. Nothing happens if `array` shows the same memory.
+    Its views keep the old memory. They get a stand-in for x, with the current history of x, as their base, so they stay
+    views of each other. Nothing happens if `array` covers the same memory.
     """
     link = getattr(x, "_view", None)
     if link is None and getattr(x, "_views", None) is None:
@@ -90,7 +91,7 @@ def part(x: Tensor, array: np.ndarray) -> None:
         del x._views
 
 
-# ---- Changes in place: a backward refuses saved tensors that have changed since, and some tensors cannot change at all
+# ---- In-place changes: detection of modified saved tensors, and tensors that must not change ------------------------
 
 # Counts down: a node is younger than those it depends on, so increasing order is a valid sweep order.
 next_order = itertools.count(0, -1).__next__
@@ -110,21 +111,21 @@ clock = _Clock()
 # id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
 _detached: dict[int, tuple[Any, int, Place]] = {}
 
-# (number, the operator, the user's line, the changed part or None for all of it)
+# (number, the operator, the user's line, the changed part, or None if all of it changed)
 _Change = tuple[int, str, Place, Any]
 
-# id of the owner -> (weak reference to it, its changes in their order; one of all of it is the first)
+# id of the owner -> (weak reference to it, its changes in order; a change of all of it comes first)
 _changes: dict[int, tuple[Any, list[_Change]]] = {}
-_MOST_PARTS = 32  # changes of parts that are told apart
-_MOST_STEPS = 1000  # of NumPy's search for a common element
+_MOST_PARTS = 32  # partial changes that are recorded separately
+_MOST_STEPS = 1000  # limit of NumPy's search for a common element
 
 
 def memory(array: np.ndarray) -> np.ndarray:
-    """The array that owns the memory of `array`."""
+    """Return the array that owns the memory of `array`."""
     owner: Any = array
     base = array.base
     while base is not None:
-        if isinstance(base, np.ndarray) or is_array(base):  # the call takes longer
+        if isinstance(base, np.ndarray) or is_array(base):  # isinstance first: the call is slower
             owner = base
         base = getattr(base, "base", None)
     return owner
@@ -135,7 +136,7 @@ def _forget(key: int, _: Any) -> None:
 
 
 def saved_array(item: Any) -> np.ndarray | None:
-    """The array of an item that a node saved; None if it has none."""
+    """Return the array of an item that a node saved; None if it has none."""
     if type(item) is tuple:
         item = item[1]
     return item if is_array(item) else getattr(item, "array", None)
@@ -162,7 +163,7 @@ def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None
 
 
 class _Part:
-    """The memory layout of a NumPy array, which does not keep the memory alive: use it only while the memory exists."""
+    """The memory layout of a NumPy array. It does not keep the memory alive: use it only while the memory exists."""
 
     __slots__ = ("__array_interface__",)
 
@@ -170,7 +171,7 @@ class _Part:
         self.__array_interface__ = array.__array_interface__
 
     def touches(self, array: np.ndarray) -> bool:
-        """Whether an element of the array lies in it, as far as a short search can tell."""
+        """Return whether an element of the array lies in this part, as far as a short search can tell."""
         return shares_memory(from_host(self), array, _MOST_STEPS)
 
 
@@ -185,7 +186,7 @@ def mark_detached(tensor: Tensor) -> None:
 
 
 def check(node: Node, saved: Iterable[Any]) -> None:
-    """Refuse saved tensors of `node` that have changed since.
+    """Raise if a saved tensor of `node` has changed since it was saved.
 
     Raises:
         RuntimeError: one was changed in place, or detached in place and the sweep is recorded; the message names the
@@ -226,9 +227,9 @@ def _later_change(array: np.ndarray, order: int) -> _Change | None:
 
 
 def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
-    """Refuse a tensor that must not change in place.
+    """Raise if a tensor must not change in place.
 
-    Raises: as `modify`.
+    Raises: as for `modify`.
     """
     view = getattr(x, "_view", None)
     base = view[0] if type(view) is tuple else x
@@ -251,7 +252,7 @@ def check_changeable(x: Tensor, operator: str, recording: bool) -> None:
         and any(not step and extent > 1 for step, extent in zip(array.strides, array.shape, strict=True))
     ):
         raise RuntimeError(
-            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one place in memory (it "
+            f"{operator}: several elements of x, {array.dtype} of shape {array.shape}, share one memory location (it "
             "was expanded), so they cannot change one by one; use x.clone() first"
         )
     if not array.flags.writeable:

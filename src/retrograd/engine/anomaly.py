@@ -1,7 +1,7 @@
-"""Anomaly detection: an error names the first operator that makes a NaN, its module, the element and the user's line.
+"""Anomaly detection: errors that name the first operator that makes a NaN, its module, the element and the user's line.
 
-It runs in place of Function.apply and after every backward of a sweep. Switched off, it costs one test in each, which
-recomputation needs as well.
+The check replaces Function.apply and also runs after every backward of a sweep. When it is off, it costs one test in
+each of these places, a test that recomputation needs anyway.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Watch:
         return output
 
     def after_backward(self, node: Node, entry: list[Any], grads: Any) -> None:
-        """Refuse the gradients `grads` of a node if they contain NaN; entry[1:] are its incoming gradients."""
+        """Raise if the gradients `grads` of a node contain NaN; entry[1:] are its incoming gradients."""
         if not self.check_nan:
             return
         items = grads if isinstance(grads, tuple | list) else (grads,)
@@ -71,7 +71,7 @@ class Watch:
 
 
 def describe_origin(node: Node) -> str:
-    """Describe where a node was made, as far as it is known: its module and the user's line."""
+    """Describe where a node was made, as far as known: its module and the user's line."""
     running = getattr(node, "modules", None)
     place = getattr(node, "place", None)
     text = f" in {running[0].described(running)}" if running else ""
@@ -98,15 +98,15 @@ def _blame(what: str, items: tuple[Any, ...]) -> str:
     return f"no {what} contains any"
 
 
-# ---- switching it on ---------------------------------------------------------------------------------------
+# ---- Context managers and queries --------------------------------------------------------------------------
 
 
 class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
-    """Switches the detection on or off at once; as a context manager, restores the previous state at the end.
+    """Switch anomaly detection on or off immediately; as a context manager, restore the previous state at the end.
 
-    mode: whether to detect, in this thread.
-    check_nan: look for NaN in what every forward and backward makes. With False only errors in a backward are
-        explained: with the module and the user's line of their forward.
+    mode: whether to detect anomalies in this thread.
+    check_nan: look for NaN in the results of every forward and backward. With False, only errors raised in a backward
+        are explained, by the module and the user's line of their forward.
 
     Raises:
         TypeError: mode or check_nan is not a bool.
@@ -128,9 +128,9 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
 
 
 class detect_anomaly:  # noqa: N801
-    """``with detect_anomaly(): ...`` detects inside; see `set_detect_anomaly`.
+    """Detect anomalies in a block: ``with detect_anomaly(): ...``; see `set_detect_anomaly`.
 
-    check_nan: look for NaN, not only explain errors.
+    check_nan: look for NaN instead of only explaining errors.
 
     Raises:
         TypeError: check_nan is not a bool.
@@ -153,12 +153,12 @@ class detect_anomaly:  # noqa: N801
 
 
 def is_anomaly_enabled() -> bool:
-    """True if anomalies are detected in this thread now."""
+    """Return True if anomaly detection is on in this thread."""
     return _watch() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
-    """True if this thread looks for NaN now."""
+    """Return True if this thread currently looks for NaN."""
     watch = _watch()
     return watch is not None and watch.check_nan
 
@@ -169,7 +169,7 @@ def _watch() -> Watch | None:
 
 
 def _install(new: Watch | None) -> Watch | None:
-    """Install a watch, below a running recomputation; returns the previous one."""
+    """Install a watch below a running recomputation, and return the previous one."""
     previous = _watch()
     mode: Any = thread.mode
     mode.running = None if new is None else mode.running or []

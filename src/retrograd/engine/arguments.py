@@ -1,4 +1,4 @@
-"""Arguments that the engine and the operators check in the same way."""
+"""Argument checks shared by the engine and the operators."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 
 def as_flag(name: str, argument: str, value: Any) -> bool:
-    """A truth value, Python's or NumPy's. Texts, numbers and None are refused: "False" would count as True.
+    """Return a Python or NumPy bool as a bool. Strings, numbers and None raise, since "False" would count as True.
 
     Raises:
-        TypeError: value is not a truth value.
+        TypeError: value is not a bool.
     """
-    if value is True or value is False:  # nearly always
+    if value is True or value is False:  # the usual case
         return value
     if isinstance(value, np.bool_):
         return bool(value)
@@ -21,13 +21,13 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
 
 
 def as_truth(name: str, argument: str, value: Any) -> bool:
-    """As ``as_flag``, but 0 and 1 count as False and True: for options that PyTorch tests with ``if``.
+    """Like ``as_flag``, but accept 0 and 1 as False and True, for options that PyTorch tests with ``if``.
 
     PyTorch's operators refuse ints, so that ``x.sum(0, 1)`` is not mistaken for ``x.sum((0, 1))``; its layers,
     optimizers, data loaders and the functions written in Python accept them.
 
     Raises:
-        TypeError: value is not a truth value.
+        TypeError: value is not a bool.
     """
     if type(value) is int and value in (0, 1):
         return value == 1
@@ -35,10 +35,10 @@ def as_truth(name: str, argument: str, value: Any) -> bool:
 
 
 def as_callable(name: str, argument: str, value: Any) -> Any:
-    """``value`` if it can be called.
+    """Return ``value`` if it is callable.
 
     Raises:
-        TypeError: value cannot be called.
+        TypeError: value is not callable.
     """
     if not callable(value):
         raise TypeError(f"{name}: {argument} is {type(value).__name__}, needs a function or a module")
@@ -46,10 +46,10 @@ def as_callable(name: str, argument: str, value: Any) -> Any:
 
 
 def as_list(name: str, argument: str, values: Any, needs: str = "a list") -> list[Any]:
-    """The elements of an iterable other than a str as a list.
+    """Return the elements of an iterable other than a str as a list.
 
     Raises:
-        TypeError: values is not one.
+        TypeError: values is not such an iterable.
     """
     try:
         if not isinstance(values, (str, bytes)):
@@ -60,7 +60,7 @@ def as_list(name: str, argument: str, values: Any, needs: str = "a list") -> lis
 
 
 def shown(number: Any) -> str:
-    """A number for a message; Python itself refuses to write out an int of thousands of digits."""
+    """Format a number for a message; Python itself refuses to print an int of thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 128:
         return f"<int of {number.bit_length()} bits>"
     return repr(number) if isinstance(number, str) else str(number)

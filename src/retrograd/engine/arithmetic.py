@@ -1,4 +1,4 @@
-"""Addition and copies of arrays for the engine."""
+"""Array addition and copies for the engine."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ..kernel_set import exact, kernels
 
 
 def add(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """x + y of one shape; silent where infinities cancel or sums overflow, as the kernels are"""
+    """Return x + y for equal shapes. Like the kernels, it does not warn where infinities cancel or sums overflow."""
     fits = x.dtype.char in "fd" and 0 not in x.strides  # a broadcast array would have to be copied first
     return kernels.add(x, y) if fits else exact("add")(x, y)
 
 
 def copy(x: np.ndarray) -> np.ndarray:
-    """The same numbers in an array of their own, in the same order of axes."""
+    """Return a copy that owns its memory, with the same axis order in memory."""
     return kernels.duplicate(x)
 
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
-    """y += x, of one shape and type; silent as ``add``"""
+    """Compute y += x for equal shapes and dtypes. Like ``add``, it does not warn."""
     kernels.accumulate(y, x)
 
 
 def assign(y: np.ndarray, x: np.ndarray) -> None:
-    """y[...] = x, of one shape and type"""
+    """Compute y[...] = x for equal shapes and dtypes."""
     kernels.copy(y, x)

@@ -1,4 +1,4 @@
-"""The backward pass: from outputs to leaves, each node once, youngest first.
+"""The backward pass: a sweep from outputs to leaves that visits each node once, youngest first.
 
 A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
 its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
@@ -28,7 +28,7 @@ from .rule_execution import Arrived, Inner, Outer, run_rule
 from .subgraph import Paths, Region, find_paths, outermost
 from .tensor import Tensor, alias, wrap
 
-# ---- The backward sweep: from outputs to leaves, each node once, youngest first -------------------------------------
+# ---- Public functions: backward, grad and their variants ------------------------------------------------------------
 
 
 def backward(
@@ -45,11 +45,11 @@ def backward(
 
     Args:
         tensors: the outputs, each of which requires a gradient.
-        grad_tensors: the upstream gradient of each, of its shape and dtype; None stands for 1 where there is
-            one element.
+        grad_tensors: the upstream gradient of each, of the same shape and dtype; None means 1 and is allowed for a
+            tensor with one element.
         retain_graph: keep the saved tensors for a further sweep (default: the value of create_graph).
         create_graph: record the sweep, so that the gradients can be differentiated again.
-        inputs: deliver to these alone, leaves or results of operations; None: to all leaves.
+        inputs: deliver only to these tensors, leaves or results of operations; None: to all leaves.
 
     Raises:
         RuntimeError: a tensor, or one of `inputs`, does not require a gradient, a tensor is not a scalar and has no
@@ -96,16 +96,16 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` is touched.
+    """Return the gradients of `outputs`, weighted by `grad_outputs`, with respect to `inputs`; no `grad` changes.
 
     Only nodes on a path to an input run, and their `needs_input_grad` is True only for arguments on such a path.
 
     Args:
         inputs: leaves or results of operations; a leaf whose grad_req is "null" counts as unused.
-        only_inputs: must be True, as in PyTorch. is_grads_batched: must be False; call `grad` for each.
-        allow_unused: give None for an input that the outputs do not depend on, instead of raising.
-        materialize_grads: give zeros for such an input.
-        The others are those of `backward`.
+        only_inputs: must be True, as in PyTorch. is_grads_batched: must be False; call `grad` for each instead.
+        allow_unused: return None for an input that the outputs do not depend on, instead of raising.
+        materialize_grads: return zeros for such an input.
+        The other arguments are those of `backward`.
 
     If a grad_output or a view of one, such as a slice, reaches an input unchanged, it is returned without a copy, as in
     PyTorch.
@@ -156,10 +156,11 @@ def grad_early(
     each: Callable[[int, Tensor, bool], object],
     retain_graph: bool = False,
 ) -> None:
-    """Call each(position, gradient, alone) for every one of `leaves` that has a gradient, as soon as it is complete.
+    """Call each(position, gradient, alone) for each of `leaves` as soon as its gradient is complete.
 
-    alone: nothing else holds the gradient's memory; otherwise it may share memory with others, is only to be read, and
-    may change later. Hooks of leaves do not run, and what `each` raises ends the sweep. Otherwise as `grad`.
+    alone: True if nothing else refers to the gradient's memory. Otherwise the gradient may share memory with others: it
+    is read-only for the callback and may change later. Hooks of leaves do not run, and an exception raised by `each`
+    ends the sweep. Everything else is as in `grad`.
     """
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", False)
@@ -172,29 +173,29 @@ def grad_early(
 def leaf_gradients(
     outputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], retain_graph: bool
 ) -> list[tuple[Tensor, Tensor]]:
-    """(leaf, gradient) of all leaves that one reaches, each in memory that nothing else holds; no `grad` is touched.
+    """Return (leaf, gradient) for all reachable leaves, each in memory of its own; no `grad` changes.
 
-    grad_outputs: of the shape and dtype of each output, which is not checked.
+    grad_outputs: one for each output, of its shape and dtype, which is not checked.
     """
     entries, _ = _sweep([output._edge or output for output in outputs], [*grad_outputs], retain_graph, False)
     return [(entry[0], own(entry, False)) for entry in entries if entry[0]._edge is None]
 
 
 def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
-    """Whether `view` is `array` or a writable view of it, which a result of `expand` is not."""
+    """Return whether `view` is `array` or a writable view of it; a result of `expand` is not writable."""
     if view is array:
         return True
     owner = array.base
     if view.base is not (array if owner is None else owner) or not view.flags.writeable:
         return False
-    return owner is None or shares_memory(view, array)  # else the memory holds more than `array`
+    return owner is None or shares_memory(view, array)  # otherwise the memory holds more than `array`
 
 
-# ---- the sweep ---------------------------------------------------------------------------------------------
+# ---- The sweep ---------------------------------------------------------------------------------------------
 
 
 def _sweep_region(inner: Inner, grads: Sequence[Tensor]) -> list[Tensor | None]:
-    """The gradients that arrive at the ends of a sweep of one region; None where none does."""
+    """Return the gradients that arrive at the ends of a sweep of one region; None where none arrives."""
     ends, outer = inner.ends, inner.outer
     capture = {(edge[0].order, edge[1]) for edge in ends if type(edge) is tuple}
     entries, captured = _sweep(
@@ -216,13 +217,13 @@ def _sweep(
     inner: Inner | None = None,
     early: Early | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
-    """Run the nodes that `edges` lead to; with `paths`, only those in it.
+    """Run the nodes that `edges` lead to; with `paths`, only the nodes in it.
 
     Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
     of the results in `capture`, by (order of the node, output).
 
-    inner: this sweep is the true backward of one region; hooks of its ends and roots run in the sweep around it.
-    early: hands out the gradients of leaves as soon as they are complete.
+    inner: set if this sweep is the true backward of one region; hooks of its ends and roots run in the enclosing sweep.
+    early: delivers the gradients of leaves as soon as they are complete.
     """
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -239,8 +240,8 @@ def _sweep(
     mode = thread.mode
     previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.keeping, mode.waiting
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
-    quiet: Set[int] = frozenset()  # nodes whose hooks the sweep around this one runs
-    inside: Region | None = None  # its rule does not run in this sweep
+    quiet: Set[int] = frozenset()  # nodes whose hooks the enclosing sweep runs
+    inside: Region | None = None  # the region whose rule does not run in this sweep
     outer: Outer | None = None
     rules = mode.rules
     if rules is not None:
@@ -295,7 +296,7 @@ def _sweep(
                     else:
                         leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
                         leaf[2] = True
-            gradient = data = entry = grads = None  # so that nothing outlives its use
+            gradient = data = entry = grads = None  # drop references, so that nothing outlives its use
             if early is not None and heap and early.order < heap[0]:
                 early.emit(heap[0], leaves)
             if not heap:
@@ -383,7 +384,7 @@ def _sweep(
 
 
 def _take(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:
-    """The entries of the nodes of a region that have received gradients, oldest first; they no longer wait."""
+    """Remove and return the pending entries of a region's nodes that have received gradients, oldest first."""
     entries = [pending.pop(order) for order in region.orders if order in pending]
     if entries:
         heap[:] = sorted(pending)  # a sorted list is a heap
@@ -391,13 +392,13 @@ def _take(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap:
 
 
 def _retained(node: Node, entry: list[Any]) -> dict[int, Entry]:
-    """The results of a node that retain their gradients."""
+    """Return the results of a node that retain their gradients."""
     alive = [(keeper(), entry[output + 1]) for output, keeper in node.retained]
     return {id(result): [result, g, False] for result, g in alive if result is not None and g is not None}
 
 
 def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
-    """Run a node that is to compute only some of its gradients."""
+    """Run a node that must compute only some of its gradients."""
     previous = node.needs_input_grad
     node.needs_input_grad = needs
     try:
@@ -413,7 +414,7 @@ def _run(node: Node, entry: list[Any]) -> Any:
 
 
 def _run_foreign(node: Node, grads: list[Any]) -> Any:
-    """Run a backward of the user, on aliases: tensors that it keeps and assigns other arrays to are not the sweep's."""
+    """Run a user's backward on aliases, so that it may keep the tensors or assign other arrays to them."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
     check_places(node, several)
@@ -421,7 +422,7 @@ def _run_foreign(node: Node, grads: list[Any]) -> Any:
 
 
 def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
-    """One gradient per output: zeros, or None without `materialize`, for those that received none."""
+    """Return one gradient per output: zeros, or None without `materialize`, for outputs that received none."""
     grads = entry[1:]
     if node.outputs is not None and node.materialize:
         like = _first_array(grads)
@@ -432,12 +433,12 @@ def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
 
 
 def _first_array(gradients: Sequence[Any]) -> Any:
-    """The array of the first gradient there is; None if there is none."""
+    """Return the array of the first gradient that is not None; None if all are."""
     return next((g.array for g in gradients if isinstance(g, Tensor)), None)
 
 
 def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) -> Tensor:
-    """total + gradient, in the array of `total` if the sweep made it."""
+    """Return total + gradient, in the array of `total` if the sweep made that array."""
     if create_graph:
         return total + gradient  # attached by ops
     if in_place:
@@ -446,14 +447,14 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     return wrap(arithmetic.add(total.array, gradient.array))
 
 
-# ---- The tensors whose gradients a sweep is asked for, and their places in the graph --------------------------------
+# ---- Tensors whose gradients are requested, and their places in the graph -------------------------------------------
 
 
 def as_wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
-    """The tensors `inputs` as a tuple.
+    """Return the tensors `inputs` as a tuple.
 
     Raises:
-        TypeError, ValueError: it is empty, or holds something else.
+        TypeError, ValueError: it is empty, or contains something other than Tensors.
         RuntimeError: one does not require a gradient.
     """
     wanted = as_tuple(inputs, caller, "inputs")
@@ -466,14 +467,14 @@ def as_wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
 
 
 def places_of(wanted: tuple[Tensor, ...]) -> set[tuple[int, int]]:
-    """(order of the node, which output) of those that are results of operations."""
+    """Return (order of the node, output index) for those that are results of operations."""
     return {(tensor._edge[0].order, tensor._edge[1]) for tensor in wanted if tensor._edge is not None}
 
 
 def entries_of(
     wanted: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
 ) -> list[Entry]:
-    """The gradients to deliver to these tensors alone: of leaves, and of results of operations, which were captured."""
+    """Return the gradients to deliver to these tensors only: those of leaves, and the captured ones of results."""
     these = {id(tensor): tensor for tensor in wanted}
     found = [entry for entry in leaves if id(entry[0]) in these]
     for tensor in these.values():
@@ -485,7 +486,7 @@ def entries_of(
 
 
 def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
-    """Refuse or warn of options of `grad` that have one value, as PyTorch does.
+    """Reject, or warn about, options of `grad` that accept only one value, as PyTorch does.
 
     Raises:
         RuntimeError: is_grads_batched is True.
@@ -501,7 +502,7 @@ def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
         raise RuntimeError("grad: is_grads_batched=True is not supported; call grad for each row of grad_outputs")
 
 
-# ---- The checks of a sweep: its roots and upstream gradients, and what a backward returns ---------------------------
+# ---- Checks of a sweep: its roots and upstream gradients, and the results of each backward --------------------------
 
 
 def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
@@ -515,7 +516,7 @@ def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
 
 
 def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
-    """The checked upstream gradient of each root."""
+    """Return the checked upstream gradient of each root."""
     argument = "grad_outputs" if caller == "grad" else "gradient"
     if upstream is None:
         gradients: tuple[Any, ...] = (None,) * len(roots)
@@ -541,7 +542,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            like = root.array  # ones takes longer than a number
+            like = root.array  # np.ones would be slower than a number
             result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
             continue
         if not isinstance(gradient, Tensor):
@@ -559,7 +560,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
 
 
 def check_count(node: Node, grads: Sequence[Any]) -> None:
-    """Refuse a wrong number of gradients: one per argument of forward; further ones at the end must be None."""
+    """Reject a wrong number of gradients: one per argument of forward; any further ones at the end must be None."""
     count = len(node.edges)
     if len(grads) == count or (len(grads) > count and all(item is None for item in grads[count:])):
         return
@@ -573,7 +574,7 @@ def check_count(node: Node, grads: Sequence[Any]) -> None:
 
 
 def check_places(node: Node, grads: Sequence[Any]) -> None:
-    """Refuse what a user's backward returned in the wrong place: a gradient of something other than a Tensor.
+    """Reject a gradient that a user's backward returned for an argument that is not a Tensor.
 
     Raises:
         RuntimeError: the number of gradients is wrong, or there is one for an argument that is not a Tensor.
@@ -595,7 +596,7 @@ def check_places(node: Node, grads: Sequence[Any]) -> None:
 
 
 def argument_names(node: Node) -> list[str]:
-    """The names of the arguments with which the forward of a Function was called."""
+    """Return the names of the arguments with which the forward of a Function was called."""
     count = len(node.edges)
     forward = getattr(node.function, "forward", None)
     plain = getattr(forward, "without_ctx", None)

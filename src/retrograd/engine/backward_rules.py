@@ -1,17 +1,18 @@
-"""Rules: functions that replace a backward pass, and the scopes in which they are active.
+"""Backward rules: functions that replace a backward pass, and the scopes in which they are active.
 
-A rule is one of four things. The name of its first parameter tells the first three apart, its own name the fourth:
+A rule has one of four forms. The first three are distinguished by the name of the first parameter, the fourth by the
+name of the function:
 
     def rule(true, g): ...     gets the true backward: gx, gw, gb = true(g)
     def rule(ctx, g): ...      replaces the backward of the operator's Function, and may be a copy of its source
     def rule(g, x): ...        computes the gradient from g and the arguments; a compiled `formula` is one of these
-    def softmax_grad(g, y, axis): ...    a copy of a text that `backward_source` prints, which it replaces
+    def softmax_grad(g, y, axis): ...    replaces the function of this name, whose source `backward_source` prints
 
-While a rule is active, every node that an operator or layer records is marked with the `Region` of that call. Forward
-runs as usual. The sweep runs the rule in place of the backward of all nodes of the region, see subgraph.py.
+While a rule is active, every node that the operator or layer records is marked with the `Region` of that call. Forward
+runs as usual. The sweep runs the rule in place of the backward of all nodes of the region; see subgraph.py.
 
-An override of an operator is an interpreter, see operator.py: it sees the call and begins the region. An override of a
-Function begins one at each call of its ``apply``.
+An override of an operator is an interpreter (see operator.py): it sees the call and begins the region. An override of a
+Function begins a region at each call of its ``apply``.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
 class Rule(NamedTuple):
     """A checked rule.
 
-    form: "ctx", "true", "g", or "kernel", that of a copy of a textbook kernel. takes: how many Tensors of the call one
-    of form "g" takes; -1: all.
+    form: "ctx", "true", "g", or "kernel", a copy of a textbook kernel. takes: the number of Tensors of the call that a
+    rule of form "g" takes; -1: all.
     """
 
     function: Callable[..., Any]
@@ -53,17 +54,17 @@ class Rule(NamedTuple):
 
 
 def as_rule(caller: str, rule: Any) -> Rule:
-    """The rule that a function is, or that a name stands for.
+    """Return the checked Rule for a function or a registered name.
 
     Raises:
-        ValueError: there is no rule of this name, or the function has no such parameters.
+        ValueError: there is no rule of this name, or the function does not have the parameters of a rule.
         TypeError: rule is neither a function nor a name.
     """
     if isinstance(rule, Rule):
         return rule
     if isinstance(rule, str):
         if rule not in REGISTRY:
-            from .. import rules as _  # noqa: F401  they register themselves
+            from .. import rules as _  # noqa: F401  importing registers the rules
         if rule not in REGISTRY:
             names = ", ".join(sorted(REGISTRY)) or "none"
             raise ValueError(
@@ -87,7 +88,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
 
 
 def _parameters_of(function: Any) -> tuple[list[str], bool]:
-    """The names of the parameters without defaults that are given by position, and whether there are any number."""
+    """Return the names of the positional parameters without defaults, and whether there is a ``*args`` parameter."""
     if type(function) is FunctionType and not hasattr(function, "__wrapped__"):  # the same as below, in 1 us
         code = function.__code__
         count = code.co_argcount - len(function.__defaults__ or ())
@@ -111,7 +112,7 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
     """Give a rule a name, by which `override_backward` and `layer.backward_rule` find it.
 
     Raises:
-        ValueError: the name is taken by another rule, or the function has not the parameters of a rule.
+        ValueError: the name is taken by another rule, or the function does not have the parameters of a rule.
         TypeError: name is not a str, or rule is not a function.
     """
     if not isinstance(name, str) or not name:
@@ -121,7 +122,7 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
         raise ValueError(f"register_backward_rule: the name {name!r} is taken by {_name_of(REGISTRY[name])}")
 
 
-# ---- which node belongs to which call ----------------------------------------------------------------------------
+# ---- Active rules: which node belongs to which call --------------------------------------------------------------
 
 
 class Active:
@@ -133,13 +134,13 @@ class Active:
         self.functions, self.region = functions, region
 
     def within(self) -> Active | None:
-        """Return the rules active in a backward sweep, whose nodes are part of the running call, if there is one."""
+        """Return the rules for a backward sweep, whose nodes belong to the running call, if there is one."""
         if self.region is None:
             return None
         return Active(_NONE, self.region) if self.functions else self
 
     def mark(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
-        """Enter a node that was just made in the region of its call, if a rule applies."""
+        """Add a node that was just made to the region of its call, if a rule applies."""
         region, cls = self.region, node.function
         override = self.functions.get(cls)
         if override is not None:
@@ -157,20 +158,20 @@ _NONE: Mapping[Any, Any] = {}
 
 
 class Held(NamedTuple):
-    """The overrides that held at a call: of Functions, and the interpreters, which have those of operators."""
+    """The overrides in force at a call: those of Functions, and the interpreters, among them overrides of operators."""
 
     functions: Mapping[type[Function], Any]
     level: Level | None
 
     @classmethod
     def now(cls) -> Held:
-        """Those of this thread."""
+        """Return the overrides in force in this thread."""
         active: Active | None = thread.mode.rules
         return cls(_NONE if active is None else active.functions, here())
 
     @contextmanager
     def again(self, region: Region | None) -> Iterator[None]:
-        """Within it they hold, in calls that are part of ``region``."""
+        """Put these overrides in force within a block, for calls that are part of ``region``."""
         mode = thread.mode
         before = mode.rules
         mode.rules = Active(self.functions, region) if self.functions or region is not None else None
@@ -181,7 +182,7 @@ class Held(NamedTuple):
             mode.rules = before
 
     def of_operators(self) -> Iterator[override_backward]:
-        """The overrides of operators, innermost first."""
+        """Yield the overrides of operators, innermost first."""
         level = self.level
         while level is not None:
             if isinstance(level.interpreter, override_backward):
@@ -190,31 +191,32 @@ class Held(NamedTuple):
 
 
 class override_backward(Interpreter):  # noqa: N801  it is used like a function
-    """Replaces the backward of an operator by a rule: ``with override_backward(F.relu, rule): ...``.
+    """Replace the backward of an operator by a rule: ``with override_backward(F.relu, rule): ...``.
 
-    The rule holds for the calls that this thread records inside, by whatever name they are called: in layers, as
-    methods, within other operators. It is stored with what they record, so the backward may run later. Of nested
-    overrides of one operator the innermost holds.
+    The rule applies to all calls of the operator that this thread records inside the block, however they are made: by
+    layers, as methods, or within other operators. It is stored in the recorded graph, so the backward may run later.
+    Among nested overrides of one operator, the innermost applies.
 
     Args:
-        operator: a function of `retrograd` or `nn.functional`, a function under `operator`, one made by `formula`, or a
+        operator: a function of `retrograd` or `nn.functional`, one decorated with `operator` or made by `formula`, or a
             Function.
         rule: a function, or the name of a registered rule:
             rule(true, g): `true` is the true backward. ``true(g)`` gives the gradient of each Tensor among the
                 arguments, in their order (None where it requires none), ``true.inputs`` are these Tensors, and
                 ``true.at(*tensors)(g)`` is the true backward of the same call with other Tensors. A Tensor that is
-                given twice counts once. Of several results, each that received a gradient adds one: (true, *g).
+                passed twice counts once. If the call has several results, the rule gets one gradient for each result
+                that received one: (true, *g).
             rule(ctx, g): the backward of the operator's Function; ``backward_source`` prints the one it replaces.
-            rule(g, x, ...): the gradient from that of the result and the Tensors among the arguments. If there are
-                several that require a gradient, it returns one for each; a `formula` is compiled.
-            a text that ``backward_source`` prints, or a changed copy with the same name and parameters: it runs where
-                the operator's backward runs that text. One in NumPy takes and returns arrays.
+            rule(g, x, ...): computes the gradient from that of the result and the Tensors among the arguments. If
+                several require a gradient, it returns one for each; a `formula` is compiled.
+            a function whose source ``backward_source`` prints, or a changed copy with the same name and parameters: it
+                runs where the operator's backward runs that function. A NumPy function takes and returns arrays.
 
     Raises:
-        TypeError: operator is not an operator, or rule not a rule.
+        TypeError: operator is not an operator, or rule is not a rule.
         ValueError: the rule has other parameters, or its name is not registered.
 
-    ``@override_backward(operator, rule)`` is a decorator. A warning at the end of the scope tells that no call was
+    ``@override_backward(operator, rule)`` is a decorator. At the end of the block a warning is issued if no call was
     recorded inside.
     """
 
@@ -256,16 +258,16 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
             self.scope.count += bool(region.orders)
 
     def _is_outer(self, other: Interpreter) -> bool:
-        """Whether it is an override of the same operator, which this one replaces."""
+        """Return whether `other` is an override of the same operator, which this one replaces."""
         return isinstance(other, override_backward) and other.of is self.of
 
 
 def _of(operator: Any) -> Operator | type[Function]:
-    """The operator, or the Function, that is overridden."""
+    """Return the operator or Function that is overridden."""
     if inspect.ismethod(operator) and operator.__name__ == "apply":
         operator = operator.__self__
     found = operator
-    for name in ("operator", "function"):  # of a function under ``operator``, of a formula
+    for name in ("operator", "function"):  # attributes of a decorated function and of a formula
         found = getattr(operator, name, found)
     if isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Function)):
         return found
@@ -288,11 +290,11 @@ class _Calls:
 
     def __init__(self, operator: str, rule: str) -> None:
         self.operator, self.rule, self.count = operator, rule, 0
-        self.error: BaseException | None = None  # that is being handled when the scope begins
+        self.error: BaseException | None = None  # the exception being handled when the scope begins
 
 
 def _warn_without_effect(calls: _Calls, _: None) -> None:
-    """At the end of the scope, unless an error ends it."""
+    """Warn at the end of a scope that recorded no call, unless an error ends the scope."""
     if not calls.count and sys.exception() is calls.error:
         warn(
             f"override_backward: no call of {calls.operator} was recorded inside, so the rule {calls.rule} has no "
@@ -302,9 +304,9 @@ def _warn_without_effect(calls: _Calls, _: None) -> None:
 
 
 class without_backward_rules(OneFlag):  # noqa: N801
-    """A backward inside runs the true backwards in place of all rules, to compare: ``with without_backward_rules():``.
+    """Run true backwards instead of rules in a block, for comparison: ``with without_backward_rules():``.
 
-    The graph is the same, so ``backward(retain_graph=True)`` before or inside leaves it for the other one.
+    The graph is the same for both, so call the first of the two backwards with ``retain_graph=True``.
     """
 
     def __init__(self) -> None:
@@ -319,14 +321,14 @@ class without_backward_rules(OneFlag):  # noqa: N801
 
 
 def overridden() -> dict[str, str]:
-    """The operators that are overridden in this thread, and the names of the rules."""
+    """Return the operators that are overridden in this thread, and the names of the rules."""
     held = Held.now()
     overrides = [*held.functions.values(), *reversed([*held.of_operators()])]
     return {override.name: override.rule.name for override in overrides}
 
 
 def ruled(*parts: Any) -> bool:
-    """Whether a rule holds for one of these operators: then a fused operator that is made of them runs in that form."""
+    """Return whether a rule applies to one of these operators; a fused operator then runs as their composition."""
     held = Held.now()
     overridden = {override.of for override in held.of_operators()} | {*held.functions}
     operators = [part.operator for part in parts]
@@ -336,7 +338,7 @@ def ruled(*parts: Any) -> bool:
 def run_with_rule(
     rule: Rule, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], own: Own
 ) -> Any:
-    """Call the forward of a layer with a rule; `own`: its parameters.
+    """Call the forward of a layer that has a rule; `own`: its parameters.
 
     Raises:
         TypeError: forward is a generator, whose body runs after the call.
@@ -360,14 +362,14 @@ def run_with_rule(
 
 
 def _entered(result: Any, region: Region) -> Any:
-    """The result of a call, in which each Tensor with a gradient is one that the call has recorded.
+    """Return the result of a call in which each Tensor that requires a gradient was recorded by the call.
 
-    If none has a gradient, since forward is not differentiable, all get one: it is the rule's.
+    If none requires a gradient, since forward is not differentiable, all do: the rule computes the gradients.
     """
     if isgenerator(result):
         raise TypeError(
             f"{region.name}: forward is a generator, which runs after the call, so the rule {region.rule.name} cannot "
-            "hold for it; return the results"
+            "apply to it; return the results"
         )
     results = tensors_in([result])
     other: dict[int, Tensor] = {}

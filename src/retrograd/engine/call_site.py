@@ -1,7 +1,7 @@
-"""The user's line: which line of the program outside this package an operator was called from.
+"""The user's line: the line of the program outside this package that called an operator.
 
-A place is (code, offset of the instruction in it), which is cheaper than a file name and a line number and keeps only
-code alive. It becomes text only when a message needs it.
+A place is (code, offset of the instruction in it). This is cheaper than a file name and a line number, and keeps only
+code alive. It is converted to text only when a message needs it.
 
 Walking up the stack costs a quarter of a microsecond per caller. A layer of this package therefore stores the line that
 called it as the `site` of the thread, and the operators inside take it from there.
@@ -32,7 +32,7 @@ inside = _Inside()
 
 
 def user_place(depth: int = 1) -> Place:
-    """The innermost place outside the package, starting `depth` callers up; the outermost one if all are inside."""
+    """Return the innermost place outside the package, `depth` callers up or more; if all are inside, the outermost."""
     try:
         frame: Any = sys._getframe(depth + 1)
     except ValueError:
@@ -56,7 +56,7 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 def call_place() -> Place:
-    """The user's place that called `apply` of the Function whose forward is running."""
+    """Return the user's place that called `apply` of the Function whose forward is running."""
     frame: Any = sys._getframe(1)
     while not (frame.f_code.co_name == "apply" and inside[frame.f_code.co_filename]) and frame.f_back is not None:
         frame = frame.f_back
@@ -66,18 +66,18 @@ def call_place() -> Place:
 
 
 def is_inside(depth: int) -> bool:
-    """Whether the caller ``depth`` levels above this function's own is inside the package."""
+    """Return whether the caller ``depth`` levels above this function's own caller is inside the package."""
     return inside[sys._getframe(depth + 1).f_code.co_filename]
 
 
 def line_of(place: Place) -> int:
-    """The number of the line of a place."""
+    """Return the line number of a place."""
     code, offset = place
     return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
 
 
 def describe_place(place: Place | None) -> str:
-    """``file.py:12: y = x * w``, as far as it is known."""
+    """Format a place as ``file.py:12: y = x * w``, as far as it is known."""
     if place is None:
         return "an unknown line"
     file, line = place[0].co_filename, line_of(place)

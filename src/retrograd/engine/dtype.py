@@ -1,4 +1,4 @@
-"""The array for the data that a Tensor is made from."""
+"""Dtypes of tensors, and the conversion of constructor data to an array."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
 
     class Attached:
-        """Base of Tensor. Type checkers see the methods that it gets in attached.pyi."""
+        """Base of Tensor. Type checkers see the attached methods in attached.pyi."""
 
         __slots__ = ()
 
@@ -27,31 +27,31 @@ FLOAT64 = np.dtype(np.float64)
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 FLOAT16 = np.dtype(np.float16)
-COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # what operators compute in
-STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # held and converted
+COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # the types that operators compute in
+STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # converted for use
 ALLOWED = frozenset((*COMPUTED, *STORED))
-# equal type -> the one that code compares with by "is": NumPy makes others when it reads a pickle
+# dtype -> the instance that code compares by "is": NumPy makes other instances when it reads a pickle
 OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
-CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by the kind of a type; a number may move to a higher one
-_TOO_MANY = 2**60  # elements: more than an array can have; NumPy does not always check
+CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by dtype kind; a number may move to a higher category
+_TOO_MANY = 2**60  # more elements than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
 
 
 def default_dtype() -> np.dtype[Any]:
-    """The type of new floating-point tensors: float32, unless it was set."""
+    """Return the dtype of new floating-point tensors: float32, unless another one was set."""
     return _DEFAULT_OF_KIND["f"]
 
 
 def set_default(dtype: np.dtype[Any]) -> None:
-    """Make a floating-point type that of new tensors."""
+    """Set the dtype of new floating-point tensors."""
     _DEFAULT_OF_KIND["f"] = dtype
 
 
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
-    """The array for a Tensor, by the rules of its constructor."""
+    """Return the array for a Tensor, by the rules of its constructor."""
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
-    held = False  # by a tensor or another library: a kernel converts it
+    held = False  # True if a tensor or another library holds it: a kernel converts it
     if wanted is not None and wanted not in ALLOWED:
         raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
     if _is_tensor(data):
@@ -69,7 +69,7 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         try:
             try:
                 array = from_host(data)
-            except RuntimeError:  # of a tensor that requires a gradient
+            except RuntimeError:  # a tensor that requires a gradient
                 array = from_host(_without_history(data))
         except (ValueError, TypeError) as error:
             raise TypeError(
@@ -98,13 +98,13 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
 
 
 def as_own(array: np.ndarray) -> np.ndarray:
-    """The array, or a view of it, whose type is in OWN."""
+    """Return the array, or a view of it, with the dtype instance from OWN."""
     own = OWN[array.dtype]
     return array if array.dtype is own else array.view(own)
 
 
 def _with_scalars(data: Any) -> Any:
-    """Nested sequences of tensors of one element, with axes or without, as PyTorch reads them: each is a number."""
+    """Replace one-element tensors in nested sequences, with or without axes, by numbers, as PyTorch does."""
     first = data
     while isinstance(first, list | tuple) and first:
         first = first[0]
@@ -120,7 +120,7 @@ def _with_scalars(data: Any) -> Any:
 
 
 def _without_history(data: Any) -> Any:
-    """Nested sequences with arrays in the place of tensors."""
+    """Replace tensors in nested sequences by their arrays."""
     if _is_tensor(data):
         if data.requires_grad:
             warnings.warn(
@@ -138,7 +138,7 @@ def _is_tensor(data: Any) -> bool:
 
 
 def _is_double(data: Any) -> bool:
-    """Whether the first element of nested sequences is of float64, not a float of Python."""
+    """Return whether the first element of nested sequences is a float64, as opposed to a Python float."""
     while isinstance(data, list | tuple) and data:
         data = data[0]
     return getattr(data, "dtype", None) is FLOAT64
@@ -148,16 +148,16 @@ def _check_fit(array: np.ndarray, wanted: np.dtype[Any]) -> None:
     most, why = int(np.iinfo(wanted).max), "whether a type holds the data"
     if not within(array, -most - 1, most, why):
         _, outside = first_outside(array, -most - 1, most, why)
-        raise ValueError(f"Tensor: data holds {outside}, which {wanted} cannot hold")
+        raise ValueError(f"Tensor: data contains {outside}, which {wanted} cannot hold")
 
 
 def zeros_of_extents(*places: Any) -> np.ndarray:
-    """Zeros of float32 for Tensor(2, 3), where extents stand in the places of the other arguments."""
+    """Return float32 zeros for Tensor(2, 3), a call with extents in the positions of the other arguments."""
     extents = [value for value in places if value is not False and value is not None]
     if any(type(extent) is not int or extent < 0 for extent in extents):
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
     if prod(extents) > _TOO_MANY:
-        raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) holds a number")
+        raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) contains a number")
     return zeros(tuple(extents), default_dtype())
 
 
@@ -169,11 +169,11 @@ def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarr
         return array
     if wanted is None or wanted.kind == "i":
         raise ValueError(
-            f"Tensor: data holds {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
+            f"Tensor: data contains {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
         )
     try:
         return from_host(array, wanted)
     except OverflowError:
         raise ValueError(
-            f"Tensor: data holds {shown(max(beyond, key=abs))}, which is larger than any {wanted}; use float('inf')"
+            f"Tensor: data contains {shown(max(beyond, key=abs))}, which is larger than any {wanted}; use float('inf')"
         ) from None

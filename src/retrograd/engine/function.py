@@ -1,4 +1,4 @@
-"""Function: an operation with its gradient, and `once_differentiable`.
+"""Function, an operation with its gradient, and the decorator `once_differentiable`.
 
 An example:
 
@@ -41,17 +41,17 @@ class Function:
 
     forward(ctx, *args) gets the arguments of `apply` with recording off and returns a Tensor or a tuple of
     Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient per argument, in the same
-    order as the arguments: a Tensor, or None where there is no gradient, as for anything but a Tensor. Further
-    Nones at the end are ignored. It is run with recording on if the sweep has create_graph=True, so that a backward
-    written in differentiable operators can be differentiated again; see `once_differentiable` for others.
+    order as the arguments: a Tensor, or None where there is no gradient, as for any argument other than a Tensor.
+    Further Nones at the end are ignored. backward runs with recording on if the sweep has create_graph=True, so a
+    backward written in differentiable operators can be differentiated again; see `once_differentiable` for others.
 
-    forward may also do without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
+    forward may also be written without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
     saves what backward needs; inputs is the tuple of arguments.
 
     An operation whose output shares the memory of an argument is a `View`, so that changes in place reach both.
 
-    piecewise_linear = True declares that, apart from what backward records, the gradients depend on the arguments
-    through signs and positions only: under create_graph=True, derivatives that are not recorded are 0.
+    piecewise_linear = True declares that, apart from what backward records, the gradients depend on the arguments only
+    through signs and positions: under create_graph=True, derivatives that are not recorded are 0.
 
     Source: the contract of torch.autograd.Function.
     """
@@ -70,7 +70,7 @@ class Function:
 
     @staticmethod
     def forward(ctx: Any, *args: Any) -> Any:
-        """Compute the outputs; every subclass has its own."""
+        """Compute the outputs; every subclass defines this method."""
         raise NotImplementedError("forward: the Function must define the static method forward(ctx, *args)")
 
     @staticmethod
@@ -82,12 +82,12 @@ class Function:
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        """Compute the gradients of the arguments; every subclass that is differentiated has its own."""
+        """Compute the gradients of the arguments; every subclass that is differentiated defines this method."""
         raise NotImplementedError("backward: the Function must define the static method backward(ctx, *grads)")
 
     piecewise_linear = False
-    gradient: str = ""  # in one line, where the text of backward does not say it: "x: g yT; y: xT g"
-    moves = False  # it only moves, copies or converts elements: an operator may use it besides its own Function
+    gradient: str = ""  # one line, where the source of backward does not show it: "x: g yT; y: xT g"
+    moves = False  # True if it only moves, copies or converts elements: an operator may use it besides its own Function
 
     _depth = 1  # callers of apply that are known to be inside this package
     _foreign = True  # defined outside this package
@@ -95,7 +95,7 @@ class Function:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._foreign = not inside[sys._getframe(1).f_code.co_filename]
-        cls._depth = 1 if cls._foreign else 2  # of this package: a public function calls apply
+        cls._depth = 1 if cls._foreign else 2  # in this package a public function calls apply
         if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
             _join(cls)
 
@@ -215,7 +215,7 @@ def _join(cls: type[Function]) -> None:
 
 
 def _strip_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
-    """Return the checked outputs of forward, without history; an argument is returned itself only if it is dirty."""
+    """Return the checked outputs of forward without history; an argument is returned as such only if it is dirty."""
     arguments = {id(arg) for arg in args}
     if type(output) is tuple:
         return tuple([_strip_one(node, item, arguments) for item in output])
@@ -234,14 +234,14 @@ def _strip_one(node: Node, output: Any, arguments: set[int]) -> Tensor:
 
 
 def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
-    for other in tensors:  # noqa: SIM110, any() of a generator takes longer
+    for other in tensors:  # noqa: SIM110, any() of a generator is slower
         if tensor is other:
             return True
     return False
 
 
 def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, ...]) -> Any:
-    """The outputs of a recorded call in general: tuples, outputs without a gradient or changed in place."""
+    """Record outputs in the general case: tuples, and outputs without a gradient or changed in place."""
     cls = node.function
     dirty = node.dirty
     originals = output if type(output) is tuple else (output,)
@@ -280,11 +280,11 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     return outputs if type(output) is tuple else outputs[0]
 
 
-# ---- Saved tensors that a backward gets back with a history of their own; node.py has the others -------------------
+# ---- Saved tensors that are restored with a history; node.py has the others ----------------------------------------
 
 
 class Snapshot(Function):
-    """The array that a tensor held when it was saved, at the tensor's place in the graph."""
+    """The array of a tensor at the time it was saved, in the tensor's place in the graph."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, array: np.ndarray) -> Tensor:
@@ -296,21 +296,21 @@ class Snapshot(Function):
 
 
 def as_saved(tensor: Tensor, array: np.ndarray) -> Tensor:
-    """`tensor` as it was when it was saved with `array`; by now it holds another one."""
+    """Return `tensor` as it was when it was saved with `array`; by now it holds another array."""
     return Snapshot.apply(tensor, array)
 
 
 def as_intermediate(tensor: Tensor, node: Node) -> Tensor:
-    """`tensor`, which the forward of `node` made and saved, in a sweep that is recorded."""
+    """Return `tensor`, which the forward of `node` made and saved, for a sweep that is recorded."""
     return without_derivative(tensor.array, Intermediate, node.function, node.edges)
 
 
 def without_derivative(
     array: np.ndarray, kind: type[Function], function: type[Function], edges: tuple[Any, ...]
 ) -> Tensor:
-    """A tensor whose gradient is not known: a sweep that needs it ends in `kind`'s message about `function`.
+    """Return a tensor with an unknown gradient: a sweep that needs it raises `kind`'s error about `function`.
 
-    `edges` say what it depends on, so that `grad` finds the path to its inputs.
+    `edges` list the tensors it depends on, so that `grad` finds the path to its inputs.
     """
     return with_history(array, kind, edges, (function,))
 
@@ -328,7 +328,7 @@ class Intermediate(Function):
         )
 
 
-# ---- once_differentiable: a second derivative through such a backward is an error instead of a wrong number ---------
+# ---- once_differentiable: an error instead of a wrong second derivative ---------------------------------------------
 
 
 class _OnceOnly(Function):
@@ -345,7 +345,7 @@ class _OnceOnly(Function):
 
 
 def once_differentiable(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorator for a backward that is not made of differentiable operators.
+    """Decorate a backward that is not made of differentiable operators.
 
     It runs with recording off; a second derivative through it is an error instead of a wrong number:
 

@@ -1,4 +1,4 @@
-"""Grad modes, and the engine's state per thread.
+"""Grad modes, and the engine's per-thread state.
 
 `no_grad`, `enable_grad`, `inference_mode` and `set_grad_enabled` work as context managers, and the first three as
 decorators.
@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar, cast
 
 from .arguments import as_truth
 
-# ---- Whether operations record a graph: one flag per thread ---------------------------------------------------------
+# ---- Recording of the graph: one flag per thread --------------------------------------------------------------------
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -64,25 +64,25 @@ class _Mode:
     def __init__(self) -> None:
         self.enabled = True
         self.inference = False
-        self.exact = False  # operators leave out their faster ways that round more, see exact_convolution
+        self.exact = False  # operators skip faster algorithms that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
-        self.running: list[Any] | None = None  # the modules that run, outermost first, if somebody asks; see anomaly.py
+        self.running: list[Any] | None = None  # the running modules, outermost first, if requested; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
-        self.keeping = True  # the running backward sweep keeps the saved tensors for another one
-        self.unruled = False  # a sweep runs the true backwards in place of rules
+        self.keeping = True  # the running backward sweep keeps the saved tensors for another sweep
+        self.unruled = False  # a sweep runs the true backwards instead of rules
         self.sweeping = False  # a backward sweep that is not recorded is running
-        self.waiting: list[int] = []  # in a backward sweep: the orders of the nodes that wait for their turn
+        self.waiting: list[int] = []  # in a backward sweep: the orders of the pending nodes
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
-        self.level: Any = None  # the place on the stack of the one whose `call` runs
-        self.passed: Any = None  # a call that it hands on: the operator, and the place that sees it next
-        self.watch: Callable[..., Any] | None = None  # what runs instead of Function.apply, see anomaly.py
+        self.level: Any = None  # the stack position of the interpreter whose `call` runs
+        self.passed: Any = None  # a call that it passes on: the operator, and the stack position that sees it next
+        self.watch: Callable[..., Any] | None = None  # runs instead of Function.apply, see anomaly.py
 
 
 class _Thread(threading.local):
     """The mode of the calling thread; every new thread starts with recording on.
 
-    The mode is an object of its own since an access to a threading.local costs as much as several to a plain object.
+    The mode is a separate object because one access to a threading.local costs as much as several to a plain object.
     """
 
     def __init__(self) -> None:
@@ -93,17 +93,17 @@ thread = _Thread()
 
 
 def is_grad_enabled() -> bool:
-    """True if operations of this thread record a graph now."""
+    """Return True if operations of this thread currently record a graph."""
     return thread.mode.enabled
 
 
 def is_graph_kept() -> bool:
-    """In a backward: whether another sweep may read the saved tensors after this one."""
+    """Return whether, in a backward, another sweep may read the saved tensors after this one."""
     return thread.mode.keeping
 
 
 def waiting_orders() -> list[int]:
-    """In a backward: the orders of the nodes that have a gradient and wait for their turn."""
+    """Return, in a backward, the orders of the nodes that have a gradient and have not run yet."""
     return thread.mode.waiting
 
 
@@ -116,9 +116,9 @@ _NEVER = object()  # equal to nothing that a flag can be
 class _Scope(io.IOBase):
     """A context manager that sets the flags and restores them at the end; it can be nested and reused.
 
-    Python may raise KeyboardInterrupt before the first line of any function, ``__exit__`` included, and then the flags
-    would not be restored. So leaving runs no Python code: IOBase's ``__exit__`` is written in C and calls ``close``,
-    which is made of C functions here.
+    Python may raise KeyboardInterrupt before the first line of any function, including ``__exit__``, and then the flags
+    would not be restored. Leaving therefore runs no Python code: IOBase's ``__exit__`` is written in C and calls
+    ``close``, which is made of C functions here.
     """
 
     closed = True  # IOBase's destructor has nothing to close
@@ -152,7 +152,7 @@ class _Setting(_Scope):
 
 
 class OneFlag(_Scope):
-    """Sets one member of the mode; after its end ``then`` is called, with None."""
+    """Sets one attribute of the mode; at its end ``then`` is called with None."""
 
     def __init__(self, flag: str, then: Callable[[None], object] | None = None) -> None:
         self._flag = flag
@@ -167,7 +167,7 @@ class OneFlag(_Scope):
 
 
 def decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
-    """`function` with `with setting():` around every call."""
+    """Wrap every call of `function` in `with setting():`."""
     # A generator or coroutine function only makes an object: its body runs after the flag is restored.
     if inspect.isgeneratorfunction(function):
         return cast(_F, _wrap_generator(function, setting))
@@ -188,7 +188,7 @@ def decorate(function: _F, setting: Callable[[], Any], name: str) -> _F:
 def _wrap_generator(
     function: Callable[..., Generator[Any, Any, Any]], setting: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """The flags are set while the generator's own statements run, never while its caller's do."""
+    """Wrap a generator so that the flags are set while its own statements run, never while its caller's do."""
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
@@ -217,7 +217,7 @@ def _wrap_generator(
 
 
 class _Fixed(_Setting):
-    """A setting whose class is a decorator, too."""
+    """A setting whose class is also a decorator."""
 
     _to: bool
 
@@ -245,11 +245,11 @@ class enable_grad(_Fixed):  # noqa: N801
 
 
 class inference_mode(_Scope):  # noqa: N801
-    """As no_grad, and the tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
+    """Like no_grad, and tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
-    Such a tensor is refused where it would be saved for a backward, changed in place outside, or made to require
-    a gradient; ``clone()`` outside makes an ordinary one. Views of ordinary tensors stay ordinary. A
-    decorator is ``@inference_mode()`` or ``@inference_mode``.
+    Saving such a tensor for a backward, changing it in place outside, or making it require a gradient raises;
+    ``clone()`` outside makes an ordinary tensor. Views of ordinary tensors stay ordinary. It is also a decorator:
+    ``@inference_mode()`` or ``@inference_mode``.
 
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.
 
@@ -280,12 +280,12 @@ class inference_mode(_Scope):  # noqa: N801
 
 
 def is_inference_mode_enabled() -> bool:
-    """True if tensors made by this thread now are inference tensors."""
+    """Return True if tensors that this thread makes now are inference tensors."""
     return thread.mode.inference
 
 
 class set_grad_enabled(_Setting):  # noqa: N801
-    """Sets the flag at once; as a context manager, `with set_grad_enabled(flag)`, restores it at the end.
+    """Set the flag immediately; as a context manager, `with set_grad_enabled(flag)`, restore it at the end.
 
     Raises:
         TypeError: `enabled` is not a bool.
@@ -306,17 +306,17 @@ class set_grad_enabled(_Setting):  # noqa: N801
         return self
 
     def __call__(self, function: _F) -> _F:
-        if self._fresh:  # as a decorator only the wrapped calls change the flag
+        if self._fresh:  # as a decorator, only the wrapped calls change the flag
             self.close()
             self._fresh = False
         return super().__call__(function)
 
 
-# ---- The lock for what threads share: the gradients of leaves, and the notes of changes in place --------------------
+# ---- The lock for data shared by threads: gradients of leaves, and records of in-place changes ----------------------
 
 
 class _Shared:
-    """``with shared.lock:`` lets one thread at a time in; it may enter again."""
+    """``with shared.lock:`` admits one thread at a time; the lock is reentrant."""
 
     __slots__ = ("lock",)
 
@@ -326,5 +326,5 @@ class _Shared:
 
 shared = _Shared()
 if hasattr(os, "register_at_fork"):
-    # the thread that held it is not in the child
+    # the child does not have the thread that held the lock
     os.register_at_fork(after_in_child=lambda: setattr(shared, "lock", threading.RLock()))

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck: gradients against central differences, with a report of the errors."""
+"""gradcheck and gradgradcheck: comparison of gradients with central differences, and a report of the errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .tensor import Tensor, wrap
 __all__ = ["GradcheckError", "GradcheckFault", "GradcheckReport", "gradcheck", "gradgradcheck"]
 
 
-# ---- gradcheck and gradgradcheck: gradients against central differences, with a report that names the fault ---------
+# ---- gradcheck and gradgradcheck ------------------------------------------------------------------------------------
 
 _ATOL = 1e-5
 _RTOL = 1e-3
@@ -37,35 +37,34 @@ def gradcheck(
     sharp: bool | None = None,
     surrogate: Callable[..., Any] | None = None,
 ) -> GradcheckReport:
-    """Compare the gradients of `func` with central differences (f(x + eps) - f(x - eps)) / (2 eps), entry by
-    entry.
+    """Compare the gradients of `func` with central differences (f(x + eps) - f(x - eps)) / (2 eps), entry by entry.
 
     The whole Jacobian is built from one sweep per output element and two calls per input element, so inputs
-    should be small. Then: the function is deterministic; forward and backward modify neither inputs nor
-    upstream gradient; a zero upstream gradient gives zero; the gradient is linear in the upstream gradient;
-    inputs and upstream gradients with other strides give the same. The inputs may be used through a closure:
+    should be small. Further checks: the function is deterministic; forward and backward modify neither inputs nor
+    upstream gradients; a zero upstream gradient gives a zero gradient; the gradient is linear in the upstream gradient;
+    inputs and upstream gradients with other strides give the same result. `func` may use the inputs through a closure:
     their `array` is replaced during the check.
 
     Args:
-        func: called with the inputs, returns a Tensor or a tuple or list of them; outputs that do not require
-            a gradient are not checked.
-        inputs: those Tensors among them that require a gradient are checked; they must be float64.
+        func: called with the inputs; returns a Tensor or a tuple or list of Tensors. Outputs that do not require a
+            gradient are not checked.
+        inputs: the Tensors among them that require a gradient are checked; they must be float64.
         eps: the step; for a linear function 1 gives exact differences, with atol=1e-12.
-        atol, rtol: an entry is right if |analytic - numeric| <= atol + rtol * |numeric|.
+        atol, rtol: an entry is correct if |analytic - numeric| <= atol + rtol * |numeric|.
         nondet_tol: how much two runs may differ.
         check_layouts: also run with other strides.
-        sharp: also fail when a gradient deviates within the tolerances, but far more than the numeric one is
-            uncertain, for example by a factor of 1.001. Default: only with tolerances no looser than the
-            standard ones.
-        surrogate: the function whose gradient `func` declares as its own, as a straight-through estimator does:
-            the central differences are those of surrogate(*inputs), which returns outputs of the same shapes.
-            Choose inputs away from its kinks.
+        sharp: also fail if a gradient deviates within the tolerances, but by far more than the uncertainty of the
+            numeric gradient, for example by a factor of 1.001. Default: True only if the tolerances are no looser
+            than the standard ones.
+        surrogate: the function whose gradient `func` uses as its own, as a straight-through estimator does. The
+            central differences are those of surrogate(*inputs), which returns outputs of the same shapes. Choose
+            inputs away from its kinks.
 
     Returns:
-        The report, which is true if all is right and prints as text.
+        The report, which is true if all checks passed and prints as text.
 
     Raises:
-        GradcheckError: a check failed (raise_exception=True), with the report as its text.
+        GradcheckError: a check failed and raise_exception=True; its message is the report.
         ValueError: an input or output is not float64, there is nothing to check, or the outputs of the
             surrogate have other shapes.
         TypeError: `func` or the surrogate returns something other than Tensors or cannot be called, or a flag
@@ -96,7 +95,7 @@ def gradgradcheck(
     check_layouts: bool = True,
     sharp: bool | None = None,
 ) -> GradcheckReport:
-    """gradcheck of the gradient: second derivatives with respect to the inputs and to the upstream gradients.
+    """Check second derivatives, with respect to the inputs and the upstream gradients, by gradcheck of the gradient.
 
     The function checked maps (inputs, grad_outputs) to grad(outputs, inputs, grad_outputs,
     create_graph=True); its outputs are the gradients of the inputs that require one, its inputs are those of
@@ -104,10 +103,10 @@ def gradgradcheck(
 
     Args:
         grad_outputs: the upstream gradients, float64 (default: fixed irregular numbers).
-        The others, and what is returned, are those of `gradcheck`.
+        The other arguments and the result are those of `gradcheck`.
 
     Raises:
-        GradcheckError, ValueError, TypeError: as `gradcheck`.
+        GradcheckError, ValueError, TypeError: as for `gradcheck`.
     """
     sharpened = _check_flags("gradgradcheck", raise_exception, check_layouts, sharp, atol, rtol)
     if isinstance(inputs, Tensor):
@@ -151,14 +150,14 @@ def _report(name: str, check: Check, raise_exception: bool) -> GradcheckReport:
 
 
 def _check_flags(caller: str, raise_exception: Any, check_layouts: Any, sharp: Any, atol: float, rtol: float) -> bool:
-    """Refuse flags that are not bools; whether to be sharp."""
+    """Reject flags that are not bools, and return the value of `sharp` to use."""
     as_truth(caller, "raise_exception", raise_exception)
     as_truth(caller, "check_layouts", check_layouts)
     return (atol <= _ATOL and rtol <= _RTOL) if sharp is None else as_truth(caller, "sharp", sharp)
 
 
 def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
-    """The positions of the inputs that require a gradient."""
+    """Return the positions of the inputs that require a gradient."""
     positions = []
     for position, item in enumerate(inputs):
         if not isinstance(item, Tensor) or not item._requires_grad:
@@ -178,7 +177,7 @@ def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 
 @contextmanager
 def _private_arrays(inputs: Sequence[Any]) -> Iterator[None]:
-    """Inside, the tensors hold contiguous copies, so that the caller's arrays are not touched."""
+    """Give the tensors contiguous copies within a block, so that the caller's arrays do not change."""
     arrays = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:
         for item, array in arrays.values():
@@ -189,7 +188,7 @@ def _private_arrays(inputs: Sequence[Any]) -> Iterator[None]:
             item.array = array
 
 
-# ---- Results of gradcheck: faults, the report that lists them, and the error that holds the report ------------------
+# ---- Results of gradcheck: faults, the report that lists them, and the error that contains the report ---------------
 
 
 @dataclass(frozen=True)
@@ -214,7 +213,7 @@ class GradcheckFault:
 
 @dataclass
 class GradcheckReport:
-    """The faults that a check has found; true if there are none."""
+    """The faults that a check found; true if there are none."""
 
     name: str
     faults: list[GradcheckFault] = field(default_factory=list)
@@ -229,14 +228,14 @@ class GradcheckReport:
 
 
 class GradcheckError(RuntimeError):
-    """A gradient is wrong; `report` says which and how."""
+    """Raised when a gradient is wrong; `report` says which one and how."""
 
     def __init__(self, report: GradcheckReport) -> None:
         super().__init__(str(report))
         self.report = report
 
 
-# ---- The checks of gradcheck: the Jacobian against central differences, then determinism, linearity and side effects
+# ---- The checks: Jacobian against central differences, determinism, linearity and side effects ----------------------
 
 Jacobians = list[list[np.ndarray]]  # [output][input] -> (elements of the output, elements of the input)
 
@@ -247,15 +246,15 @@ class Check:
 
     func: Callable[..., Any]
     inputs: tuple[Any, ...]
-    positions: list[int]  # of the inputs that are checked
+    positions: list[int]  # the inputs that are checked
     eps: float
     atol: float
     rtol: float
     nondet_tol: float
     sharp: bool
     layouts: bool
-    second: bool  # func is itself a gradient: outputs that were not recorded are faults
-    surrogate: Callable[..., Any] | None = None  # whose differences are taken in place of those of func
+    second: bool  # True if func is itself a gradient: outputs that were not recorded are faults
+    surrogate: Callable[..., Any] | None = None  # its differences are used instead of those of func
 
     def run(self) -> list[GradcheckFault]:
         self.wanted: list[Tensor] = [self.inputs[position] for position in self.positions]
@@ -284,7 +283,7 @@ class Check:
                 return faults
         return []
 
-    # ---- the checks ----------------------------------------------------------------------------------------
+    # ---- The checks ----------------------------------------------------------------------------------------
 
     def _same_twice(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
         yield from self._find_modified("forward")
@@ -317,7 +316,7 @@ class Check:
             yield from self._precision(outputs, numeric)
 
     def _precision(self, outputs: list[Tensor], numeric: Jacobians) -> Iterator[GradcheckFault]:
-        """Deviations within the tolerances that other steps of the differences do not explain."""
+        """Yield deviations within the tolerances that other step sizes of the differences do not explain."""
         others: list[Jacobians] = []
         for o, output in enumerate(outputs):
             for i in range(len(self.wanted)):
@@ -420,14 +419,14 @@ class Check:
                     if array is not None:
                         item.array = array
 
-    # ---- their parts ---------------------------------------------------------------------------------------
+    # ---- Helpers of the checks -----------------------------------------------------------------------------
 
     def _chosen_outputs(self) -> list[Tensor]:
         results = outputs_of(self.func, self.inputs)
         return [results[index] for index in self.chosen]
 
     def _differenced(self, outputs: list[Tensor]) -> list[Tensor]:
-        """The results whose differences are taken: those of func, or of the surrogate."""
+        """Return the results that are differenced: those of func, or of the surrogate."""
         if self.surrogate is None:
             return self._chosen_outputs()
         results = outputs_of(self.surrogate, self.inputs, "surrogate")
@@ -476,7 +475,7 @@ class Check:
         return result
 
     def _close(self, got: np.ndarray, expected: np.ndarray) -> np.ndarray:
-        with np.errstate(invalid="ignore"):  # infinities, which are not close to anything
+        with np.errstate(invalid="ignore"):  # infinities are not close to anything
             return np.abs(got - expected) <= self.atol + self.rtol * np.abs(expected)
 
     def _agree(self, got: np.ndarray, expected: np.ndarray) -> bool:
@@ -491,7 +490,7 @@ class Check:
     def _fault(
         self, check: str, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray
     ) -> GradcheckFault:
-        """The report of a wrong block of the Jacobian."""
+        """Describe a wrong block of the Jacobian."""
         a, n, x = self.analytic[o][i], numeric[o][i], self.wanted[i]
         with np.errstate(invalid="ignore"):
             distance = np.abs(a - n)
@@ -555,12 +554,13 @@ class Check:
         if (kinks == wrong).all():
             return text
         others = diagnose(np.where(kinks, 0.0, a), np.where(kinks, 0.0, n), output.shape, shape)
-        return f"{others}; besides, {text}"
+        return f"{others}; in addition, {text}"
 
     def _slopes(self, o: int, i: int, wrong: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Slopes of output o below and above each wrong entry of input i, and where func jumps; else NaN and False.
+        """Return the slopes of output o below and above each wrong entry of input i, and where func jumps.
 
-        The two slopes of a smooth function approach each other with the step; those that do not are kept.
+        The two slopes of a smooth function approach each other as the step shrinks. Only slopes that do not are kept;
+        all other entries are NaN and False.
         """
         flat = self.wanted[i].array.reshape(-1)
         below, above = np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
@@ -600,7 +600,7 @@ def _copy(item: Any) -> np.ndarray | None:
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Fixed numbers without a pattern, of both signs and between 0.5 and 1.5 in magnitude."""
+    """Return fixed irregular numbers of both signs, between 0.5 and 1.5 in magnitude."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return np.asarray(values + np.where(values < 0, -0.5, 0.5))
 

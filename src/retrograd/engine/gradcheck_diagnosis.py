@@ -1,4 +1,4 @@
-"""Diagnosis of a wrong Jacobian: common mistakes in a backward, recognized by their effect on the numbers.
+"""Diagnosis of a wrong Jacobian: recognizes common mistakes in a backward by their effect on the numbers.
 
 A Jacobian has shape (elements of the output, elements of the input); row k is the result of backward for the
 upstream gradient that is 1 at output element k and 0 elsewhere.
@@ -11,7 +11,7 @@ from itertools import combinations
 
 import numpy as np
 
-# Looser than gradcheck's own tolerances: a guess only has to name the mistake.
+# looser than gradcheck's own tolerances: a guess only has to name the mistake
 _RTOL = 1e-4
 _LONGEST_SHIFT = 64
 
@@ -22,7 +22,7 @@ def diagnose(
     output_shape: tuple[int, ...],
     input_shape: tuple[int, ...],
 ) -> str:
-    """One sentence on how `analytic` comes from `numeric`, the most specific that fits."""
+    """Describe in one sentence, as specific as possible, how `analytic` differs from `numeric`."""
     if not np.isfinite(numeric).all():
         return "the numeric gradient is not finite: func is not defined around this input; choose another one"
     if not np.isfinite(analytic).all():
@@ -54,7 +54,7 @@ def diagnose(
 
 
 def find_exchanged(analytic: Sequence[np.ndarray], numeric: Sequence[np.ndarray], position: int) -> int | None:
-    """The input whose gradient was returned for input `position`, if it is another one."""
+    """Return the input whose gradient was returned for input `position`, if it is a different one."""
     for other in range(len(numeric)):
         if (
             other != position
@@ -69,7 +69,7 @@ def find_exchanged(analytic: Sequence[np.ndarray], numeric: Sequence[np.ndarray]
 
 def _close(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     scale = max(float(np.abs(a).max(initial=0.0)), float(np.abs(b).max(initial=0.0)))
-    # Differences are measured against the largest entry too: central differences are noise in the smallest.
+    # Differences are also measured against the largest entry: in the smallest, central differences are noise.
     return np.abs(a - b) <= _RTOL * np.abs(b) + 1e-6 * scale
 
 
@@ -78,7 +78,7 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
 
 
 def _format_factor(factor: float) -> str:
-    """2 as "2", a third as "1/3", anything else with as many digits as the numeric gradient has."""
+    """Format 2 as "2", a third as "1/3", and anything else with as many digits as the numeric gradient has."""
     for value, before in ((factor, ""), (1 / factor, "1/")):
         nearest = round(value)
         if nearest and abs(value - nearest) < 1e-6 * abs(nearest):
@@ -89,11 +89,11 @@ def _format_factor(factor: float) -> str:
 def _rearrangements(
     numeric: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The Jacobians of gradients, and of upstream gradients, with axes exchanged, flipped or shifted."""
+    """Yield the Jacobian with the axes of the gradient or upstream gradient exchanged, flipped or shifted."""
     full = numeric.reshape(*output_shape, *input_shape)
     for what, shape, first, sign in (
         ("the gradient", input_shape, len(output_shape), 1),
-        ("the upstream gradient", output_shape, 0, -1),  # what moves it forwards moves the rows backwards
+        ("the upstream gradient", output_shape, 0, -1),  # moving it forward moves the rows backward
     ):
         long = [axis for axis, extent in enumerate(shape) if extent > 1]
         for axis, other in combinations(long, 2):
@@ -110,14 +110,14 @@ def _rearrangements(
                     text = f"{what} is shifted by {shift} along axis {axis}"
                     guess = np.roll(full, sign * shift, first + axis)
                     yield text, guess.reshape(numeric.shape)
-                    lines = np.moveaxis(guess, first + axis, 0)  # a view: this clears what came round the end
+                    lines = np.moveaxis(guess, first + axis, 0)  # a view: this clears the entries that wrapped around
                     lines[:step] *= sign * shift < 0
                     lines[len(lines) - step :] *= sign * shift > 0
                     yield f"{text}, with zeros", guess.reshape(numeric.shape)
 
 
 def _transpose(full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, other: int, sign: int) -> np.ndarray:
-    """Two axes exchanged and the result read in memory order as the old shape (sign -1: undone instead)."""
+    """Exchange two axes and read the result in memory order as the old shape (sign -1: undo this instead)."""
     a, b = first + axis, first + other
     if sign > 0 or shape[axis] == shape[other]:
         return np.ascontiguousarray(np.swapaxes(full, a, b)).reshape(full.shape)
@@ -127,7 +127,7 @@ def _transpose(full: np.ndarray, first: int, shape: tuple[int, ...], axis: int, 
 
 
 def _describe_dropped(dropped: np.ndarray, output_shape: tuple[int, ...], input_shape: tuple[int, ...]) -> str:
-    """Describe the missing entries, and the indices of each axis that they are confined to, if any."""
+    """Describe the missing entries and the indices along each axis that they are confined to, if any."""
     count = int(dropped.sum())
     text = f"a part of the gradient is dropped: {count} of {dropped.size} entries are zero, the others are right"
     full = dropped.reshape(*output_shape, *input_shape)

@@ -1,14 +1,13 @@
 """Gradients of leaves: storage, early delivery, and zeros for piecewise linear functions.
 
-An array that is stored as a gradient is shared with nothing: not with the upstream gradient, not with another
-leaf's gradient, not with anything saved in the graph. What `grad` returns may share memory with the caller's
-upstream gradients, but with nothing else. An array is copied only if something else still holds it, which its
-reference count tells.
+An array that is stored as a gradient is shared with nothing: not with the upstream gradient, another leaf's gradient,
+or anything saved in the graph. The results of `grad` may share memory with the caller's upstream gradients, but with
+nothing else. An array is copied only if something else still refers to it, according to its reference count.
 
-Such a gradient depends on the input through signs or positions only, which are not recorded, so a second derivative
-would find no path to the input. A recorded sweep therefore connects the gradients of every Function declared
-``piecewise_linear`` to its arguments, by a node that passes ZERO to them. ZERO runs no backward: at the end of the
-sweep, tensors below it that have no gradient get zeros.
+The gradient of a piecewise linear function depends on the input only through signs or positions. These are not
+recorded, so a second derivative would find no path to the input. A recorded sweep therefore connects the gradients of
+every Function declared ``piecewise_linear`` to its arguments by a node that passes ZERO to them. ZERO runs no backward:
+at the end of the sweep, tensors below it that have no gradient get zeros.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from .grad_mode import enable_grad, shared
 from .node import Node, with_history
 from .tensor import Tensor, wrap
 
-# ---- The end of a sweep, where gradients are stored: `grad_req`, and who owns which array ---------------------------
+# ---- Storage of gradients at the end of a sweep: `grad_req` and ownership of arrays ---------------------------------
 
 _LINE = 64  # bytes of a cache line
 Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient's array]
 
 
 def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
-    """Store the gradients in `grad`: "add" adds to what is there, "write" replaces it.
+    """Store the gradients in `grad`: "add" adds to the present gradient, "write" replaces it.
 
-    Threads may have leaves in common: no gradient is lost.
+    Threads may share leaves: no gradient is lost.
 
     Raises:
         RuntimeError: `grad` no longer fits its tensor; nothing has been stored.
@@ -70,7 +69,7 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
 
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
-    """The gradient of an entry as a tensor whose array nothing else holds; with its history under create_graph."""
+    """Return the gradient of an entry in an array of its own; with its history under create_graph."""
     if is_alone(entry) and (create_graph or not entry[1]._requires_grad):
         return entry[1]
     gradient = entry[1]
@@ -81,12 +80,12 @@ def own(entry: Entry, create_graph: bool) -> Tensor:
 
 
 def is_alone(entry: Entry) -> bool:
-    """Whether nothing but the entry holds its gradient, and nothing but that its array."""
+    """Return whether only the entry refers to its gradient, and only the gradient to its array."""
     return _references(entry) == _ALONE and type(entry[1]) is Tensor and _array_is_whole(entry[1].array)
 
 
 class Copy(Function):
-    """The same numbers in an array of their own."""
+    """A copy in an array of its own."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -98,7 +97,7 @@ class Copy(Function):
 
 
 def _holds_alone(tensor: Tensor) -> bool:
-    """True if only `tensor` holds its grad, and that has no history and alone holds its array."""
+    """Return True if only `tensor` refers to its grad, which has no history and alone refers to its array."""
     if _grad_references(tensor) != _ALONE_GRAD:
         return False
     gradient = tensor._grad
@@ -106,9 +105,9 @@ def _holds_alone(tensor: Tensor) -> bool:
 
 
 def _array_is_whole(array: np.ndarray) -> bool:
-    """True if the array alone holds its memory, shows each element of it once and is writable.
+    """Return True if the array alone owns its memory, covers each element of it once and is writable.
 
-    It may begin up to a cache line after the start of the memory, where a kernel has aligned it.
+    It may begin up to a cache line after the start of the memory, since kernels align it.
     """
     base = array.base
     if base is not None:
@@ -120,7 +119,7 @@ def _array_is_whole(array: np.ndarray) -> bool:
     return array.flags.writeable
 
 
-# The reference counts of an object with one holder differ between versions of Python, so they are measured.
+# The reference count of an object with one owner differs between Python versions, so it is measured.
 
 
 def _references(entry: Entry) -> tuple[int, int]:
@@ -147,14 +146,16 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
 _ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()
 
 
-# ---- Gradients of leaves as soon as they are complete, while the sweep goes on, for whoever sends them meanwhile ----
+# ---- Early delivery: gradients of leaves as soon as they are complete, for example to send them during the sweep ----
 
 
 class Early:
-    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep reaches; alone: nothing else
-    holds the gradient. oldest: of the leaves that it reaches, as ``find_paths`` fills it.
+    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep reaches.
 
-    A sweep runs the youngest nodes first. So the gradient of a leaf is complete when the oldest node that uses it has
+    alone: True if nothing else refers to the gradient. oldest: the oldest user of each leaf that is reached, as
+    ``find_paths`` fills it.
+
+    A sweep runs the youngest nodes first, so the gradient of a leaf is complete when the oldest node that uses it has
     run. Leaves that a rule's region uses come at the end.
     """
 
@@ -169,7 +170,7 @@ class Early:
         self.order: float = self._waiting[-1][0] if self._waiting else _NEVER
 
     def emit(self, coming: float, found: dict[int, Any]) -> None:
-        """Hand out what no node of the order `coming` or older adds to; `found` holds the sweep's entries by id."""
+        """Deliver gradients to which no node of order `coming` or older adds; `found`: the sweep's entries by id."""
         waiting = self._waiting
         while waiting and waiting[-1][0] < coming:
             _, place, leaf = waiting.pop()
@@ -183,7 +184,7 @@ class Early:
 _NEVER = float("inf")
 
 
-# ---- Gradients that are locally constant in their input, like those of relu and pooling: their own derivative is 0
+# ---- Locally constant gradients, such as those of relu and pooling: their own derivative is 0 -----------------------
 
 ZERO: Any = object()
 
@@ -197,7 +198,7 @@ class Joined(Function):
 
 
 def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients from the backward of `node`, made to depend on the arguments of its forward."""
+    """Return the gradients from the backward of `node`, connected to the arguments of its forward."""
     sources = [edge for edge in node.edges if edge is not None]
     return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
 
@@ -219,7 +220,7 @@ def spread_zeros(
 ) -> None:
     """Give zeros to the tensors at and below `edges` that have no gradient; the other arguments are the sweep's.
 
-    like: an array next to which those of results are made.
+    like: an array of the device on which the zeros of results are made.
     """
     stack = [*edges]
     seen = set()

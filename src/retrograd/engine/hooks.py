@@ -1,11 +1,11 @@
-"""Hooks on tensors: functions of the user that a sweep calls with a gradient.
+"""Hooks on tensors: user functions that a sweep calls with a gradient.
 
-The hooks of a tensor run in the order of registration, each on the gradient that the one before it left. A result's
-hooks run when its gradient is complete, before the backward of the operator that made it; `retain_grad` and `grad` see
-the gradient after them. A leaf's hooks run at the end of the sweep, with the whole gradient of this sweep, before it is
-delivered; post-accumulate hooks run when all gradients have been delivered.
+The hooks of a tensor run in the order of registration, each on the gradient that the previous one returned. The hooks
+of an operator's result run when its gradient is complete, before the backward of the operator; `retain_grad` and `grad`
+see the gradient after the hooks. A leaf's hooks run at the end of the sweep, on the whole gradient of this sweep,
+before it is delivered. Post-accumulate hooks run when all gradients have been delivered.
 
-A change in place gives a tensor another place in the graph; hooks registered before stay with the old values.
+An in-place change moves a tensor to another place in the graph; hooks registered earlier stay with the old values.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _next_id = itertools.count().__next__
 
 
 class _Registered:
-    """`leaves`: whether any leaf has ever had a hook; a sweep looks for them only then."""
+    """`leaves`: whether any leaf has ever had a hook; a sweep looks for leaf hooks only then."""
 
     __slots__ = ("leaves",)
 
@@ -36,13 +36,13 @@ registered = _Registered()
 
 
 class HookDict(dict[int, Any]):
-    """Hooks by the id of their handle, which holds them weakly."""
+    """Hooks by the id of their handle, which refers to this dict weakly."""
 
     __slots__ = ("__weakref__",)
 
 
 class RemovableHandle:
-    """The handle of a registered hook: ``remove()`` removes the hook, and so does the end of ``with handle:``."""
+    """The handle of a registered hook. ``remove()`` removes the hook, and so does the end of ``with handle:``."""
 
     def __init__(self, hooks: HookDict, hook: Any, prepend: bool = False) -> None:
         self.id = _next_id()
@@ -53,7 +53,7 @@ class RemovableHandle:
                 hooks[key] = hooks.pop(key)
 
     def remove(self) -> None:
-        """Take the hook off; a second call does nothing."""
+        """Remove the hook; a second call does nothing."""
         hooks = self._hooks()
         if hooks is not None:
             hooks.pop(self.id, None)
@@ -68,9 +68,9 @@ class RemovableHandle:
 
 
 def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Call hook(gradient) whenever a sweep has the gradient of `tensor`.
+    """Call hook(gradient) whenever a sweep has computed the gradient of `tensor`.
 
-    If it returns a Tensor, of the same shape and dtype, this replaces the gradient; it must not change its argument.
+    If it returns a Tensor of the same shape and dtype, this replaces the gradient. It must not change its argument.
 
     Raises:
         RuntimeError: the tensor does not require a gradient.
@@ -95,7 +95,7 @@ def register_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHan
 
 
 def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> RemovableHandle:
-    """Call hook(tensor) whenever a backward has delivered to `grad` of this leaf; what it returns is ignored.
+    """Call hook(tensor) whenever a backward has stored the `grad` of this leaf; the result of the hook is ignored.
 
     Raises:
         RuntimeError: the tensor is not a leaf, or does not require a gradient.
@@ -118,7 +118,7 @@ def _require_callable(name: str, hook: Any) -> None:
         raise TypeError(f"{name}: hook is {type(hook).__name__}, expected a function")
 
 
-# ---- called by the sweep -----------------------------------------------------------------------------------
+# ---- Functions called by the sweep -------------------------------------------------------------------------
 
 
 def run_hooks(node: Node, entry: list[Any]) -> None:
@@ -138,14 +138,14 @@ def run_leaf_hooks(entries: Iterable[list[Any]]) -> None:
 
 
 def run_post_hooks(entries: Iterable[list[Any]]) -> None:
-    """Run the post-accumulate hooks of the tensors that were delivered."""
+    """Run the post-accumulate hooks of the tensors whose gradients were delivered."""
     for entry in entries:
         for hook in list(getattr(entry[0], "_post_hooks", {}).values()):
             hook(entry[0])
 
 
 def _run_chain(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> Tensor:
-    """The gradient after the hooks. Each hook gets its own tensor, so assigning to its array affects nothing else."""
+    """Return the gradient after the hooks. Each hook gets its own tensor, so it may assign to its `array`."""
     for hook in list(hooks.values()):
         argument = alias(gradient)
         result = hook(argument)
@@ -161,7 +161,7 @@ def _run_chain(hooks: dict[int, Callable[[Tensor], Any]], gradient: Tensor) -> T
 
 
 def _alias_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
-    """An alias of the result, which must have the dtype and shape of the gradient."""
+    """Return an alias of the result, which must have the dtype and shape of the gradient."""
     array, expected = result.array, gradient.array
     if not is_array(array):
         raise TypeError(f"{what} a Tensor whose array is {type(array).__name__}, expected an ndarray")

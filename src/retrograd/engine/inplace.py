@@ -1,14 +1,14 @@
 """In-place operations and ``out=``: writing results into existing tensors.
 
-The new values are computed by ordinary operators from an alias of the old tensor and then written into its memory. The
-tensor takes over their history, and its base and views get histories that fit. Old values that the new history needs
-are copied first; older nodes that saved them refuse to run, see aliasing.py.
+An in-place operation computes the new values by ordinary operators from an alias of the old tensor and then writes them
+into its memory. The tensor takes over the history of the new values, and its base and views get matching histories.
+Old values that the new history needs are copied first; older nodes that saved them refuse to run, see aliasing.py.
 
-Source: PyTorch's semantics ("In-place operations with autograd", CopySlices).
+For ``out=``, one function serves all operators: it runs the operator without a gradient and writes the results into the
+given tensors. For large arrays the last kernel writes there directly, if it has a plan: a plan specifies the memory of
+its results, so that memory can be passed in.
 
-One function serves all operators: it runs the operator without a gradient, and writes the results into the tensors. An
-operator of large arrays ends in a kernel that writes there itself, if the kernel has a plan: a plan names the memory of
-its results, so the memory can be a given one. Model: the out variants of PyTorch.
+Source: PyTorch's semantics ("In-place operations with autograd", CopySlices) and its out variants.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .subgraph import tensors_in
 from .tensor import Tensor, alias, wrap
 from .views import rebase
 
-# ---- Operations that change memory in place: what they do to the graph, and what they refuse ------------------------
+# ---- In-place changes: their effect on the graph, and the cases that raise ------------------------------------------
 
 
 def modify(
@@ -43,27 +43,27 @@ def modify(
     write: Callable[[np.ndarray], object] | None = None,
     direct: Callable[[Tensor], Tensor] | None = None,
 ) -> Tensor:
-    """Change x in place to compute(old) and return it; the way to write any in-place operator.
+    """Change x in place to compute(old) and return it; every in-place operator is built on this function.
 
     Args:
         x: the tensor; a view changes its base and the other views too.
         operator: the name for messages, such as "add_".
-        compute: gets the tensor as it was, with its history, and returns the new values, of its shape and dtype,
-            made by differentiable operators.
-        operands: what else the new values depend on, if it may be a tensor that requires a gradient.
-        write: does the same to the array of x; it is used if neither x nor an operand requires a gradient. If it
+        compute: gets the tensor as it was, with its history, and returns the new values, of the same shape and dtype,
+            computed by differentiable operators.
+        operands: the other values that the result depends on and that may be tensors requiring a gradient.
+        write: makes the same change to the array of x; used if neither x nor an operand requires a gradient. If it
             raises, it must not have changed anything.
-        direct: as compute, but by a Function that writes into the array of old and returns it; it needs no old values
-            for its backward. It is used if x requires a gradient.
+        direct: like compute, but with a Function that writes into the array of old, returns it, and needs no old values
+            for its backward; used if x requires a gradient.
 
-    Where the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
-    gradient to the old ones is zero. ``x[1:3] = v`` is that for ``modify(x[1:3], ...)``; an assignment by a mask or by
-    integers is ``modify(x, ..., lambda old: Put.apply(old, indices, v))`` with a Function Put that is out of place.
+    If the new values do not depend on the old ones, compute is ``lambda old: Replaced.apply(old, values)``: the
+    gradient of the old values is zero. ``x[1:3] = v`` does this with ``modify(x[1:3], ...)``. An assignment by a mask
+    or by integers is ``modify(x, ..., lambda old: Put.apply(old, indices, v))`` with an out-of-place Function Put.
 
     Raises:
         RuntimeError: x is a leaf that requires a gradient, or a view of one, and operations are recorded; x has a
-            view that is such a leaf; x was made in inference_mode and this is outside; several elements of x share
-            memory (expand); x is read-only; x is a view that was made while nothing was recorded, and gradients
+            view that is such a leaf; x was made in inference_mode and is changed outside it; several elements of x
+            share memory (expand); x is read-only; x is a view that was made while nothing was recorded, and gradients
             would have to flow through it.
         ValueError: the new values do not have the shape and dtype of x.
     """
@@ -98,9 +98,9 @@ def modify(
 
 @operator
 def overwrite(x: Tensor, value: Tensor, name: str, before: int | None) -> Tensor:
-    """Write ``value`` into the memory of x, which is returned, for the operator ``name``.
+    """Write ``value`` into the memory of x for the operator ``name``, and return x.
 
-    before: if x takes over the history of value, the order that all nodes of ``value`` are younger than.
+    before: if x takes over the history of ``value``, an order such that all nodes of ``value`` are younger.
     """
     if interpreters and (seen := interpreted(overwrite, locals())) is not None:
         return seen
@@ -116,7 +116,7 @@ def overwrite(x: Tensor, value: Tensor, name: str, before: int | None) -> Tensor
 
 
 class Replaced(Function):
-    """value in the place of old, which has its shape and dtype."""
+    """Replaces old by value; both have the same shape and dtype."""
 
     @staticmethod
     def forward(ctx: Any, old: Tensor, value: Tensor) -> Tensor:
@@ -128,7 +128,7 @@ class Replaced(Function):
 
 
 def _check_family(x: Tensor, operator: str) -> None:
-    """Refuse a change with a history if the base or another view cannot get its own."""
+    """Raise if a change is recorded and the base or another view cannot get a new history."""
     view = getattr(x, "_view", None)
     if view is UNTRACKED:
         raise RuntimeError(
@@ -151,9 +151,9 @@ def _check_family(x: Tensor, operator: str) -> None:
 
 
 def _rule_between(view: Tensor) -> Any:
-    """A call that has ended, whose backward a rule replaces, on the way from a view to its base; None if there is none.
+    """Return a finished call with a backward rule on the path from a view to its base; None if there is none.
 
-    A new history of the view would leave the rule out.
+    A new history of the view would bypass the rule.
     """
     rules = thread.mode.rules
     running = []
@@ -171,7 +171,7 @@ def _rule_between(view: Tensor) -> Any:
 
 
 def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
-    """Copy saved arrays of the nodes made since `before` whose memory is about to change."""
+    """Copy the arrays saved by nodes made since `before` if their memory is about to change."""
     waiting = [value._edge[0]]  # type: ignore[index]
     seen: set[int] = set()
     while waiting:
@@ -187,13 +187,13 @@ def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
 
 def _lies_in(item: Any, owner: np.ndarray) -> bool:
     if type(item) is tuple and item[0]._requires_grad and item[0]._edge is None:
-        return False  # a copy would not be the leaf in the graph; the backward will refuse it
+        return False  # a copy would not be the leaf in the graph; the backward will raise
     array = saved_array(item)
     return array is not None and memory(array) is owner
 
 
 def _copy_item(item: Any) -> Any:
-    """A saved item with an array of its own."""
+    """Return a saved item with an array of its own."""
     if is_array(item):
         return arithmetic.copy(item)
     if type(item) is tuple:
@@ -201,7 +201,7 @@ def _copy_item(item: Any) -> Any:
         copy = wrap(arithmetic.copy(array))
         copy._requires_grad, copy._edge = tensor._requires_grad, tensor._edge
         return copy, copy.array
-    item.array = arithmetic.copy(item.array)  # a stand-in, which the node alone holds
+    item.array = arithmetic.copy(item.array)  # a stand-in, to which only the node refers
     return item
 
 
@@ -209,21 +209,21 @@ def _any_requires_grad(items: tuple[Any, ...]) -> bool:
     return any(isinstance(item, Tensor) and item._requires_grad for item in items)
 
 
-# ---- Results in tensors that are given: `out=` ----------------------------------------------------------------------
+# ---- Results in given tensors: `out=` -------------------------------------------------------------------------------
 
-_LARGE = 1 << 21  # bytes of a result from which new memory costs more than finding the kernel that makes it
-_makers: dict[Callable[..., Any], int] = {}  # which of the kernels that an operator calls made its result last time
+_LARGE = 1 << 21  # bytes of a result above which new memory costs more than finding the kernel that computes it
+_makers: dict[Callable[..., Any], int] = {}  # index of the kernel that made an operator's result last time
 
 
 def into(function: Callable[..., Any], out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """``function(*args, **kwargs)`` with its results in ``out``, which is returned.
+    """Return ``out`` with the results of ``function(*args, **kwargs)`` written into it.
 
-    out: a Tensor, or one for each result. One of another shape gets memory of its own, with a warning if it has
-    elements. After an error the elements of ``out`` are undefined.
+    out: a Tensor, or a tuple with one for each result. A Tensor of a different shape gets new memory, with a warning if
+    it has elements. After an error the elements of ``out`` are undefined.
 
     Raises:
-        TypeError: ``out`` is no Tensor, or not one for each result.
-        RuntimeError: a gradient would be recorded, ``out`` cannot change, or its type cannot hold the result.
+        TypeError: ``out`` is not a Tensor, or not a tuple with one for each result.
+        RuntimeError: a gradient would be recorded, ``out`` cannot change, or its dtype cannot hold the result.
     """
     name = function.__name__
     given = (out,) if isinstance(out, Tensor) else out
@@ -245,7 +245,7 @@ def into(function: Callable[..., Any], out: Any, args: tuple[Any, ...], kwargs: 
     values = (results,) if isinstance(results, Tensor) else results
     count = len(values) if isinstance(values, (tuple, list)) else 0
     if count != len(given):
-        raise TypeError(f"{name}: out= holds one Tensor for each result, so {count} here, and {len(given)} were given")
+        raise TypeError(f"{name}: out= must contain one Tensor for each result, {count} here; it contains {len(given)}")
     for value, target in zip(values, given, strict=True):
         if CATEGORY[value.array.dtype.kind] > CATEGORY[target.array.dtype.kind]:
             raise RuntimeError(
@@ -297,15 +297,15 @@ def _run(
 
 
 class _Into(Listener):
-    """Lets one kernel of those that an operator calls write into an array.
+    """Lets one of the kernels that an operator calls write into an array.
 
-    at: which one, counted from 0. If it is not the one that makes the result, nothing is lost but time: nothing that
-    the operator reads is in the array, and the result is copied there in the end.
+    at: the index of that kernel, counted from 0. If it is not the kernel that makes the result, only time is lost: the
+    operator reads nothing from the array, and the result is copied into it at the end.
     """
 
     def __init__(self, y: np.ndarray, at: int) -> None:
         self.y, self.at, self.count = y, at, 0
-        self.made: dict[int, int] = {}  # by the id of a result, the latest call that made it
+        self.made: dict[int, int] = {}  # id of a result -> the latest call that made it
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         at, self.count = self.count, self.count + 1

@@ -1,9 +1,9 @@
-"""Memory placement for steps: one arena for the arrays that only the steps use, scratch of kernels included.
+"""Memory planning for steps: one arena for the arrays that only the steps use, including scratch memory of kernels.
 
-An array is *internal* if a step makes it and nobody but the steps holds it: no strong reference to it, to a view of it
-or to the array that owns its memory is left over when those of the steps are counted. So the gradients of parameters,
-states of an optimizer, and whatever the caller still has, stay where they are. The count is exact in CPython; an error
-could only be a reference too many, by which an array stays out of the arena.
+An array is *internal* if a step makes it and only the steps refer to it: apart from the references of the steps there
+is no strong reference to it, to a view of it or to the array that owns its memory. Gradients of parameters, optimizer
+states, and arrays that the caller still has therefore stay where they are. The count is exact in CPython; the only
+possible error is a surplus reference, which keeps an array out of the arena.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ NUMBERS = (bool, int, float, str)
 
 
 class Memory(NamedTuple):
-    """The memory of steps in an arena.
+    """The memory use of steps in an arena.
 
-    arrays: how many are internal. bytes: their sum. scratch: the bytes of scratch of all steps. least: what is alive
-    at the worst step, below which no arena can be. arena: the block.
+    arrays: the number of internal arrays. bytes: their total size. scratch: the scratch bytes of all steps. least: the
+    bytes alive at the most demanding step, a lower bound for any arena. arena: the block of memory.
     """
 
     arrays: int
@@ -53,16 +53,16 @@ class Placed(NamedTuple):
     bound: Any
 
     def again(self, step: Step) -> Placed | None:
-        """The same for the step with other numbers; None if they make another plan."""
+        """Return the same for the step with other numbers; None if they lead to another plan."""
         plan = _plan_of(step)
         same = plan is not None and (plan.buffers, plan.results) == (self.plan.buffers, self.plan.results)
         return _bound(step, plan, self.memory) if same else None
 
 
 class _Block:
-    """Arrays that share memory: their bytes, and the steps between which they are used.
+    """Arrays that share memory: their range of bytes, and the first and last step that use them.
 
-    made: the first step returned them; internal: and nobody else has them.
+    made: whether the first step returned them; internal: whether, in addition, only the steps refer to them.
     """
 
     def __init__(self, low: int) -> None:
@@ -88,7 +88,7 @@ class _Target(NamedTuple):
 
 
 def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
-    """The steps with their internal arrays in an arena, those of them that run by a plan, and what it takes."""
+    """Return the steps with their internal arrays in an arena, the steps that run by a plan, and the memory use."""
     held = _held(steps)
     blocks = _blocks(steps, held)
     plans = _plans(steps, blocks)
@@ -131,19 +131,19 @@ def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
     return others, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
 
 
-_HOLDERS = ("args", "kwargs", "result")  # the fields of a step that hold arrays
+_HOLDERS = ("args", "kwargs", "result")  # the fields of a step that contain arrays
 
 
 def _arrays(values: Any) -> Iterator[np.ndarray]:
-    """Arrays that have elements."""
+    """Yield the arrays that have elements."""
     return (each for each in leaves(values) if isinstance(each, np.ndarray) and each.size)
 
 
 def _held(steps: Sequence[Step]) -> set[int]:
-    """The ids of arrays that somebody else has too: of those in steps, and of the owners of their memory."""
-    gc.collect()  # what a dead cycle has would count
+    """Return the ids of the steps' arrays, and of the owners of their memory, that are also referenced elsewhere."""
+    gc.collect()  # references from dead cycles would count
     found: list[np.ndarray] = []
-    counts: dict[int, int] = {}  # of an array, the references that come from the steps
+    counts: dict[int, int] = {}  # id of an array -> the number of references from the steps
     seen: set[int] = set()
     stack: list[Any] = [*steps]
     while stack:
@@ -157,15 +157,15 @@ def _held(steps: Sequence[Step]) -> set[int]:
             seen.add(id(value))
             stack += value.values() if isinstance(value, dict) else value
     value = None
-    found.append(empty(0, np.uint8))  # nobody else has this one
+    found.append(empty(0, np.uint8))  # an array without other references
     alone = sys.getrefcount(found[-1])
     return {id(found[at]) for at in range(len(counts)) if sys.getrefcount(found[at]) > alone + counts[id(found[at])]}
 
 
 def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
-    """The block of every array, by the id of the array. Arrays of one owner, or whose bytes overlap, are in one."""
+    """Return the block of every array by its id. Arrays with one owner or overlapping bytes share a block."""
     arrays = {id(each): each for step in steps for each in _arrays((step.args, step.kwargs, step.result))}
-    spans: dict[int, tuple[int, int]] = {}  # of all arrays of an owner, by its id
+    spans: dict[int, tuple[int, int]] = {}  # id of an owner -> the span of all its arrays
     for array in arrays.values():
         low, high = span(array)
         before = spans.get(owner := id(root(array)), (low, high))
@@ -186,22 +186,23 @@ def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
         each: Any = array
         while isinstance(each, np.ndarray) and id(each) not in held:
             each = each.base
-        if each is not None:  # somebody has it, or the memory is that of something else than NumPy
+        if each is not None:  # referenced elsewhere, or the memory does not belong to NumPy
             found[key].internal = False
     return found
 
 
 def root(array: np.ndarray) -> np.ndarray:
-    """The array whose memory a view shows."""
+    """Return the array whose memory a view covers."""
     while is_array(array.base):
         array = array.base
     return array
 
 
 def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[Any, dict[int, _Target]]]:
-    """The plans of steps that do what the step did when it was recorded, and where the buffers of results were.
+    """Return the plans that reproduce their recorded step, and the locations of the buffers of results.
 
-    The others are called: those that have no plan, and those that take or return what is neither array nor number.
+    The other steps are called: those without a plan, and those that take or return something other than arrays and
+    numbers.
     """
     found: dict[int, tuple[Any, dict[int, _Target]]] = {}
     objects: set[int] = set()
@@ -247,21 +248,21 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
     if len({id(each.block) for each in found.values()}) < len(found):
         return None
     for number, (block, start, array) in found.items():
-        # no byte is written that is not seen to belong to the result
+        # no byte outside the result is written
         if not block.internal and span(array) != (start, start + plan.buffers[number].bytes):
             return None
     return found
 
 
 def _is_like(y: np.ndarray, where: Any) -> bool:
-    """Whether an array has the layout of a place; the steps along an extent of 1 do not matter."""
+    """Return whether an array has the layout of a plan's buffer; strides along an extent of 1 do not matter."""
     steps = zip(y.shape, y.strides, where.strides, strict=False)
     other = [extent for extent, step, planned in steps if extent > 1 and step != planned]
     return (y.shape, y.dtype) == (where.shape, where.dtype) and not other
 
 
 def _plan_of(step: Step) -> Any:
-    """The plan of a step; None if it is a call of Python, or if there is none."""
+    """Return the plan of a step; None if there is none or it is a Python call."""
     try:
         plan = step.plan()
     except TypeError:
@@ -270,7 +271,7 @@ def _plan_of(step: Step) -> Any:
 
 
 def _inputs(step: Step) -> list[np.ndarray]:
-    """The arrays of a step that its plan takes."""
+    """Return the arrays of a step that its plan takes."""
     return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
 
 

@@ -1,7 +1,8 @@
-"""Gives Tensor the methods that need what is itself built on Tensor: Functions, hooks and the backward sweep.
+"""Attaches to Tensor the methods that are built on Functions, hooks and the backward sweep.
 
-This is the one knot of the engine: node.py, node.py and function.py call these methods without importing the files
-that define them, so the files of the engine import each other one way. attached.pyi shows the methods to type checkers.
+This breaks the only import cycle of the engine: node.py and function.py call these methods without importing the files
+that define them, so the engine's files import each other in one direction. attached.pyi declares the methods for type
+checkers.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ def _backward(
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Deliver the gradient of this tensor to the leaves of its graph; see `engine.sweep.backward`."""
+    """Deliver the gradient of this tensor to the leaves of its graph; see `engine.backward_pass.backward`."""
     backward((self,), None if gradient is None else (gradient,), retain_graph, create_graph, inputs)
 
 
-_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"  # what help and tracebacks show
+_backward.__name__, _backward.__qualname__ = "backward", "Tensor.backward"  # the names that help and tracebacks show
 
 METHODS: dict[str, Any] = {
     "backward": _backward,

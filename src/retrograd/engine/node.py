@@ -1,7 +1,7 @@
 """Graph nodes and the tensors saved for backward.
 
-An argument of forward is saved as a pair (tensor, the array it held then), an ndarray as it is. An output and a tensor
-made inside forward have stand-ins, whose `restore` gives the tensor; a sparse tensor is its own.
+An argument of forward is saved as a pair (tensor, the array it held then), an ndarray unchanged. An output, or a tensor
+made inside forward, is saved as a stand-in whose `restore` returns the tensor. A sparse tensor is its own stand-in.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .function import Function
 
 
-# ---- Node: one recorded call of a Function, and what it keeps for its backward --------------------------------------
+# ---- Node: one recorded call of a Function, and the data it keeps for its backward ----------------------------------
 
 FREED: Any = object()
 Retained = tuple[tuple[int, Callable[[], Tensor | None]], ...]  # (output, weak reference), see retain_grad
@@ -31,13 +31,13 @@ Hooks = tuple[tuple[int, dict[int, Callable[[Tensor], Any]]], ...]  # (output, i
 
 
 class Node:
-    """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the tensors that came out.
+    """One call of a Function: `ctx` inside forward and backward, `grad_fn` of the resulting tensors.
 
-    Further attributes may be set freely; they live as long as the graph. Arrays belong in
-    `save_for_backward`, whose contents are freed as soon as the sweep has used them.
+    Further attributes may be set freely; they live as long as the graph. Pass arrays to `save_for_backward` instead:
+    its contents are freed as soon as the sweep has used them.
     """
 
-    # A training step makes hundreds of nodes: values that most have in common are defaults of the class.
+    # A training step makes hundreds of nodes: values that most of them share are class defaults.
     __slots__ = (
         "__dict__",
         "__weakref__",
@@ -58,20 +58,20 @@ class Node:
 
     function: type[Function]
     needs_input_grad: tuple[bool, ...]  # one per argument of forward
-    order: int  # smaller = made later
+    order: int  # a smaller order means made later
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None for a single output with nothing special
     place: Place  # the user's line; set if anything was saved
-    # The arguments of `save_for_backward`. Once forward has returned: a list as in node.py, FREED, or a Deferred.
+    # The arguments of `save_for_backward`. Once forward has returned: a list of saved items, FREED, or a Deferred.
     saved: Any
 
     def save_for_backward(self, *tensors: Tensor | ndarray | None) -> None:
         """Keep inputs, outputs or constants for backward; call once, in forward or setup_context.
 
         Inputs and outputs are tracked: a second derivative flows through them. An ndarray (or an int64 or
-        bool Tensor) is kept as a constant. A floating Tensor made inside forward is neither input nor output:
+        bool Tensor) is kept as a constant. A floating-point Tensor made inside forward is neither input nor output:
         the gradient through it is unknown, so a second derivative that needs it raises instead of being
-        wrong. Not detected: an ndarray, or an attribute set on ctx, that depends on the inputs.
+        wrong. An ndarray, or an attribute set on ctx, that depends on the inputs is not detected.
         """
         self.saved = tensors
 
@@ -80,7 +80,7 @@ class Node:
         """The saved tensors, in the order of `save_for_backward`.
 
         Raises:
-            RuntimeError: a sweep without retain_graph=True has freed them, or one was changed in place since.
+            RuntimeError: a sweep without retain_graph=True has freed them, or one has been changed in place since.
         """
         saved = self.saved
         if saved is FREED:
@@ -89,12 +89,12 @@ class Node:
                 "pass retain_graph=True to the first backward, or run forward again"
             )
         if type(saved) is not tuple and type(saved) is not list:
-            saved = saved.restore(self)  # it was dropped, see recompute.py
+            saved = saved.restore(self)  # the arrays were dropped, see recompute.py
         try:
             late = self.order > clock.latest
         except AttributeError:  # forward is still running
             late = False
-        if late:  # something was changed in place since
+        if late:  # something has been changed in place since
             check(self, saved)
         if type(saved) is list:
             tensors = []
@@ -110,7 +110,7 @@ class Node:
         return saved
 
     def free(self) -> None:
-        """Release the saved tensors, for a backward that overwrites them; another backward raises."""
+        """Release the saved tensors, for a backward that overwrites them; a further backward raises."""
         self.saved = FREED
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
@@ -120,7 +120,7 @@ class Node:
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Declare arguments whose memory forward has changed or will change; each must also be returned.
 
-        The argument itself comes out of `apply`, with this call as its history.
+        `apply` returns the argument itself, with this call as its history.
 
         Raises:
             RuntimeError: a leaf that requires a gradient, or a view of one, while the call is recorded.
@@ -132,14 +132,14 @@ class Node:
         self.outputs = self.outputs or ()  # not None: one of them is special
 
     def set_materialize_grads(self, value: bool) -> None:
-        """With False, backward gets None instead of zeros for an output that received no gradient."""
+        """Set whether backward gets zeros (True) or None (False) for an output that received no gradient."""
         self.materialize = value
 
     @property
     def next_functions(self) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
-        """Per argument (node, output index): where its gradient goes.
+        """The destination of each argument's gradient, as (node, output index).
 
-        For a leaf that requires a gradient it is the leaf's AccumulateGrad; (None, 0) stands for constants.
+        For a leaf that requires a gradient, the node is the leaf's AccumulateGrad; for a constant, it is (None, 0).
         """
         ends = [edge if edge is None or type(edge) is tuple else (accumulation(edge), 0) for edge in self.edges]
         return tuple([(None, 0) if end is None else (end[0], end[1]) for end in ends])
@@ -151,11 +151,11 @@ class Node:
 
     @property
     def rule(self) -> str | None:
-        """The name of the rule that replaces the backward of the call that this node is part of."""
+        """The name of the rule that replaces the backward of the call to which this node belongs."""
         return None if self.region is None else self.region.rule.name
 
     def name(self) -> str:
-        """The name of the function with `Backward` appended."""
+        """Return the name of the function with `Backward` appended."""
         return f"{self.function.__name__}Backward"
 
     def __repr__(self) -> str:
@@ -163,9 +163,9 @@ class Node:
 
 
 class AccumulateGrad:
-    """The node at which the gradient of a leaf is accumulated: `variable` is the leaf.
+    """The node at which the gradient of a leaf is accumulated; `variable` is the leaf.
 
-    It is made when `next_functions` is read. A leaf has the same one as long as anybody holds it.
+    It is made when `next_functions` is read. A leaf keeps the same one as long as something refers to it.
     """
 
     next_functions: tuple[()] = ()
@@ -182,12 +182,12 @@ class AccumulateGrad:
         return "<AccumulateGrad>"
 
 
-# by id of the leaf, which lives as long as what stands here
+# by the id of the leaf, which the AccumulateGrad keeps alive
 _accumulations: weakref.WeakValueDictionary[int, AccumulateGrad] = weakref.WeakValueDictionary()
 
 
 def accumulation(leaf: Tensor) -> AccumulateGrad:
-    """The AccumulateGrad of a leaf."""
+    """Return the AccumulateGrad of a leaf."""
     found = _accumulations.get(id(leaf))
     if found is None:
         found = _accumulations[id(leaf)] = AccumulateGrad(leaf)
@@ -197,7 +197,7 @@ def accumulation(leaf: Tensor) -> AccumulateGrad:
 def with_history(
     array: ndarray, function: type[Function], edges: tuple[Any, ...], saved: tuple[Any, ...] = ()
 ) -> Tensor:
-    """A Tensor around `array` that counts as a result of `function`, with a node made by hand."""
+    """Return a Tensor around `array` that counts as a result of `function`, with an explicitly built node."""
     node = Node()
     node.function = function
     node.saved = saved
@@ -214,11 +214,11 @@ def with_history(
     return tensor
 
 
-# ---- Saved tensors: stored by a node in forward, and restored for its backward --------------------------------------
+# ---- Saved tensors: storage in forward and restoration for backward -------------------------------------------------
 
 
 class SavedOutput:
-    """Stands for an output among the saved tensors: the tensor itself would hold the node that holds it."""
+    """Stand-in for an output among the saved tensors: saving the tensor itself would make a reference cycle."""
 
     __slots__ = ("array", "index")
 
@@ -234,7 +234,7 @@ class SavedOutput:
 
 
 class SavedIntermediate:
-    """Stands for a floating tensor made inside forward: its own dependence on the inputs was not recorded."""
+    """Stand-in for a floating-point tensor made inside forward; its dependence on the inputs was not recorded."""
 
     __slots__ = ("array",)
 
@@ -247,7 +247,7 @@ class SavedIntermediate:
 
 
 def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...]) -> None:
-    """Replace saved tensors by pairs with their arrays, or by stand-ins.
+    """Replace saved tensors by pairs with their arrays or by stand-ins.
 
     Raises:
         TypeError: something was saved that is neither a Tensor nor an ndarray nor None.

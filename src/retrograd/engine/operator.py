@@ -1,4 +1,4 @@
-"""Operators: what users call, what is known about each, and who sees the calls.
+"""Operators: functions that users call, their descriptions, and the interpreters that see the calls.
 
 An operator is an ordinary function with a description above it. Its first statement lets interpreters see the call:
 
@@ -9,12 +9,13 @@ An operator is an ordinary function with a description above it. Its first state
             return found
         return Silu.apply(input)
 
-``silu`` stays this function; ``silu.operator`` is its ``Operator``. A function without that statement, as users write
-them, is wrapped in one that has it, which costs 0.2 us a call.
+``silu`` stays this function; ``silu.operator`` is its ``Operator``. A function without that statement, such as a
+user's, is wrapped in one that has it, which costs 0.2 us per call.
 
-An interpreter sees the calls of operators, of this thread, while it is entered: rules that replace a backward, the
-export to ONNX, the page. They form a stack; the innermost sees a call first and decides what runs: ``operator.run``
-hands it on to the next one below, and in the end to the function itself. What that calls begins at the top again.
+An interpreter sees the operator calls of this thread while it is entered. Backward rules, ONNX export and the
+explanation page are interpreters. They form a stack: the innermost sees a call first and decides what runs.
+``operator.run`` passes the call on to the next interpreter below, and finally to the function itself. Calls made by
+that function start at the top of the stack again.
 
 Models: ``primitive`` of HIPS/autograd, ``__torch_function__`` of PyTorch, the interpreters of JAX.
 """
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
 _F = TypeVar("_F", bound=Callable[..., Any])
 Domain = tuple[float, float]
 
-# One entry for each interpreter that is entered, in any thread. Empty nearly always, so a call costs one test of it;
-# where another thread has entered one, the call also looks at its own thread.
+# One entry for each interpreter that is entered, in any thread. It is almost always empty, so a call costs one test.
+# If another thread has entered an interpreter, the call also checks its own thread.
 interpreters: list[Interpreter] = []
 _DTYPES = {
     "b": ("bool",),
@@ -45,20 +46,20 @@ _DTYPES = {
     "h": ("float16",),
     "f": ("float32", "float64"),
 }
-OPERATORS: list[Operator] = []  # those of this package, in the order of their definition
+OPERATORS: list[Operator] = []  # the operators of this package, in the order of definition
 
 
 class Operator:
     """The description of an operator: its function, gradients, methods and element types.
 
-    function: what users call, without the one around it that takes ``out=`` and NumPy's names of arguments.
-    functions: the Functions that it records itself; none if it is made of other operators, or has no gradient.
+    function: the function that users call, without the wrapper that accepts ``out=`` and NumPy's argument names.
+    functions: the Functions that it records itself; empty if it is made of other operators or has no gradient.
     domains: for each operand of an element-wise operator, the range from which examples and tests draw it.
-    methods: the names under which it is a method of Tensor. in_place: there are methods ``name_``, too.
+    methods: the names under which it is a method of Tensor. in_place: whether there are also methods ``name_``.
     numpy: the names of NumPy's element-wise functions that run this operator when applied to a Tensor.
-    dtypes: the element types that its Tensors may have; none if it takes no Tensor. A form in place also needs a result
-    of the type that is overwritten.
-    by_shape: its result depends on the shapes, types and numbers that it is given, and on no element of a Tensor.
+    dtypes: the dtypes that its Tensors may have; empty if it takes no Tensor. For an in-place form, the result must
+    also have the dtype that is overwritten.
+    by_shape: whether its result depends only on shapes, dtypes and numbers, and on no element of a Tensor.
     """
 
     __slots__ = (
@@ -91,12 +92,12 @@ class Operator:
 
     @property
     def moves(self) -> bool:
-        """Whether it only moves, copies or converts elements."""
+        """True if it only moves, copies or converts elements."""
         return bool(self.functions) and all(each.moves for each in self.functions)
 
     @property
     def mathematics(self) -> str:
-        """The first line of its docstring, then the gradient of each Function that it records, a line each."""
+        """The first line of its docstring, then one line with the gradient of each Function that it records."""
         from ..explanation.backward_source import gradient_of
 
         lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
@@ -106,7 +107,7 @@ class Operator:
 
     @property
     def textbook(self) -> tuple[Callable[..., Any], ...]:
-        """The functions in plain NumPy that its Functions run on the kernel set "textbook"."""
+        """The plain NumPy functions that its Functions run on the kernel set "textbook"."""
         from ..explanation.source_map import stops_of, textbook_of
 
         names = dict.fromkeys([stop.name for stop in stops_of(self.function) if stop.role == "textbook"])
@@ -114,20 +115,20 @@ class Operator:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """The numbers that it takes besides its operands, with their defaults."""
+        """The numeric parameters besides its operands, with their defaults."""
         parameters = inspect.signature(self.function).parameters.values()
         return {each.name: each.default for each in parameters if type(each.default) in (int, float)}
 
     @property
     def page(self) -> str:
-        """The name under which ``retrograd explain`` takes it apart; empty if it has no page."""
+        """The name under which ``retrograd explain`` explains it; empty if it has no page."""
         from ..explanation.operators import names
 
         return self.name if self.name in names() else ""
 
     @property
     def onnx(self) -> tuple[str, ...]:
-        """The operators of ONNX that an export of it may consist of; none if it is exported as what it is made of."""
+        """The ONNX operators that its export may consist of; empty if it is exported as the operators it is made of."""
         from ..onnx.exporting.converters.registry import written_for
 
         return written_for(self.function, *self.functions)
@@ -135,11 +136,11 @@ class Operator:
     def run(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], leave_out: Callable[[Interpreter], bool] = lambda _: False
     ) -> Any:
-        """In an interpreter's `call`: the call as the interpreters below see it, or the function itself.
+        """Pass a call on from an interpreter's `call` to the interpreters below, or to the function itself.
 
-        Elsewhere it is an ordinary call.
+        Outside an interpreter it is an ordinary call.
 
-        leave_out: which of them do not see it.
+        leave_out: the interpreters that do not see the call.
         """
         mode = thread.mode
         level = mode.interpreter if mode.level is None else mode.level.below
@@ -152,7 +153,7 @@ class Operator:
             mode.passed = None
 
     def arguments(self, values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments from the values of all parameters, by name."""
+        """Return positional and keyword arguments from the values of all parameters by name."""
         if self._parameters is None:
             self._parameters = _parameters(self.function)
         by_place, rest, by_name, others = self._parameters
@@ -165,14 +166,14 @@ class Operator:
         return args, kwargs
 
     def named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """The values of all parameters by name, from positional and keyword arguments."""
+        """Return the values of all parameters by name from positional and keyword arguments."""
         bound = inspect.signature(self.function).bind(*args, **kwargs)
         bound.apply_defaults()
         return dict(bound.arguments)
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[list[str], str, list[str], str]:
-    """The parameters given by place, ``*rest``, those given by name, and ``**others``."""
+    """Return the names of positional parameters, of ``*rest``, of keyword-only parameters and of ``**others``."""
     by_place, rest, by_name, others = [], "", [], ""
     for name, parameter in inspect.signature(function, follow_wrapped=False).parameters.items():
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
@@ -207,14 +208,15 @@ def operator(
 def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any:
     """Make a function an operator: ``@operator`` or ``@operator(records=Softmax)``, with the Functions that it records.
 
-    Rules, exports and other interpreters then see its calls as one: ``override_backward(my_operator, rule)``.
+    Rules, exports and other interpreters then see each call as a whole: ``override_backward(my_operator, rule)``.
 
-    about: attributes of ``Operator``; several names with spaces between. For dtypes, "b" stands for bool, "i" for
-        integers, "h" for float16, "f" for float32 and float64.
+    about: attributes of ``Operator``; separate several names by spaces. In dtypes, "b" means bool, "i" integers, "h"
+        float16, and "f" float32 and float64.
 
     Raises:
-        TypeError: records holds anything but Functions, an option is unknown, or what is decorated is not a function.
-        ValueError: dtypes has other letters.
+        TypeError: records contains something other than Functions, an option is unknown, or the decorated object is not
+            a function.
+        ValueError: dtypes contains other letters.
     """
     functions = records if isinstance(records, tuple) else (records,)
     for each in functions:
@@ -222,7 +224,7 @@ def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any
             raise TypeError(f"operator: records={each!r} must be a Function, or a tuple of several")
     unknown = {*about} - {"domains", "methods", "in_place", "numpy", "by_shape", "dtypes"}
     if unknown:
-        raise TypeError(f"operator: there is no option {', '.join(sorted(unknown))}")
+        raise TypeError(f"operator: unknown option {', '.join(sorted(unknown))}")
     if not {*about.get("dtypes", "")} <= {*_DTYPES}:
         raise ValueError(f"operator: dtypes={about['dtypes']!r} must be letters of {''.join(_DTYPES)!r}")
     declare = functools.partial(_described, functions, about)
@@ -240,7 +242,7 @@ def _described(functions: tuple[type[Function], ...], about: dict[str, Any], fun
 
 
 def _guarded(function: Callable[..., Any]) -> Any:
-    """The function behind the statement that lets interpreters see the call."""
+    """Wrap a function in one that lets interpreters see the call."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -252,7 +254,7 @@ def _guarded(function: Callable[..., Any]) -> Any:
 
 
 class Interpreter(OneFlag):
-    """Sees the calls of operators while it is entered: ``with Interpreter(): ...``; subclasses override `call`."""
+    """Sees operator calls while it is entered: ``with Interpreter(): ...``; subclasses override `call`."""
 
     def __init__(self, then: Callable[[None], object] | None = None, flag: str = "interpreter") -> None:
         super().__init__(flag, functools.partial(_left, then) if flag == "interpreter" else then)
@@ -263,7 +265,7 @@ class Interpreter(OneFlag):
         return self
 
     def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of the call, not None; ``operator.run(args, kwargs)`` gives it without this interpreter."""
+        """Return the result of the call, never None; ``operator.run(args, kwargs)`` bypasses this interpreter."""
         return operator.run(args, kwargs)
 
 
@@ -274,7 +276,7 @@ def _left(then: Callable[[None], object] | None, _: None) -> None:
 
 
 class Level:
-    """A place on the stack of interpreters."""
+    """A position on the stack of interpreters."""
 
     __slots__ = ("below", "interpreter")
 
@@ -283,13 +285,13 @@ class Level:
 
 
 def here() -> Level | None:
-    """The top of the stack of this thread."""
+    """Return the top of this thread's stack."""
     found: Level | None = thread.mode.interpreter
     return found
 
 
 def without(level: Level | None, interpreter: Interpreter) -> Level | None:
-    """The stack without an interpreter."""
+    """Return the stack without one interpreter."""
     if level is None:
         return None
     below = without(level.below, interpreter)
@@ -300,7 +302,7 @@ def without(level: Level | None, interpreter: Interpreter) -> Level | None:
 
 @contextmanager
 def at(level: Level | None) -> Iterator[None]:
-    """Within it, calls of this thread are seen by this stack, which may be one of before."""
+    """Let a stack, possibly an earlier one, see the calls of this thread within a block."""
     mode = thread.mode
     before, mode.interpreter = mode.interpreter, level
     if level is not None:
@@ -314,7 +316,7 @@ def at(level: Level | None) -> Iterator[None]:
 
 
 def interpreted(function: Any, values: dict[str, Any]) -> Any:
-    """Return the innermost interpreter's result for a call; None if the function itself is to run.
+    """Return the innermost interpreter's result for a call; None if the function itself should run.
 
     values: the parameters by name; ``locals()`` of the function, before anything else is assigned.
     """

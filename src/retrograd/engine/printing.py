@@ -27,9 +27,10 @@ def set_printoptions(
 ) -> None:
     """Set how tensors are printed; an option that is None keeps its value, except sci_mode.
 
-    precision: digits after the point. threshold: with more elements than this, parts are left out, except for
-    edgeitems at each end of an axis. linewidth: characters of a line. profile: "default", "short" or "full" sets all of
-    them, before the others. sci_mode: whether numbers are written with an exponent; None lets their size decide.
+    precision: digits after the decimal point. threshold: tensors with more elements than this are summarized, with
+    edgeitems elements at each end of an axis. linewidth: characters per line. profile: "default", "short" or "full"
+    sets all of these; the other arguments then override it. sci_mode: whether numbers are written with an exponent;
+    None lets their size decide.
 
     Raises:
         ValueError: a number is negative, or the profile is unknown.
@@ -48,7 +49,7 @@ def set_printoptions(
 
 
 def text_of(array: np.ndarray) -> str:
-    """The elements of an array, for ``repr(tensor)``."""
+    """Return the elements of an array as text for ``repr(tensor)``."""
     options: dict[str, Any] = dict(_options)
     if _scientific[0] is not None:
         form = f".{options['precision']}{'e' if _scientific[0] else 'f'}"

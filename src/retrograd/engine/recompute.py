@@ -1,8 +1,8 @@
-"""Recomputation: a part of the graph whose saved tensors are dropped and computed again when a backward needs them.
+"""Recomputation: saved tensors of a part of the graph are dropped and computed again when a backward needs them.
 
-The function runs as usual and its nodes stay in the graph; only what they saved is replaced by a `Deferred`. The first
-backward that needs one runs the function again and takes what the nodes of that second run saved, in the order in which
-they were made. Derivatives of any order work, since the graph is that of the first run.
+The function runs as usual and its nodes stay in the graph; only their saved items are replaced by a `Deferred`. The
+first backward that needs one runs the function again and takes the items saved by the nodes of that second run, in the
+order in which the nodes were made. Derivatives of any order work, since the graph is that of the first run.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016 (arXiv:1604.06174).
 """
@@ -23,11 +23,11 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
 class Checkpoint(Function):
-    """The name of a recomputed part in messages."""
+    """Names a recomputed part in messages."""
 
 
 class Deferred:
-    """Stands for what a node saved: the items that are kept, and the region that computes the others again."""
+    """Stand-in for the saved items of a node: the items that are kept, and the region that recomputes the others."""
 
     __slots__ = ("index", "items", "region")
 
@@ -37,7 +37,7 @@ class Deferred:
         self.items = [_drop_array(item) for item in saved]
 
     def restore(self, node: Node) -> list[Any]:
-        """Return the node's saved items, with the arrays of the second run in those that were dropped."""
+        """Return the node's saved items; those that were dropped get the arrays of the second run."""
         again = self.region.take(self.index)
         restored: list[Any] = []
         if len(again) == len(self.items):
@@ -46,9 +46,9 @@ class Deferred:
                 if restored[-1] is None and other is not None:
                     break
             else:
-                check(node, restored)  # leaves among these were kept, not computed again
+                check(node, restored)  # leaves among them were kept, not recomputed
                 return restored
-        self.region.refuse(f"what {node.function.__name__} saved has another shape or type")
+        self.region.refuse(f"an item saved by {node.function.__name__} has another shape or dtype")
 
 
 class Dropped:
@@ -69,7 +69,7 @@ class Dropped:
             self.index = item.index
 
     def fill(self, item: Any) -> Any:
-        """The item with the array of another run; None if it is not the same kind of thing."""
+        """Return the item with the array of another run; None if the kinds of item differ."""
         array = saved_array(item)
         if type(item) is not self.kind or array is None or array.shape != self.shape or array.dtype != self.dtype:
             return None
@@ -85,27 +85,27 @@ class Dropped:
 
 
 def _drop_array(item: Any) -> Any:
-    """The item without its array. A leaf that requires a gradient is a parameter and stays alive anyway: it is kept."""
+    """Return the item without its array. A leaf that requires a gradient, a parameter, stays alive anyway: keep it."""
     if item is None or (type(item) is tuple and item[0]._requires_grad and item[0]._edge is None):
         return item
     return Dropped(item)
 
 
 class _Complete(BaseException):
-    """Ends the second run early: every node has saved its tensors."""
+    """Raised to end the second run early, once every node has saved its tensors."""
 
 
 class Watch:
     """Runs instead of Function.apply and calls `each` with every node that saved something.
 
-    again: this is a second run, whose nodes are not part of the graph and which may end early.
+    again: whether this is a second run, whose nodes are not part of the graph and which may end early.
     """
 
     __slots__ = ("again", "below", "each")
 
     def __init__(self, each: Callable[[Node], object], outer: Any, again: bool = False) -> None:
         self.each, self.again = each, again or getattr(outer, "again", False)
-        self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection goes on
+        self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection continues
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
         mode = thread.mode
@@ -126,7 +126,7 @@ class Watch:
 class Region:
     """One call of a function whose saved tensors are computed again.
 
-    `around` returns a context manager for the second run, in which the function must do the same as in the first.
+    `around` returns a context manager for the second run, in which the function must do the same as in the first run.
     """
 
     def __init__(
@@ -134,11 +134,11 @@ class Region:
     ) -> None:
         self.function = function
         self.around = around
-        self.exact = False  # the mode's, in both runs
+        self.exact = False  # the flag of the mode, for both runs
         self.count = 0
-        self.recomputed: dict[int, Any] = {}  # index of a node -> what it saved in the second run
-        # This region saves the arguments. A node holds them, so that changes in place are noticed and an outer region
-        # can drop and compute them again as well.
+        self.recomputed: dict[int, Any] = {}  # index of a node -> its saved items from the second run
+        # A node saves the arguments for this region, so that in-place changes are detected and an outer region can also
+        # drop and recompute them.
         self.names = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
         self.others = [None if isinstance(value, Tensor) else value for value in values]
@@ -148,7 +148,7 @@ class Region:
         self.node.place = user_place()
 
     def run(self) -> Any:
-        """The first run: the function's result."""
+        """Run the function for the first time and return its result."""
         args, kwargs = self._arguments(self.node.saved_tensors)
         mode = thread.mode
         outer, self.exact = mode.watch, mode.exact
@@ -157,13 +157,13 @@ class Region:
             result = self.function(*args, **kwargs)
         finally:
             mode.watch = outer
-        self.node.order = next_order()  # a change of an argument inside the function is part of it
+        self.node.order = next_order()  # so that a change of an argument inside the function counts as part of the call
         if isinstance(outer, Watch):
             outer.each(self.node)
         return result
 
     def take(self, index: int) -> Any:
-        """Return what node number `index` saved, recomputed unless it is available; each can be taken once."""
+        """Return the saved items of node number `index`, recomputed unless available; each can be taken once."""
         if index not in self.recomputed:
             self._run_again()
         return self.recomputed.pop(index)
@@ -200,7 +200,7 @@ class Region:
         finally:
             mode.watch, mode.site, mode.exact = outer, site, exact
         if len(nodes) != self.count:
-            self.refuse(f"{len(nodes)} operators saved something, {self.count} did before")
+            self.refuse(f"{len(nodes)} operators saved something, {self.count} did in the first run")
         for node in nodes:
             check(node, node.saved)  # a later in-place operator may have changed it
         self.recomputed = {index: node.saved for index, node in enumerate(nodes)}

@@ -1,8 +1,8 @@
-"""Run a rule in place of the backward of a call.
+"""Execution of backward rules: a rule runs in place of the backward of a call.
 
-The sweep visits nodes youngest first. When it comes to the first node of a region, everything younger has been visited,
-so the gradients of all results of the call are complete. The rule then runs in place of all nodes of the region. If it
-asks for the true backward, a sweep of the region alone gives it.
+The sweep visits nodes youngest first. When it reaches the first node of a region, all younger nodes have been visited,
+so the gradients of all results of the call are complete. The rule then runs in place of all nodes of the region. If the
+rule calls the true backward, a sweep of only this region computes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .tensor import Tensor, alias
 if TYPE_CHECKING:
     from .gradients import Entry
 
-Arrived = tuple[Node, int, Tensor]  # a result of the call: its node, which output of that; the gradient it received
+Arrived = tuple[Node, int, Tensor]  # a result of the call: its node, the output index, and the gradient it received
 
 
 class Inner(NamedTuple):
@@ -38,10 +38,11 @@ class Inner(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """The sweep that runs a rule; and what backward_pass.py, which imports this file, does for rules.
+    """The sweep that runs a rule, and the functions of backward_pass.py (which imports this file) that rules need.
 
-    keep, create_graph: its options. capture, captured: the results whose gradients are wanted, and those found.
-    retained: the gradients that are kept, by the id of the result. region: a sweep of one region. grad: the public one.
+    keep, create_graph: options of the sweep. capture, captured: the results whose gradients are requested, and those
+    found so far. retained: retained gradients by the id of the result. region: runs a sweep of one region. grad: the
+    public function.
     """
 
     keep: bool
@@ -54,11 +55,11 @@ class Outer(NamedTuple):
 
 
 def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list[Any], list[Tensor | None]]:
-    """The edges of a call and the gradient that goes to each, from its rule.
+    """Run the rule of a call, and return the edges of the call and the gradient that goes to each.
 
-    The rule gets all gradients, even if the sweep was asked for some: it may compute one from another.
+    The rule gets all gradients even if only some are requested of the sweep: it may compute one from another.
     """
-    if len(arrived) > 1:  # in the order of the results
+    if len(arrived) > 1:  # sort by the order of the results
         arrived.sort(key=lambda each: _place_in(region.results, each))
     true, rule = TrueBackward(region, arrived, outer), region.rule
     gradients = [alias(g) for _, _, g in arrived]
@@ -77,7 +78,7 @@ def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list
 
 
 def _place_in(results: Sequence[Any], each: Arrived) -> int:
-    """Return the index among the call's results; any other output of the call that was used outside comes last."""
+    """Return the index among the call's results; other outputs of the call that were used outside come last."""
     place = each[0].order, each[1]
     return results.index(place) if place in results else len(results)
 
@@ -89,19 +90,19 @@ class TrueBackward:
 
     def __init__(self, region: Region, arrived: list[Arrived], outer: Outer) -> None:
         self._region, self._arrived, self._outer = region, arrived, outer
-        self.edges = region.edges  # where the gradients go
+        self.edges = region.edges  # the destinations of the gradients
         self._places = _places(region, arrived)
         if self._places is not None:
-            self.nodes = [arrived[0][0]]  # what the call recorded, youngest first
+            self.nodes = [arrived[0][0]]  # the nodes that the call recorded, youngest first
             return
         self.nodes, outside = _walk(region, arrived)
-        for edge in outside:  # what the call reads besides its arguments
+        for edge in outside:  # tensors that the call uses besides its arguments
             if not any(edge is not None and same(edge, known) for known in self.edges):
                 self.edges = [*self.edges, edge]
 
     @property
     def name(self) -> str:
-        """The operator or layer."""
+        """The name of the operator or layer."""
         return self._region.name
 
     @property
@@ -110,7 +111,7 @@ class TrueBackward:
 
     @property
     def creates_graph(self) -> bool:
-        """Whether what it gives is recorded."""
+        """True if the gradients it returns are recorded."""
         return self._outer.create_graph
 
     @property
@@ -123,12 +124,12 @@ class TrueBackward:
         return self._region.saved(self.nodes[0])
 
     def __call__(self, *grads: Tensor) -> Any:
-        """The gradient of each of `inputs`, or None where it requires none; that of a single input is not in a tuple.
+        """Return the gradient of each of `inputs`, or None where none is required; for a single input, not in a tuple.
 
-        grads: one for each result of the call that received one.
+        grads: one for each result of the call that received a gradient.
 
         Raises:
-            RuntimeError: there is another number of gradients, or the shape or dtype of one is not that of its result.
+            RuntimeError: the number of gradients is wrong, or the shape or dtype of one is not that of its result.
         """
         self._check(grads)
         places = self._places
@@ -145,7 +146,7 @@ class TrueBackward:
         return tuple([of_args[place] if 0 <= place < len(of_args) else None for place in places])
 
     def by_sweep(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
-        """As a call, always in a list, and with the checks that a user's backward needs."""
+        """Return the gradients as a list, with the checks that a user's backward needs."""
         roots = [(node, output, *node.outputs[output]) for node, output, _ in self._arrived]
         leads: dict[int, Any] = {edge[0].order: None for edge in self.edges if type(edge) is tuple}
         leads |= {node.order: node.needs_input_grad for node in self.nodes}
@@ -167,12 +168,12 @@ class TrueBackward:
                 )
 
     def at(self, *tensors: Tensor) -> Callable[..., Any]:
-        """The true backward of the same call with other Tensors for `inputs`: ``true.at(x, w)(g)``.
+        """Return the true backward of the same call with other Tensors for `inputs`: ``true.at(x, w)(g)``.
 
-        The call runs once more, so a layer that keeps statistics updates them once more.
+        The call runs once more, so a layer that keeps statistics updates them again.
 
         Raises:
-            TypeError: the number of tensors is not that of the inputs.
+            TypeError: the number of tensors differs from the number of inputs.
         """
         inputs = self.inputs
         if len(tensors) != len(inputs):
@@ -196,10 +197,10 @@ class TrueBackward:
         return run
 
     def _matching(self, results: list[Tensor]) -> list[Tensor]:
-        """Of the results of another run of the call those that stand for the ones with a gradient in this one.
+        """Return the results of another run of the call that correspond to those with a gradient in this run.
 
         Raises:
-            RuntimeError: this cannot be told.
+            RuntimeError: the correspondence is ambiguous.
         """
         before = self._region.results
         if before:
@@ -212,14 +213,14 @@ class TrueBackward:
                 found = [each for each in found if each._edge is not None and each._edge[1] in outputs]
         if len(found) != len(self._arrived):
             raise RuntimeError(
-                f"{self.name}: at cannot tell which results of another run have a gradient in this one; let the rule "
+                f"{self.name}: at cannot tell which results of another run have a gradient in this run; let the rule "
                 f"{self.rule.name} use the true backward only, or use all results"
             )
         return found
 
 
 def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
-    """The result of the call with other tensors, under the overrides that held, but for its own rule."""
+    """Run the call with other tensors, under the overrides then in force, except its own rule."""
     function, args, kwargs, own, held = region.call
     rules: Active | None = thread.mode.rules
     places = [members for members, _, _ in own]
@@ -235,7 +236,7 @@ def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
 
 
 def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:
-    """Return the argument of its Function for each edge of a call, -1 for none; None if there is no such mapping."""
+    """Return the index of the Function's argument for each edge of a call, -1 for none; None if there is no mapping."""
     node = arrived[0][0]
     if len(region.orders) > 1 or len(arrived) > 1 or len(node.outputs) > 1 or node.function._foreign:
         return None
@@ -255,7 +256,7 @@ def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:
 
 
 def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]]:
-    """The nodes of the region to run, youngest first, and the edges that leave it, in order of use."""
+    """Return the nodes of the region to run, youngest first, and the edges that leave it, in order of use."""
     stack = [node for node, _, _ in arrived]
     seen = {node.order: node for node in stack}
     outside: list[tuple[int, list[Any]]] = []
@@ -278,11 +279,11 @@ def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]
     return nodes, [edge for _, leaving in outside for edge in leaving]
 
 
-# ---- the forms of a rule -----------------------------------------------------------------------------------------
+# ---- The forms of a rule -----------------------------------------------------------------------------------------
 
 
 def _with_inputs(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
-    """The rule of the gradients and inputs; the true backward with the rule in it, if that is a copy of its text."""
+    """Run a rule of the form (g, x, ...); a copy of a backward's source runs inside the true backward instead."""
     copied = [(node, found) for node in true.nodes if (found := _with_text(node.function, rule)) is not None]
     if copied:
         return _replaced(true, copied, grads)
@@ -298,7 +299,7 @@ def _with_inputs(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
 
 
 def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
-    """The true backward, in which the rule replaces that of the one Function that computes."""
+    """Run the true backward with the rule in place of the backward of the only Function that computes."""
     nodes = true.nodes if len(true.nodes) == 1 else [node for node in true.nodes if not node.function.moves]
     if len(nodes) != 1:
         names = ", ".join(node.function.__name__ for node in reversed(true.nodes))
@@ -310,22 +311,22 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
 
 
 def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
-    """The true backward, in which the rule replaces a kernel; if that does not run in it, as with other names."""
+    """Run the true backward with the rule in place of a kernel; if the kernel does not run, run it as (g, x, ...)."""
     if any(_with_text(node.function, rule) is not None for node in true.nodes):
         return _with_inputs(rule, true, grads)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
         if true.creates_graph:
             raise TypeError(
-                f"{true.name}: the rule {rule.name} takes arrays, as the textbook kernel that it is a copy of, so its "
+                f"{true.name}: the rule {rule.name} takes arrays, like the textbook kernel that it copies, so its "
                 "gradient cannot be differentiated; for create_graph=True write it as (ctx, g) or (true, g)"
             )
         result = rule.function(*args, **kwargs)
         for each in result if isinstance(result, tuple) else (result,):
             if not isinstance(each, (ndarray, list)) and (each is not None or result is None):
                 raise TypeError(
-                    f"{true.name}: the rule {rule.name} returned {type(each).__name__}, expected what the textbook "
-                    "kernel of its name returns: arrays"
+                    f"{true.name}: the rule {rule.name} returned {type(each).__name__}, expected arrays, like the "
+                    "textbook kernel of its name"
                 )
         return result
 
@@ -342,14 +343,14 @@ def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
 
 
 def _with_text(function: Any, rule: Rule) -> Callable[..., Any] | None:
-    """The backward of a Function, in which the rule replaces the text of its name; None if it has no such text."""
+    """Return the backward of a Function with the rule in place of the function of that name; None if there is none."""
     backward_with = getattr(function, "backward_with", None)
     found: Callable[..., Any] | None = None if backward_with is None else backward_with(rule.function)
     return found
 
 
 def _replaced(true: TrueBackward, backwards: list[tuple[Node, Callable[..., Any]]], grads: list[Tensor]) -> Any:
-    """The true backward with another backward in place of that of some nodes."""
+    """Run the true backward with another backward in place of that of some nodes."""
     before = [node.function for node, _ in backwards]
     try:
         for node, backward in backwards:
@@ -364,7 +365,7 @@ _FORMS = {"true": None, "g": _with_inputs, "ctx": _with_ctx, "kernel": _with_ker
 
 
 class _Replaced:
-    """Stands for a Function, with another backward."""
+    """Stand-in for a Function with another backward."""
 
     _foreign, piecewise_linear = True, False
 
@@ -373,7 +374,7 @@ class _Replaced:
         self.forward, self._rule = cls.forward, backward
 
     def backward(self, ctx: Node, *grads: Tensor) -> tuple[Any, ...]:
-        """Return the rule's gradients; it may leave out trailing arguments without a gradient, such as numbers."""
+        """Return the rule's gradients; the rule may omit trailing arguments without a gradient, such as numbers."""
         result = self._rule(ctx, *grads)
         several = (*result,) if isinstance(result, (tuple, list)) else (result,)
         edges = ctx.edges

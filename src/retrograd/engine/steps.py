@@ -1,7 +1,7 @@
-"""Steps: what a computation consists of below autograd, one call of a kernel each.
+"""Steps: the kernel calls of a computation, recorded below autograd.
 
-``record_steps(function)`` runs a function once and keeps the steps that it made, forward, backward and the optimizer's
-among them. Printed, they are the program that ran; ``run`` runs it again, in the same order on the same arrays.
+``record_steps(function)`` runs a function once and returns its steps, including those of forward, backward and the
+optimizer. Printed, they are the program that ran; ``run`` runs it again, in the same order on the same arrays.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .memory_planning import NUMBERS, Memory, Placed, place, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 
-_LONGEST = 32  # characters of an argument that is no array
+_LONGEST = 32  # characters of an argument other than an array
 
 
 class Step(NamedTuple):
-    """One call of a kernel: its name, its arguments, and what it returned.
+    """One call of a kernel: its name, its arguments and its result.
 
-    run: the function that was called, of the set that was active.
+    run: the function that was called, from the kernel set that was active.
     """
 
     kernel: str
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The kernel's name, or that of the user's formula that runs."""
+        """The name of the kernel or of the user's formula."""
         return self.kernel if self.kernel in KERNELS else getattr(self.run, "__name__", self.kernel)
 
     @property
@@ -50,7 +50,7 @@ class Step(NamedTuple):
         return [*arrays_in((given, self.kwargs))]
 
     def plan(self) -> Any:
-        """Return the plan of the kernel: the machine code to launch, and the memory it needs; see ``kernel_set.plan``.
+        """Return the plan of the kernel: the machine code to launch and the memory it needs; see ``kernel_set.plan``.
 
         Raises:
             TypeError: the kernel has no plan; the message says why.
@@ -59,7 +59,7 @@ class Step(NamedTuple):
 
     @property
     def outputs(self) -> list[np.ndarray]:
-        """The arrays that it returned, and those that it changed in place."""
+        """The arrays that the kernel returned, and those that it changed in place."""
         found = KERNELS.get(self.kernel)
         if found is None or not (found.writes or found.changes):
             return [*arrays_in(self.result)]
@@ -67,11 +67,11 @@ class Step(NamedTuple):
 
 
 class Steps(list[Step]):
-    """The steps of a computation, in their order.
+    """The steps of a computation, in order.
 
-    result: what the recorded function returned. reads: what was decided by a value that Python read from an array;
-    ``run`` does not decide it again. memory: what ``in_arena`` found; None for steps whose arrays are where they were
-    recorded.
+    result: the result of the recorded function. reads: the decisions that depended on a value that Python read from an
+    array; ``run`` does not repeat them. memory: the memory use found by ``in_arena``; None for steps whose arrays are
+    where they were recorded.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
@@ -86,27 +86,28 @@ class Steps(list[Step]):
         return self._with(found) if isinstance(key, slice) else found
 
     def _with(self, steps: list[Step]) -> Steps:
-        """Some of these steps, in the same memory."""
+        """Return some of these steps, in the same memory."""
         found = Steps(steps)
         found.memory, found._placed = self.memory, {**self._placed}
         return found
 
     def copy(self) -> Steps:
-        """The same steps and result, in another list."""
+        """Return the same steps and result in a new list."""
         found = self._with(self)
         found.result, found.reads = self.result, [*self.reads]
         return found
 
     def in_arena(self) -> Steps:
-        """The same steps with all arrays that only they use in one block of memory, scratch of kernels included.
+        """Return the same steps with all arrays that only they use, and the kernels' scratch, in one block of memory.
 
-        Two arrays that are not needed at the same step may have the same bytes, so an array has its numbers until a
-        later step takes its place. Nothing that anybody else holds is moved: what the function returned, parameters,
-        their gradients, states, and every array that you still have, also by a view or a Tensor. Hold an array, and
-        ``run`` of the new steps leaves its result there. ``memory`` says how large the block is.
+        Two arrays that are not needed at the same step may share bytes, so an array keeps its values until a later step
+        overwrites them. Arrays that are referenced elsewhere are not moved: the function's result, parameters, their
+        gradients, optimizer states, and every array that you still refer to, also through a view or a Tensor. To keep
+        an intermediate result, keep a reference to its array: ``run`` of the new steps then leaves the result there.
+        ``memory`` gives the size of the block.
 
-        Steps of compiled kernels run by their plans, without new memory; they have scratch for the number of threads
-        that is set now. The others are called, and what they return is copied to its place.
+        Steps of compiled kernels run by their plans, without new memory; their scratch is sized for the current number
+        of threads. The other steps are called, and their results are copied into place.
 
         >>> import retrograd as rg
         >>> x = rg.ones(1000)
@@ -129,11 +130,11 @@ class Steps(list[Step]):
     def run(self) -> None:
         """Run all steps again. Every result goes into the array that the step returned when it was recorded.
 
-        So the inputs are read where they were, parameters and states of an optimizer are changed where they are, and
-        what the function returned has the new numbers. Numbers that are no elements of an array, such as a learning
-        rate or the key of dropout, stay as they were recorded.
+        Inputs are thus read from the same arrays, parameters and optimizer states are changed in place, and the
+        function's result gets the new values. Numbers that are not elements of an array, such as a learning rate or the
+        key of dropout, stay as recorded; see ``set``.
         """
-        again: dict[int, Any] = {}  # what a kernel saves for its gradient, by the id of what it was
+        again: dict[int, Any] = {}  # objects that a kernel saved for its gradient, by the id of the recorded object
         for step in self:
             if (placed := self._placed.get(id(step))) is not None:
                 placed.bound.run()
@@ -146,9 +147,9 @@ class Steps(list[Step]):
                     again[id(old)] = new
 
     def numbers(self) -> dict[str, list[float]]:
-        """The numbers that kernels were given, by the names of their parameters: learning rates, factors, keys.
+        """Return the numeric arguments of kernels by parameter name: learning rates, factors, keys.
 
-        Of each name, one for each step that has it, in the order of the steps.
+        Each name has one number for each step with this parameter, in the order of the steps.
         """
         found: dict[str, list[float]] = {}
         for step in self:
@@ -158,7 +159,7 @@ class Steps(list[Step]):
         return found
 
     def set(self, **numbers: float) -> None:
-        """Give another number to every step that has one of this name; ``run`` uses it.
+        """Set the number of this name in every step that has one; ``run`` uses it.
 
         Raises:
             TypeError: no step has a number of this name.
@@ -188,7 +189,7 @@ class Steps(list[Step]):
                     self._placed[id(other)] = again
 
     def sources(self) -> list[np.ndarray]:
-        """The arrays that a step reads and no earlier step has made: inputs, parameters, states, constants."""
+        """Return the arrays that a step reads and no earlier step made: inputs, parameters, states, constants."""
         made: set[int] = set()
         found: dict[int, np.ndarray] = {}
         for step in self:
@@ -202,10 +203,10 @@ class Steps(list[Step]):
         return "\n".join(self.lines())
 
     def lines(self, named: Mapping[str, np.ndarray] | None = None) -> list[str]:
-        """The text of every step, in which an array is called %0, %1, ...
+        """Return the text of every step, with arrays named %0, %1, ...
 
-        named: arrays that are called by a name instead, such as x; of several for the same memory, the first counts.
-        A result in an arena has its address there, in bytes.
+        named: arrays that get a name instead, such as x; of several for the same memory, the first counts. A result in
+        an arena is shown with its byte offset there.
         """
         names = _Names(named or {})
         lines = []
@@ -242,10 +243,11 @@ class _Recorder(Listener):
 
 
 def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Steps:
-    """Call a function, and return the steps that it consists of.
+    """Call a function and return the steps that it ran.
 
-    Only calls of kernels are steps. What the function computes with NumPy itself is not recorded, and ``run`` does not
-    compute it again; ``sources()`` lists it. ``reads`` says which values Python has read to decide something.
+    Only kernel calls are steps. Arrays that the function computes directly with NumPy are not recorded, and ``run``
+    does not compute them again; ``sources()`` lists them. ``reads`` lists the decisions that depended on values of
+    arrays.
 
     Raises:
         TypeError: function is not callable.
@@ -269,7 +271,7 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
 
 
 def _named(step: Step) -> dict[str, Any]:
-    """The arguments of a step by the names of their parameters, first those that were given by place."""
+    """Return the arguments of a step by parameter name, positional arguments first."""
     found = KERNELS.get(step.kernel)
     names: list[str] = [] if found is None else [name for name in signature(found.text).parameters if name != "self"]
     if found is None or len(names) < len(step.args) or found.changes == "*columns":
@@ -281,11 +283,11 @@ def _bare(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callabl
     return kernel.bare(args, kwargs) if hasattr(kernel, "bare") else kernel
 
 
-# ---- arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
+# ---- Arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
 
 
 def _copied(value: Any) -> Any:
-    """The same leaves in containers of their own, which the caller may change later."""
+    """Return the same leaves in new containers, since the caller may change the old ones later."""
     return mapped(value, lambda leaf: leaf)
 
 
@@ -294,7 +296,7 @@ def _replaced(value: Any, other: dict[int, Any]) -> Any:
 
 
 class _Names:
-    """The names of arrays in a text: given ones, and a number for each other one."""
+    """The names of arrays in a listing: the given ones, and a number for every other array."""
 
     def __init__(self, named: Mapping[str, np.ndarray]) -> None:
         self._by_id: dict[int, str] = {}
@@ -310,7 +312,7 @@ class _Names:
 
 
 def _word(value: Any, names: _Names, memory: Memory | None = None) -> str:
-    """The text of an argument or of a result; memory: of which the addresses are shown."""
+    """Return the text of an argument or result; memory: shows the offsets of arrays in its arena."""
     if is_array(value):
         place = memory.arena.offset(value) if memory is not None and isinstance(value, np.ndarray) else None
         name = names.of(value) if place is None else f"{names.of(value)} @{place}"

@@ -1,6 +1,6 @@
 """Subgraphs: the nodes recorded by one call, and the nodes on paths to requested tensors.
 
-A region may contain others, of rules on inner calls. How the sweep runs a rule is in rule_execution.py.
+A region may contain the regions of inner calls with rules. rule_execution.py runs the rules in a sweep.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from .backward_rules import Held, Rule
 
 
-# ---- Region: the nodes that one call recorded, whose backward is a rule; and the tensors that go into the call ------
+# ---- Region: the nodes and input tensors of one call whose backward is a rule ---------------------------------------
 
-Own = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters, and where each stands
+Own = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters with their owner dict and name
 
 
 class Identity(View):
-    """y = x: a tensor of its own in the graph."""
+    """y = x, as a separate tensor in the graph."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -37,7 +37,7 @@ class Identity(View):
 
 
 class Constant(Function):
-    """A result that depends on no argument, as far as is recorded."""
+    """A result that depends on no argument, as far as recorded."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> None:
@@ -47,12 +47,12 @@ class Constant(Function):
 class Region:
     """One call of an operator or layer.
 
-    rule: its rule. name: of the operator or layer. parent: the region that it is part of.
-    inputs: the Tensors among its arguments, then the layer's parameters, each once. arrays: what they held.
-    edges: where the gradient of each goes; None if it requires none.
-    call: the function, its arguments, the layer's parameters, and the overrides that held.
-    override: what began it, if it is a call of an operator.
-    orders: of its nodes, oldest first. results: (order, output) of each result of a layer that has several.
+    rule: its rule. name: the name of the operator or layer. parent: the region that it is part of.
+    inputs: the Tensors among its arguments, then the layer's parameters, each once. arrays: their arrays at the call.
+    edges: the destination of the gradient of each input; None if it requires none.
+    call: the function, its arguments, the layer's parameters, and the overrides in force.
+    override: the override that began the region, if it is a call of an operator.
+    orders: the orders of its nodes, oldest first. results: (order, output) of each result of a layer with several.
     """
 
     __slots__ = ("arrays", "call", "edges", "inputs", "name", "orders", "override", "parent", "results", "rule")
@@ -76,25 +76,25 @@ class Region:
         tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in own]])
         self.inputs: Any = tensors
         self.arrays: Any = None
-        try:  # noqa: SIM105, suppress takes longer
+        try:  # noqa: SIM105, suppress is slower
             self.hold()
         except ValueError:  # a parameter of a lazy layer has no values until forward has run
             pass
         self.edges = [edge_of(tensor) for tensor in tensors]
 
     def hold(self) -> None:
-        """Note which arrays the inputs have."""
+        """Record the current arrays of the inputs."""
         self.arrays = [tensor.array for tensor in self.inputs]
 
     def enter(self, node: Node) -> None:
-        """Count a node that was just made as part of the call."""
+        """Add a node that was just made to the call."""
         node.region = region = self
         while region is not None:
             region.orders.append(node.order)
             region = region.parent  # type: ignore[assignment]
 
     def separate(self, x: Tensor) -> None:
-        """Let an input that the call changes in place be what it was: x and this region would hold each other."""
+        """Replace an input that the call changes in place by its old state, to avoid a reference cycle with x."""
         if self.inputs is not FREED:
             for place, tensor in enumerate(self.inputs):
                 if tensor is x:
@@ -105,18 +105,18 @@ class Region:
                     self.call = function, replace_tensors(args, other), replace_tensors(kwargs, other), own, held
 
     def free(self) -> None:
-        """Drop what the rule was given, after its last use."""
+        """Drop the inputs of the rule after their last use."""
         self.inputs = self.arrays = self.call = FREED
 
     def saved(self, node: Node) -> tuple[Tensor, ...]:
-        """The inputs as they were.
+        """Return the inputs as they were at the call.
 
         Raises:
             RuntimeError: one was changed in place since, or a sweep has freed them.
         """
         if self.inputs is FREED:
             raise RuntimeError(
-                f"{self.name}: what the rule {self.rule.name} needs was freed by an earlier backward through this "
+                f"{self.name}: the inputs of the rule {self.rule.name} were freed by an earlier backward through this "
                 "graph; pass retain_graph=True to the first backward, or run forward again"
             )
         pairs = [*zip(self.inputs, self.arrays, strict=True)]
@@ -124,7 +124,7 @@ class Region:
         return tuple([t if t.array is array else t._as_saved(array) for t, array in pairs])
 
     def encloses(self, node: Node) -> bool:
-        """Whether this call recorded the node."""
+        """Return whether this call recorded the node."""
         region = node.region
         while region is not None and region is not self:
             region = region.parent
@@ -132,7 +132,7 @@ class Region:
 
 
 def edge_of(tensor: Tensor) -> Any:
-    """Return the edge that the gradient of a tensor flows to, as in ``Node.edges``; None if it flows nowhere."""
+    """Return the edge to which the gradient of a tensor flows, as in ``Node.edges``; None if there is none."""
     if not tensor._requires_grad:
         return None
     edge = tensor._edge
@@ -140,21 +140,21 @@ def edge_of(tensor: Tensor) -> Any:
 
 
 def same(edge: Any, other: Any) -> bool:
-    """Whether two edges lead to the same tensor."""
+    """Return whether two edges lead to the same tensor."""
     if edge is other:
         return True
     return type(edge) is tuple and type(other) is tuple and edge[0] is other[0] and edge[1] == other[1]
 
 
 def outermost(region: Region, inside: Region | None) -> Region:
-    """The outermost region that a region is part of, of those within `inside` if that is one of them."""
+    """Return the outermost region that contains `region`; if `inside` does, the outermost one within `inside`."""
     while region.parent is not None and region.parent is not inside:
         region = region.parent
     return region
 
 
 def tensors_in(values: Iterable[Any], kind: Any = Tensor) -> list[Any]:
-    """The Tensors, or objects of another kind, among values, and in tuples, lists and dicts of them; each once."""
+    """Return the Tensors, or objects of another kind, in values and in nested tuples, lists and dicts; each once."""
     found: dict[int, Any] = {}
     for value in values:
         if isinstance(value, kind):
@@ -167,7 +167,7 @@ def tensors_in(values: Iterable[Any], kind: Any = Tensor) -> list[Any]:
 
 
 def replace_tensors(value: Any, other: Mapping[int, Any], kind: Any = Tensor) -> Any:
-    """The value with others, found by id, in place of the Tensors, or objects of another kind, in it."""
+    """Return the value with its Tensors, or objects of another kind, replaced by those in `other` with their ids."""
     if isinstance(value, kind):
         return other.get(id(value), value)
     if isinstance(value, dict):
@@ -180,9 +180,9 @@ def replace_tensors(value: Any, other: Mapping[int, Any], kind: Any = Tensor) ->
     return value
 
 
-# ---- Paths: which nodes a sweep has to run for the gradients of some tensors ----------------------------------------
+# ---- Paths: the nodes that a sweep has to run for the gradients of given tensors ------------------------------------
 
-# order of a node on a path to an input -> the needs_input_grad it gets; None: it ends the path
+# order of a node on a path to an input -> its needs_input_grad; None: the path ends there
 Paths = Mapping[int, tuple[bool, ...] | None]
 
 
@@ -190,16 +190,16 @@ AT_THE_END = float(2**62)  # above the order of any node
 
 
 def find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], oldest: dict[int, float] | None = None) -> Paths:
-    """The nodes on paths from `roots` to `wanted`, as in `Paths`; a rule leads to all inputs of its call.
+    """Return the nodes on paths from `roots` to `wanted` as `Paths`; a rule leads to all inputs of its call.
 
-    oldest: gets, by the id of each leaf of `wanted` that is reached, the order of the oldest node that uses it;
-        AT_THE_END if a rule's region does, or it is a root.
+    oldest: filled with the order of the oldest node that uses each leaf of `wanted` that is reached, by the id of the
+        leaf; AT_THE_END if a rule's region uses it or it is a root.
     """
     targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
     leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
     stack = [root._edge[0] for root in roots if root._edge is not None]
     seen = {node.order: node for node in stack}
-    regions: dict[Region, bool] = {}  # whether an input of the call is wanted, or leads to what is
+    regions: dict[Region, bool] = {}  # whether an input of the call is requested or leads to a requested tensor
     while stack:
         node = stack.pop()
         edges = node.edges

@@ -1,7 +1,7 @@
 """Tensor: an array with the graph that produced it.
 
-Operators and mathematical methods are attached by `retrograd.ops`, those that run or watch a backward sweep by
-`methods.py`.
+`retrograd.ops` attaches the operators and mathematical methods; `methods.py` attaches the methods that run or observe a
+backward sweep.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .printing import text_of
 
 
 class Size(tuple[int, ...]):
-    """A tuple of extents that knows their product; slices of it do, too."""
+    """A shape: a tuple of extents with `numel`; slices of it are Sizes, too."""
 
     __slots__ = ()
 
     def numel(self) -> int:
-        """The number of elements of a tensor of this shape."""
+        """Return the number of elements of a tensor of this shape."""
         return prod(self)
 
     def __getitem__(self, place: Any) -> Any:
@@ -55,11 +55,11 @@ class Size(tuple[int, ...]):
         return found if found is NotImplemented else Size(found)
 
 
-# ---- Conversions of a tensor to Python and NumPy: its length, and its elements as an array, lists or numbers --------
+# ---- Conversions of a tensor to Python and NumPy --------------------------------------------------------------------
 
 
 class Elements(Attached):
-    """Base of Tensor, which has the array and says whether it requires a gradient."""
+    """Base of Tensor with the conversions; Tensor provides the array and `requires_grad`."""
 
     __slots__ = ()
 
@@ -79,11 +79,11 @@ class Elements(Attached):
         return self.array.ndim
 
     def dim(self) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return self.array.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the extent of one axis.
+        """Return the shape, or the extent of one axis.
 
         Raises:
             IndexError: `dim` is out of range.
@@ -100,12 +100,12 @@ class Elements(Attached):
         return shape[dim]
 
     def numel(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self.array.size
 
     @operator(dtypes="bihf")
     def item(self) -> Any:
-        """The only element as a Python number.
+        """Return the only element as a Python number.
 
         Raises:
             RuntimeError: the tensor does not have exactly one element.
@@ -120,17 +120,17 @@ class Elements(Attached):
 
     @operator(dtypes="bihf")
     def tolist(self) -> Any:
-        """The elements as nested Python lists (a number for a tensor without axes)."""
+        """Return the elements as nested Python lists (a number for a tensor without axes)."""
         if interpreters and (seen := interpreted(Elements.tolist, locals())) is not None:
             return seen
         return to_host(self.array, "the elements of a tensor").tolist()
 
     @operator(dtypes="bihf")
     def numpy(self, *, force: bool = False) -> np.ndarray:
-        """The array, shared with the tensor.
+        """Return the array, which shares the tensor's memory.
 
         Raises:
-            RuntimeError: the tensor requires a gradient, which the array could not carry, and ``force`` is not True.
+            RuntimeError: the tensor requires a gradient, which an array cannot carry, and ``force`` is not True.
         """
         if interpreters and (seen := interpreted(Elements.numpy, locals())) is not None:
             return seen
@@ -138,7 +138,7 @@ class Elements(Attached):
             force = as_flag("numpy", "force", force)
         if self._requires_grad and not force:
             raise RuntimeError(
-                "numpy: the tensor requires grad and an array would leave the graph unnoticed; "
+                "numpy: the tensor requires grad, and an array would silently leave the graph; "
                 "use tensor.detach().numpy(), or tensor.array"
             )
         return self.array
@@ -149,7 +149,7 @@ class Elements(Attached):
             return seen
         if self._requires_grad:
             raise RuntimeError(
-                "numpy cannot take a tensor that requires grad: the result would leave the graph unnoticed; "
+                "numpy cannot take a tensor that requires grad: the result would silently leave the graph; "
                 "use tensor.detach() first"
             )
         if copy:
@@ -209,7 +209,7 @@ class Elements(Attached):
         return str(self)
 
 
-# ---- Tensor: a NumPy array that knows how it was made ---------------------------------------------------------------
+# ---- Tensor: an array with the graph that produced it ---------------------------------------------------------------
 
 if TYPE_CHECKING:
     from .hooks import HookDict
@@ -227,18 +227,18 @@ class Tensor(Elements):
 
     Args:
         data: an ndarray of an allowed dtype is kept, with its dtype and without a copy, and so is the array of a
-            Tensor that requires no gradient. Sequences of numbers become float32, as in PyTorch (the type that
-            set_default_dtype set); retrograd.tensor keeps ints and bools. Ints alone, or a Size, are extents:
-            Tensor(2, 3) holds zeros; tensor(2) holds the number 2.
-        requires_grad: whether gradients for this tensor are wanted; only floating tensors may ask.
+            Tensor that requires no gradient. Sequences of numbers become float32, as in PyTorch (or the type set by
+            set_default_dtype); retrograd.tensor keeps ints and bools. Bare ints, or a Size, are extents:
+            Tensor(2, 3) contains zeros; tensor(2) contains the number 2.
+        requires_grad: whether to compute gradients for this tensor; only for floating-point tensors.
         dtype: convert to this dtype first. device: the CPU.
 
     Raises:
         TypeError: a dtype that is not allowed, or data that is not an array of numbers.
         RuntimeError: `requires_grad=True` for integers or bools.
 
-    `array` is the NumPy array that it holds, `data` a Tensor of the same memory without history, `grad` the accumulated
-    gradient, which is a Tensor of the same shape and dtype or None.
+    `array` is the underlying NumPy array, `data` a Tensor that shares its memory and has no history, `grad` the
+    accumulated gradient: a Tensor of the same shape and dtype, or None.
 
     Further attributes can be set, such as ``weight.org = weight.data.clone()``. As in PyTorch, they belong to this one
     object. Changes in place, pickling, copy.copy and retrograd.save keep them; a new tensor made from this one (detach,
@@ -246,8 +246,8 @@ class Tensor(Elements):
     Parameter starts without any.
     """
 
-    # The slots of the second line are unset until they are needed: most tensors are short-lived. `__dict__` holds what
-    # users set and nothing of the library's own; Python makes it when the first attribute is set.
+    # The slots of the second line are unset until they are needed: most tensors are short-lived. `__dict__` contains
+    # only attributes that users set; Python makes it when the first one is set.
     __slots__ = (
         *("__dict__", "__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
         *("_hooks", "_post_hooks", "_view", "_views"),
@@ -257,9 +257,9 @@ class Tensor(Elements):
     _grad: Tensor | None
     _edge: Edge | None
     _grad_req: str
-    _hooks: HookDict  # of a leaf, see hooks.py
+    _hooks: HookDict  # the hooks of a leaf, see hooks.py
     _post_hooks: HookDict
-    _view: Any  # how the tensor is a view of another one, see aliasing.py
+    _view: Any  # the relation of a view to its base, see aliasing.py
     _views: Any  # its views, see aliasing.py
 
     def __init__(
@@ -288,20 +288,21 @@ class Tensor(Elements):
         if requires_grad is not False:
             self.requires_grad = requires_grad
 
-    # ---- its place in the graph ----------------------------------------------------------------------------
+    # ---- The tensor's place in the graph -------------------------------------------------------------------
 
     @property
     def data(self) -> Tensor:
-        """A tensor that shares the memory of this one and has no history: a change of one is a change of both.
+        """A tensor that shares the memory of this one and has no history: changing one changes both.
 
         Setting it makes this tensor share the memory of another one; its history and `grad` stay. Earlier calls keep
-        the old values for their backward. Views keep the old memory: they still follow each other, but not this tensor.
+        the old values for their backward. Views keep the old memory: they still share it with each other, but no longer
+        with this tensor.
 
         Setting it raises:
             TypeError: not a Tensor, or one of another dtype.
-            ValueError: one of another shape, for a result of an operation. A leaf takes any shape: its old `grad`
-                stays, and the next backward or optimizer step asks to set that to None. So does the backward of
-                an earlier forward, which still needs the old shape.
+            ValueError: one of another shape, for a result of an operation. A leaf accepts any shape: its old `grad`
+                stays, and the next backward or optimizer step raises an error that asks to set it to None. So does
+                the backward of an earlier forward, which still needs the old shape.
         """
         return Tensor.detach(self)  # an uninitialized parameter has its own detach, and no values
 
@@ -326,12 +327,12 @@ class Tensor(Elements):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether gradients flow to this tensor.
+        """True if gradients flow to this tensor.
 
         Setting it raises:
             TypeError: the value is neither True nor False.
-            RuntimeError: True for a dtype that is not floating or a tensor made in inference_mode (while in it,
-                the tensor becomes an ordinary one), or False for a result of an operation.
+            RuntimeError: True for a dtype that is not floating-point or for a tensor made in inference_mode (inside
+                inference_mode, the tensor becomes an ordinary one), or False for a result of an operation.
         """
         return self._requires_grad
 
@@ -386,9 +387,9 @@ class Tensor(Elements):
 
     @property
     def grad_req(self) -> str:
-        """The treatment of this leaf's gradient in a backward sweep: "add" it to `grad`, "write" it there, or "null".
+        """How a backward sweep stores this leaf's gradient: "add" it to `grad`, "write" it there, or "null".
 
-        "null": the leaf takes no part, as if it did not require a gradient; `grad` is not touched.
+        "null": the leaf is treated as if it did not require a gradient; `grad` does not change.
 
         Setting it raises:
             ValueError: any other value.
@@ -417,22 +418,22 @@ class Tensor(Elements):
 
     @property
     def retains_grad(self) -> bool:
-        """True for the result of an operation if sweeps store its gradient, see `retain_grad`."""
+        """True if sweeps store the gradient of this result of an operation; see `retain_grad`."""
         edge = self._edge
         return edge is not None and any(keeper() is self for _, keeper in edge[0].retained)
 
     def is_inference(self) -> bool:
-        """True if the tensor was made in inference_mode."""
+        """Return True if the tensor was made in inference_mode."""
         return self._grad_req is INFERENCE
 
     def detach(self) -> Tensor:
-        """A tensor that shares the array and has no history."""
+        """Return a tensor that shares the array and has no history."""
         result = wrap(self.array)
         result._grad_req = INFERENCE if self._grad_req is INFERENCE else "add"
         return result
 
     def detach_(self) -> Self:
-        """Forget the tensor's history: it becomes a leaf that requires no gradient.
+        """Discard the tensor's history: it becomes a leaf that requires no gradient.
 
         Raises:
             RuntimeError: the tensor is a view of another one, which would keep the history.
@@ -459,7 +460,7 @@ class Tensor(Elements):
             if node.outputs is None:
                 node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
 
-    # ---- copies --------------------------------------------------------------------------------------------
+    # ---- Copies --------------------------------------------------------------------------------------------
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         result = self._deepcopy_without_attributes(memo)
@@ -491,7 +492,7 @@ class Tensor(Elements):
         for name, value in {**(members or {}), **slots}.items():
             setattr(self, name, value)
         array = as_own(self.array)
-        self.array = array if array.flags.writeable else array.copy(order="K")  # as joblib maps it from a file
+        self.array = array if array.flags.writeable else array.copy(order="K")  # joblib may map it read-only
 
     def _refuse_history(self, what: str) -> None:
         if self._edge is not None:
@@ -499,7 +500,7 @@ class Tensor(Elements):
                 f"{what}: only leaf tensors can be copied, this one is the result of an operation; use tensor.detach()"
             )
 
-    # ---- how it is shown -----------------------------------------------------------------------------------
+    # ---- Display -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
         parts = [text_of(self.array)]
@@ -523,7 +524,7 @@ class Tensor(Elements):
 
 
 def wrap(array: np.ndarray) -> Tensor:
-    """A Tensor around an array whose dtype is known to be allowed: the constructor without its checks."""
+    """Return a Tensor around an array whose dtype is known to be allowed: the constructor without its checks."""
     tensor = _new(Tensor)
     tensor.array = array
     tensor._requires_grad = False
@@ -534,7 +535,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def alias(x: Tensor) -> Tensor:
-    """Another object for x as it is now: neither a change of x's history nor ``x.array = other`` affects it."""
+    """Return another object for x as it is now, unaffected by later changes of x's history or of ``x.array``."""
     if x._requires_grad and x._edge is None:
         return x  # a leaf is its own place in the graph
     result = wrap(x.array)

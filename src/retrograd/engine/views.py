@@ -1,4 +1,4 @@
-"""View: a Function whose result shares the memory of its argument; and what a change in place does to the others.
+"""View, a Function whose result shares the memory of its argument, and history updates after in-place changes.
 
 When a tensor is changed in place, its base and the other views of that base get the history of their new values. See
 aliasing.py for bases and views, and inplace.py for the change itself.
@@ -27,7 +27,7 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 class View(Function):
     """A Function whose outputs may share the memory of its first argument: reshape, permute, a slice.
 
-    Only that argument may carry a gradient, and the same call on another tensor of that shape must show the same
+    Only that argument may carry a gradient, and the same call on another tensor of that shape must select the same
     elements. An output that does not share the memory is an ordinary result.
     """
 
@@ -36,7 +36,7 @@ class View(Function):
     @classmethod
     def apply(cls, *args: Any) -> Any:
         output = _apply(cls, *args)
-        if type(output) is Tensor and output._requires_grad:  # recorded: the usual cases of _link, without the call
+        if type(output) is Tensor and output._requires_grad:  # recorded: the usual cases of _link, inlined
             x = args[0]
             owner = x.array.base
             if output.array.base is (x.array if owner is None else owner) and getattr(x, "_view", None) is None:
@@ -54,7 +54,7 @@ class View(Function):
             else:
                 for index, item in enumerate(output):
                     _link(cls, args, item, index)
-        elif not mode.sweeping:  # the gradients in a sweep share memory with nothing that lasts
+        elif not mode.sweeping:  # gradients in a sweep share memory with nothing that outlives it
             for item in output if type(output) is tuple else (output,):
                 if _shares_memory(args[0].array, item.array):
                     item._view = UNTRACKED
@@ -64,7 +64,7 @@ class View(Function):
 
 
 def _shares_memory(array: np.ndarray, view: np.ndarray) -> bool:
-    """Whether the memory of `view` is that of `array`."""
+    """Return whether the memory of `view` is that of `array`."""
     base, owner = view.base, array.base
     return base is (array if owner is None else owner) or (base is not None and memory(base) is memory(array))
 
@@ -85,9 +85,9 @@ def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) ->
 
 
 def replay(way: Way, base: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
-    """The view that `way` leads to, of `base` instead.
+    """Return the view of `base` at the end of the path `way`.
 
-    `done`: views of `base` by the id of their way. Those on this way are used, and what is made here is added.
+    `done`: views of `base` by the id of their path. Those on this path are reused, and new ones are added.
     """
     steps = []  # from the view to its base; a loop, since views of views may be many
     x = base
@@ -108,10 +108,10 @@ def replay(way: Way, base: Tensor, done: dict[int, Tensor] | None = None) -> Ten
 
 
 class Overwrite(Function):
-    """base with the part that `way` leads to replaced by value; both of one dtype.
+    """base with the part at the end of the path `way` replaced by value; both have the same dtype.
 
-    `strides`: those of the base that `way` was made for, for which it is a view. With None the memory of base holds the
-    value already, so base itself is the result.
+    `strides`: the strides of the base for which `way` was made and leads to a view. With None, the memory of base
+    already contains the value, so base itself is the result.
     """
 
     @staticmethod
@@ -136,7 +136,7 @@ class Overwrite(Function):
 
 
 def _copy_as(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
-    """A copy of `array` whose axes lie in memory in the order of `strides`, so that the same views exist."""
+    """Return a copy of `array` with its axes in memory in the order of `strides`, so that the same views exist."""
     order = sorted(range(array.ndim), key=lambda axis: -abs(strides[axis]))
     shape = tuple([array.shape[axis] for axis in order])
     result = empty(shape, array.dtype, like=array).transpose([order.index(axis) for axis in range(array.ndim)])
@@ -145,7 +145,7 @@ def _copy_as(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
 
 
 def rebase(x: Tensor, edge: Any) -> None:
-    """Give x, whose memory has just changed, a new history; likewise its base and all views of the base."""
+    """Give x, whose memory has just changed, its base, and all views of the base a new history."""
     link = getattr(x, "_view", None)
     _set_edge(x, edge)
     base = x
@@ -157,7 +157,7 @@ def rebase(x: Tensor, edge: Any) -> None:
             changed = Overwrite.apply(alias(base), value, way, None)
         _set_edge(base, changed._edge)
     done: dict[int, Tensor] = {}
-    for view in views_of(base):  # in the order in which they were made: a view before the views of it
+    for view in views_of(base):  # in the order in which they were made: each view before its own views
         if view is not x:
             with enable_grad():
                 now = replay(view._view[1], base, done)
@@ -165,7 +165,7 @@ def rebase(x: Tensor, edge: Any) -> None:
 
 
 def _set_edge(x: Tensor, edge: Any) -> None:
-    """Move x to another place in the graph; if it retains its gradient, it does so there."""
+    """Move x to another place in the graph; if it retains its gradient, it retains it there."""
     region = edge[0].region
     while region is not None:
         region.separate(x)

@@ -1,10 +1,10 @@
-"""Ready rules for backward passes: for `override_backward` and for ``layer.backward_rule``, by object or by name.
+"""Predefined backward rules for `override_backward` and ``layer.backward_rule``, passed as objects or by name.
 
     with retrograd.override_backward(retrograd.sign, "clipped"):
         y = x.sign()                                    # the gradient of hardtanh
     layer.backward_rule = rules.FeedbackAlignment(seed=1)
 
-Each is a few lines that you may copy and change; its docstring gives the formula and the source.
+Each rule is a few lines of code to copy and change; its docstring gives the formula and the source.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Checks of the options of rules, and their names."""
+"""The base class of rules with options: checks of the options, and names."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__: list[str] = []
 
 
 class Options:
-    """Base of rules with options, which are frozen dataclasses; shown as ``Clipped(limit=2.0)``."""
+    """Base of rules with options. Subclasses are frozen dataclasses, shown as ``Clipped(limit=2.0)``."""
 
     @property
-    def __name__(self) -> str:  # as of a function
+    def __name__(self) -> str:  # like a function's name
         changed = [
             f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)  # type: ignore[arg-type]  # every rule is a dataclass
@@ -25,7 +25,7 @@ class Options:
         return self.__name__
 
     def __getstate__(self) -> dict[str, Any]:
-        """For copies and pickle: the options; what a rule keeps from backward to backward starts anew."""
+        """Return the options for copies and pickle; state kept between backwards is reset."""
         own = {each.name: each.default for each in fields(self) if not each.init}  # type: ignore[arg-type]
         return self.__dict__ | own
 

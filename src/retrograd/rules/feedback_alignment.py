@@ -1,7 +1,7 @@
-"""Backwards without the transposed weights: feedback alignment, its direct variant, and sign-symmetric weights.
+"""Rules without transposed weights: feedback alignment, its direct variant, and sign-symmetric weights.
 
-For layers and operators of an input x, a weight w and perhaps a bias: Linear, convolutions and transposed convolutions.
-The gradients of w and of the bias are the true ones. Only the gradient that goes on to x is another one.
+They apply to layers and operators with an input x, a weight w and optionally a bias: Linear, convolutions and
+transposed convolutions. The gradients of w and of the bias are the true ones. Only the gradient of x is replaced.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ __all__ = ["DirectFeedbackAlignment", "FeedbackAlignment", "SignSymmetric"]
 
 
 def fixed_matrix(seed: int, shape: tuple[int, ...], fan: int, dtype: Any) -> Tensor:
-    """Normal numbers of the variance 1 / fan: always the same for a seed and a shape."""
+    """Return normally distributed numbers with variance 1 / fan, determined by the seed and the shape."""
     return wrap(kernels.seeded_normal(seed, shape, fan, dtype))
 
 
 def with_weight(true: Any, g: Tensor, other: Callable[[Tensor], Tensor]) -> tuple[Any, ...]:
-    """The true gradients, with that of the input computed with another weight.
+    """Return the true gradients, except that the input's gradient is computed with another weight.
 
     Raises:
         TypeError: the call has no weight.
@@ -41,10 +41,10 @@ def with_weight(true: Any, g: Tensor, other: Callable[[Tensor], Tensor]) -> tupl
 
 @dataclass(frozen=True, repr=False)
 class FeedbackAlignment(Options):
-    """gx is computed with a fixed random matrix B in place of w; its numbers have the variance 1 / fan-in of w.
+    """gx is computed with a fixed random matrix B in place of w; its entries have the variance 1 / fan-in of w.
 
-    seed: of B, which depends on nothing else but the shape of w. Layers of one shape need different seeds for
-        different matrices.
+    seed: the seed of B, which otherwise depends only on the shape of w. Layers with the same shape need different seeds
+        to get different matrices.
 
     Source: T. P. Lillicrap et al., "Random synaptic feedback weights support error backpropagation for deep learning",
     2016 (arXiv:1411.0247); for convolutions T. H. Moskovitz et al., 2018 (arXiv:1812.06488).
@@ -72,12 +72,12 @@ class SignSymmetric(Options):
 
 @dataclass(repr=False)
 class DirectFeedbackAlignment(Options):
-    """gx = e B with e the gradient of the last layer's result and B a fixed random matrix for each layer.
+    """gx = e B, where e is the gradient of the last layer's result and B a fixed random matrix for each layer.
 
-    One object serves a network: ``layer.backward_rule = rule`` for every layer but the first, whose gx nobody reads,
-    and ``rule.last`` for the last one, from whose backward it takes e. x (N, ...), e (N, ...).
+    Use one object per network: set ``layer.backward_rule = rule`` for every layer except the first, whose gx is not
+    used, and ``rule.last`` for the last layer, whose backward provides e. x (N, ...), e (N, ...).
 
-    seed: of the matrices, which depend on the shapes as well.
+    seed: the seed of the matrices, which also depend on the shapes.
 
     Source: A. Nøkland, "Direct Feedback Alignment Provides Learning in Deep Neural Networks", 2016 (arXiv:1609.01596).
     """
@@ -102,7 +102,7 @@ class DirectFeedbackAlignment(Options):
 
 
 def error_of(rule: DirectFeedbackAlignment, true: Any, count: int) -> Tensor:
-    """The gradient of the last layer's result, in one row for each of ``count`` samples.
+    """Return the gradient of the last layer's result, one row for each of ``count`` samples.
 
     Raises:
         RuntimeError: there is none for this batch.

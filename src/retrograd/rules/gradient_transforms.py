@@ -1,4 +1,4 @@
-"""Rules that change the gradient itself: its sign, its size, its precision; noise; guided backpropagation."""
+"""Rules that transform the gradient: reversal, clipping, noise, rounding and guided backpropagation."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["ClippedNorm", "ClippedValue", "Noise", "Reversal", "Rounded", "guide
 
 
 def of_each(change: Callable[[Tensor], Tensor], found: Any) -> Any:
-    """Apply a change to each gradient that the true backward found; None stays None."""
+    """Apply a change to each gradient of the true backward; None stays None."""
     if not isinstance(found, tuple):
         return None if found is None else change(found)
     return tuple([None if gradient is None else change(gradient) for gradient in found])
@@ -30,7 +30,7 @@ def of_each(change: Callable[[Tensor], Tensor], found: Any) -> Any:
 
 @dataclass(frozen=True, repr=False)
 class Reversal(Options):
-    """-scale g: a layer below learns the contrary, as for domain adaptation.
+    """-scale g: layers below learn the opposite objective, as in domain adaptation.
 
     Source: Y. Ganin, V. Lempitsky, "Unsupervised Domain Adaptation by Backpropagation", 2015 (arXiv:1409.7495).
     """
@@ -82,7 +82,7 @@ class ClippedNorm(Options):
 
 @dataclass(frozen=True, repr=False)
 class Noise(Options):
-    """Each gradient of the call plus normal noise of the standard deviation ``std``, from retrograd's generator.
+    """Each gradient of the call plus normal noise with standard deviation ``std``, from retrograd's generator.
 
     Source: A. Neelakantan et al., "Adding Gradient Noise Improves Learning for Very Deep Networks", 2015
     (arXiv:1511.06807).
@@ -104,9 +104,9 @@ class Noise(Options):
 
 @dataclass(frozen=True, repr=False)
 class Rounded(Options):
-    """Each gradient of the call rounded: to bfloat16, or to multiples of max |v| / (2**(bits - 1) - 1), to even.
+    """Each gradient v of the call rounded to bfloat16, or to multiples of max |v| / (2**(bits - 1) - 1); ties to even.
 
-    bits: 2 to 16, of a uniform grid; None: bfloat16. A second derivative counts the rounding as the identity.
+    bits: 2 to 16, for a uniform grid; None: bfloat16. A second derivative treats the rounding as the identity.
 
     Source: S. Zhou et al., "DoReFa-Net", 2016 (arXiv:1606.06160); D. Kalamkar et al., "A Study of BFLOAT16 for Deep
     Learning Training", 2019 (arXiv:1905.12322).

@@ -1,8 +1,7 @@
 """Surrogate gradients: straight-through estimators and spiking neurons.
 
-x is the potential of a neuron minus its threshold. The spike's own derivative is 0 wherever there is one.
-
-x is the argument of the operator, g the gradient of its result.
+x is the argument of the operator and g the gradient of its result. For a spike, x is the potential of a neuron minus
+its threshold; the spike's own derivative is 0 wherever it exists.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ __all__ = ["Arctan", "Clipped", "FastSigmoid", "LIFCell", "SwishSign", "Triangle
 
 
 class SpikeStep(Pointwise, formula="spike"):
-    """1 where x >= 0, 0 below; NaN stays; the gradient is ``fast_sigmoid_grad`` with slope 25"""
+    """1 where x >= 0, 0 below; NaN stays NaN; the gradient is ``fast_sigmoid_grad`` with slope 25"""
 
 
 @operator(records=SpikeStep)
@@ -86,14 +85,14 @@ class Triangle(_Surrogate):
 
 
 class LIFCell(Module):
-    """A leaky integrate-and-fire neuron for each element of x, one step in time:
+    """One time step of a leaky integrate-and-fire neuron for each element of x:
 
     v' = decay v + x,  s = spike(v' - threshold),  v = v' - threshold s ("subtract") or v' (1 - s) ("zero")
 
-    forward(x, v=None) -> (s, v), both in the shape of x; v is the potential after the step, None stands for 0.
+    forward(x, v=None) -> (s, v), both of the shape of x; v is the potential after the step, None means 0.
 
-    decay: of the potential in a step, 0 to 1. reset: what a spike does to the potential; no gradient goes through it.
-    surrogate: the rule that is the backward of the spike, an object or a name.
+    decay: factor of the potential per step, 0 to 1. reset: the effect of a spike on the potential; no gradient flows
+    through it. surrogate: the rule for the backward of the spike, an object or a name.
 
     Raises:
         ValueError: decay is not in [0, 1], threshold is not above 0, reset is neither "subtract" nor "zero".
@@ -129,7 +128,7 @@ class LIFCell(Module):
 
 
 class Spike(Module):
-    """``spike`` with a rule for its backward."""
+    """The operator ``spike`` as a module, with a rule for its backward."""
 
     def __init__(self, rule: Callable[..., Any] | str) -> None:
         super().__init__()
@@ -144,11 +143,11 @@ register_backward_rule("arctan", Arctan())
 register_backward_rule("triangle", Triangle())
 
 
-# ---- Straight-through estimators: gradients for operators whose own derivative is 0, such as sign and round ---------
+# ---- Straight-through estimators for operators whose own derivative is 0, such as sign and round --------------------
 
 
 def identity(g: Tensor) -> Tensor:
-    """g: the operator counts as x.
+    """g: the operator is treated as the identity.
 
     Source: Y. Bengio et al., "Estimating or Propagating Gradients Through Stochastic Neurons", 2013 (arXiv:1308.3432).
     """

@@ -1,1 +1,1 @@
-"""Frozen descriptions of an operation: what operators and kernels are told besides their arrays."""
+"""Frozen descriptions of operations: the parameters that operators and kernels take besides their arrays."""

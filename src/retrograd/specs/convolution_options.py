@@ -1,8 +1,8 @@
-"""The user's choice of how a convolution is computed: the algorithm and the limit on temporary memory.
+"""User options for computing a convolution: the algorithm and the limit on temporary memory.
 
-What is computed is in the Window, see geometry.py. The Options go beside it through the operators, their gradients and
-the kernels, down to where an algorithm is chosen: ``kernels/compiled/convolution/algorithm.py`` in the compiled set,
-``kernels/textbook/algorithms`` in the other.
+The Window in geometry.py describes the convolution itself. The Options are passed along with it through the operators,
+their gradients and the kernels, down to the choice of an algorithm: ``kernels/compiled/convolution/algorithm.py`` in
+the compiled set, ``kernels/textbook/algorithms`` in the textbook set.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from .geometry import Window
 
 __all__ = ["ALGORITHMS", "AUTO", "NEEDS", "TEXTBOOK_ALGORITHMS", "Options", "suits"]
 
-# "exact" is "auto" without transforms; NEEDS holds the requirements of those that cannot compute every convolution.
+# "exact" is "auto" without transforms; NEEDS lists the requirements of those that cannot compute every convolution.
 TEXTBOOK_ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")  # each a file of kernels/textbook/algorithms
 ALGORITHMS = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd", *TEXTBOOK_ALGORITHMS)
 NEEDS = {
@@ -30,7 +30,7 @@ class Options(NamedTuple):
     """The user's choice for a convolution and its gradients.
 
     algorithm: one of ALGORITHMS
-    workspace: most bytes of temporary memory in each pass; None is no limit
+    workspace: maximum bytes of temporary memory in each pass; None means no limit
     """
 
     algorithm: str = "auto"
@@ -41,7 +41,7 @@ AUTO = Options()  # no choice made
 
 
 def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> bool:
-    """Whether a convolution of ``inputs`` to ``outputs`` channels meets the requirements of ``algorithm``, see NEEDS.
+    """Return whether a convolution of ``inputs`` to ``outputs`` channels meets the NEEDS of ``algorithm``.
 
     ``transposed``: for the window's input gradient.
     """

@@ -9,8 +9,8 @@ so an output spans dilation*(R - 1) + 1 positions (the extent of the kernel), an
 
     O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1
 
-One Window holds all sizes. It is created once, when the arguments of an operator are checked, and passed unchanged to
-the kernels and the backward pass.
+One Window contains all sizes. It is created once, when the arguments of an operator are checked, and passed unchanged
+to the kernels and the backward pass.
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016.
 """
@@ -37,7 +37,7 @@ __all__ = [
     "shared_padding",
 ]
 
-_LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, mostly fits into 64 bits
+_LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, usually fits into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # Hashable arguments of the builders: one number for all axes, or one entry per axis (for padding, a pair).
@@ -62,7 +62,7 @@ class Window:
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # precomputed: every operator call looks its plan up by window
+        # precomputed: every operator call looks up its plan by window
         sizes = (self.input, self.kernel, self.output, self.stride, self.dilation, self.padding, self.groups)
         object.__setattr__(self, "_hash", hash(sizes))
 
@@ -84,7 +84,7 @@ class Window:
 class AdaptiveWindow:
     """Windows that divide an input evenly: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O).
 
-    Neighbours may overlap by one position, and their sizes differ by at most one.
+    Neighbors may overlap by one position, and their sizes differ by at most one.
     """
 
     input: tuple[int, ...]
@@ -122,7 +122,7 @@ def conv_window(
     dilation: Extent = 1,
     groups: int = 1,
 ) -> Window:
-    """The window of a convolution: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1.
+    """Return the window of a convolution: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1.
 
     Arguments must be hashable (tuples, not lists); ``input`` sets the number of axes.
 
@@ -160,7 +160,7 @@ def conv_transpose_window(
     dilation: Extent = 1,
     groups: int = 1,
 ) -> Window:
-    """The window of the convolution whose input gradient is this transposed convolution.
+    """Return the window of the convolution whose input gradient is this transposed convolution.
 
     ``size`` is the extent of the transposed convolution's argument, which is that convolution's output:
 
@@ -204,11 +204,11 @@ def conv_transpose_window(
 def conv_padding(
     padding: str, input: tuple[int, ...], kernel: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
 ) -> tuple[tuple[int, int], ...]:
-    """The pairs (low, high) that a padding word means in a convolution.
+    """Return the pairs (low, high) for a padding word in a convolution.
 
     "valid": none. "same", "same_upper", "same_lower": just enough for O = ceil(I/stride), split as by
     ``shared_padding``; at stride 1 this is PyTorch's "same", at any stride TensorFlow's. "causal": dilation*(R - 1)
-    low, so that output o reads no input after o*stride, and O = ceil(I/stride).
+    on the low side, so that output o reads no input after o*stride, and O = ceil(I/stride).
 
     Raises:
         ValueError: padding is not one of these words.
@@ -229,7 +229,7 @@ def shared_padding(
     stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> tuple[tuple[int, int], ...]:
-    """The least padding for which ``input`` positions have ``output`` windows, as pairs (low, high):
+    """Return the least padding for which ``input`` positions have ``output`` windows, as pairs (low, high):
 
         lo + hi = max(0, (O - 1)*stride + dilation*(R - 1) + 1 - I)
 
@@ -258,13 +258,13 @@ def pool_window(
     padding: Padding = 0,
     dilation: Extent = 1,
 ) -> Window:
-    """The window of a pooling: sizes as for conv_window, and every output reads at least one input position.
+    """Return the window of a pooling: as for conv_window, but every output must read at least one input position.
 
     ``stride`` defaults to kernel.
 
     Raises:
         TypeError: a size is not an integer.
-        ValueError: as conv_window; a padding is more than half of the kernel's extent dilation*(R - 1) + 1;
+        ValueError: as for conv_window; a padding is more than half of the kernel's extent dilation*(R - 1) + 1;
             or no tap of an output meets the input (a dilated kernel can step over a short one).
     """
     window = conv_window(input, kernel, kernel if stride is None else stride, padding, dilation)
@@ -290,7 +290,7 @@ def pool_window(
 
 
 def meets(first: int, taps: int, dilation: int, input: int) -> bool:
-    """Whether any of the taps from position ``first`` on reads one of ``input`` positions."""
+    """Return whether any of the taps from position ``first`` on reads one of ``input`` positions."""
     inside = first if first >= 0 else first % dilation  # the first tap that is not before the input
     return inside < input and inside <= first + (taps - 1) * dilation
 
@@ -298,7 +298,7 @@ def meets(first: int, taps: int, dilation: int, input: int) -> bool:
 def as_tuple(
     value: SupportsIndex | Sequence[SupportsIndex], ndim: int, name: str, at_least: int | None = None
 ) -> tuple[int, ...]:
-    """``value`` as one int per axis: an int or a sequence of one is repeated, others must have ``ndim`` entries.
+    """Return ``value`` as one int per axis: an int or a sequence of one is repeated, others need ``ndim`` entries.
 
     Raises:
         TypeError: an entry is not an integer.
@@ -320,7 +320,7 @@ def as_tuple(
 def as_pairs(
     padding: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]], ndim: int
 ) -> tuple[tuple[int, int], ...]:
-    """``padding`` as one pair (low, high) per axis.
+    """Return ``padding`` as one pair (low, high) per axis.
 
     An int pads all sides. Each of the ``ndim`` entries of a sequence is an int (both sides) or a pair; a single entry
     is used for all axes.

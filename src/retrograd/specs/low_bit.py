@@ -1,17 +1,18 @@
-"""Operands of low-bit products: codes in words of 32 bits, filters, and what becomes of the sums.
+"""Operands of low-bit products: codes in 32-bit words, filters, and the conversion of the sums.
 
-A code stands for a small integer. A word holds several of consecutive channels, the first one in its lowest bits:
+A code represents a small integer. A word contains the codes of several consecutive channels, the first one in its
+lowest bits:
 
     element   in a word   code                     value
     binary    32          a bit                    1: +1, 0: -1
     int8      4           uint8 or int8            code - zero point (a filter's code is int8, and the value itself)
     int16     2           int16                    the code itself
 
-The channels of a group fill whole words: C of them take ceil(C / codes of a word) words, and what the last word has
-beyond C does not matter for int8 and int16, whose filters are 0 there, and is 0 for binary. An array of codes has the
-axes (N, *S, G*K), C-contiguous: K codes (uint32 words for binary) of each of the G groups at a position.
+The channels of a group fill whole words: C channels take ceil(C / codes per word) words. The codes beyond C in the last
+word do not matter for int8 and int16, whose filters are 0 there, and are 0 for binary. An array of codes is
+C-contiguous with axes (N, *S, G*K): K codes (uint32 words for binary) of each of the G groups at a position.
 
-Sums of products are int32: ``fits`` checks that no filter can exceed them.
+Sums of products are int32: ``fits`` checks that no filter can cause an overflow.
 """
 
 from __future__ import annotations
@@ -35,35 +36,34 @@ __all__ = [
     "words_of",
 ]
 
-ELEMENTS = {"binary": 32, "int8": 4, "int16": 2}  # codes in a word
+ELEMENTS = {"binary": 32, "int8": 4, "int16": 2}  # codes per word
 _DTYPES: dict[str, np.dtype[Any]] = {
     "binary": np.dtype(np.uint32),
     "int8": np.dtype(np.uint8),
     "int16": np.dtype(np.int16),
 }
-_LARGEST = {"binary": 1, "int8": 255, "int16": 32768}  # absolute value of what an input is multiplied as
+_LARGEST = {"binary": 1, "int8": 255, "int16": 32768}  # largest absolute value of an input in a product
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Filters:
-    """The weights of one layer in the order of the kernel set that made them; made by ``lowbit_filters``."""
+    """The weights of one layer in the layout of the kernel set that made them; made by ``lowbit_filters``."""
 
     element: str
     codes: np.ndarray
-    sums: np.ndarray  # (taps, Co) float64: of the values of a filter at each tap
-    channels: int  # of a group of the input
-    outputs: int  # Co, of all groups
+    sums: np.ndarray  # (taps, Co) float64: sum of the values of a filter at each tap
+    channels: int  # input channels of a group
+    outputs: int  # Co, over all groups
     groups: int
     kernel: tuple[int, ...]
     transposed: bool
-    made: dict[Any, Any] = field(default_factory=dict, repr=False)  # what a kernel set keeps for them
+    made: dict[Any, Any] = field(default_factory=dict, repr=False)  # data that a kernel set caches for these filters
 
 
 class Scaled(NamedTuple):
     """Sums as floating-point numbers: y[n, k, o] = (sum * scale[k]) * factor[n, o] + bias[k], rounded at every step.
 
-    scale and bias (Co,) of one floating-point type, which is that of y; factor (N, *O) of the same type. Without bias
-    or factor they are left out.
+    scale and bias (Co,) have the floating-point dtype of y, and so has factor (N, *O). bias and factor may be omitted.
     """
 
     scale: np.ndarray
@@ -74,7 +74,7 @@ class Scaled(NamedTuple):
 class Thresholded(NamedTuple):
     """Sums as bits: 1 where (sum >= threshold[k]) != flip[k]; packed as the binary input of a layer with one group.
 
-    threshold (Co,) int32, flip (Co,) bool. A batch norm and a sign in one: gamma < 0 turns the comparison round, and a
+    threshold (Co,) int32, flip (Co,) bool. This combines batch norm and sign: gamma < 0 reverses the comparison, and a
     channel that is always 1 has the threshold -2**31.
     """
 
@@ -83,10 +83,10 @@ class Thresholded(NamedTuple):
 
 
 class Requantized(NamedTuple):
-    """Sums as codes: clip(round((sum + bias[k]) * scale[k]) + zero_point, low, high), halves to the even number.
+    """Sums as codes: clip(round((sum + bias[k]) * scale[k]) + zero_point, low, high), rounding halves to even.
 
-    scale (Co,) float32, bias (Co,) int32 or None. The codes are those of a layer with one group: of ``element`` "int8"
-    they are uint8, or int8 if ``low`` is negative; of "int16" int16. ReLU is ``low = zero_point``.
+    scale (Co,) float32, bias (Co,) int32 or None. The codes are those of a layer with one group. For ``element`` "int8"
+    they are uint8, or int8 if ``low`` is negative; for "int16" they are int16. ReLU is ``low = zero_point``.
     """
 
     scale: np.ndarray
@@ -98,18 +98,18 @@ class Requantized(NamedTuple):
 
 
 def words_of(element: str, channels: int) -> int:
-    """Words that the channels of a group take."""
+    """Return the number of words that the channels of a group take."""
     return -(-channels // ELEMENTS[element])
 
 
 def codes_of(element: str, channels: int) -> int:
-    """Codes (words for "binary") that the channels of a group take, those that fill up the last word included."""
+    """Return the number of codes (words for "binary") of the channels of a group, including padding."""
     words = words_of(element, channels)
     return words if element == "binary" else words * ELEMENTS[element]
 
 
 def code_dtype(element: str, low: int = 0) -> np.dtype[Any]:
-    """The type of an array of codes."""
+    """Return the dtype of an array of codes."""
     return np.dtype(np.int8) if element == "int8" and low < 0 else _DTYPES[element]
 
 
@@ -121,11 +121,12 @@ def make_filters(
     most: int | None,
     arrange: Callable[[np.ndarray], np.ndarray],
 ) -> Filters:
-    """Filters of ``w``, (Co, Ci/groups, *R) or (Ci, Co/groups, *R) if transposed; ``arrange`` makes its codes of it in
-    the first of these shapes.
+    """Return the Filters of ``w``, (Co, Ci/groups, *R) or (Ci, Co/groups, *R) if transposed.
+
+    ``arrange`` makes the codes from ``w`` in the first of these shapes.
 
     Raises:
-        ValueError: as ``fits``.
+        ValueError: as for ``fits``.
     """
     if transposed:
         split = w.reshape(groups, len(w) // groups, *w.shape[1:]).swapaxes(1, 2)  # (G, Co/G, Ci/G, *R)
@@ -136,7 +137,7 @@ def make_filters(
 
 
 def fits(w: np.ndarray, most: int) -> None:
-    """Check that sums of products with inputs up to ``most`` in absolute value are int32; the rows of w are filters.
+    """Check that sums of products with inputs up to ``most`` in absolute value fit into int32; rows of w are filters.
 
     Raises:
         ValueError: in some filter, the sum of absolute values times ``most`` is 2**31 or more.

@@ -1,4 +1,4 @@
-"""The spec of one recurrent layer: its sizes, equations and options, frozen.
+"""The frozen spec of one recurrent layer: its sizes, equations and options.
 
 At every step t, a unit's gates are computed from the input x[t] and the previous output h' = h[t-1]:
 
@@ -9,8 +9,8 @@ At every step t, a unit's gates are computed from the input x[t] and the previou
            n = tanh(W_in x + b_in + r * (W_hn h' + b_hn)),  h = (1 - z) * n + z * h'
 
 The gates are in PyTorch's order: i, f, g, o and r, z, n; with coupled gates f, g, o, and i = 1 - f. A Recurrence is
-created when the arguments are checked and passed unchanged to the kernels and the backward pass. It does not hold the
-numbers of steps and sequences, lengths or masks: they are data.
+created when the arguments are checked and passed unchanged to the kernels and the backward pass. It does not contain
+the number of steps or sequences, lengths or masks: they are data.
 
 Source: S. Hochreiter, J. Schmidhuber, "Long Short-Term Memory", 1997; F. Gers, J. Schmidhuber, "Recurrent Nets that
 Time and Count", 2000 (peepholes); K. Cho et al., "Learning Phrase Representations using RNN Encoder-Decoder", 2014
@@ -42,10 +42,10 @@ class Weights(NamedTuple):
     b_ih: Any = None  # (G*H,)
     b_hh: Any = None  # (G*H,)
     w_hr: Any = None  # (P, H)
-    peephole: Any = None  # (3, H): for i and f from c', for o from c; coupled: (2, H), for f and o
-    norm_ih: Any = None  # (G*H,): gain of the normalised W_ih x
+    peephole: Any = None  # (3, H): i and f from c', o from c; coupled: (2, H), f and o
+    norm_ih: Any = None  # (G*H,): gain of the normalized W_ih x
     norm_hh: Any = None  # (G*H,)
-    norm_c: Any = None  # (2, H): gain and shift of the normalised cell state
+    norm_c: Any = None  # (2, H): gain and shift of the normalized cell state
 
 
 def _derived() -> Any:
@@ -54,11 +54,11 @@ def _derived() -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Recurrence:
-    """A layer in all its directions, created and checked by ``recurrence``.
+    """The spec of a layer with all its directions, created and checked by ``recurrence``.
 
     ``reverse``: for each direction, whether it reads the sequence from its end. ``clip``: the range to which the cell
     state is clipped after every step; with ``clip_nan`` a NaN becomes the upper end. ``reset_after``: the GRU's reset
-    gate multiplies W_hn h' + b_hn; otherwise it multiplies h' first. ``norm``: the epsilon of layer normalisation of
+    gate multiplies W_hn h' + b_hn; otherwise it multiplies h' first. ``norm``: the epsilon of layer normalization of
     W_ih x, W_hh h' and the cell state; 0 for none. ``zoneout``: the probabilities that a unit of the cell and of the
     hidden state keeps its value. ``recurrent_dropout``: dropout of h' before W_hh, with one mask for all steps.
     """
@@ -83,7 +83,7 @@ class Recurrence:
     output: int = _derived()  # width of the hidden state
     directions: int = _derived()
     cells: bool = _derived()  # whether there is a cell state
-    draws: bool = _derived()  # whether it draws masks in training
+    draws: bool = _derived()  # whether training draws random masks
     _hash: int = _derived()
 
     def __post_init__(self) -> None:
@@ -121,7 +121,7 @@ def recurrence(
     zoneout: tuple[float, float] = (0.0, 0.0),
     recurrent_dropout: float = 0.0,
 ) -> Recurrence:
-    """The checked spec of a layer; messages start with ``name``, the function or layer that was called.
+    """Return the checked spec of a layer; messages start with ``name``, the function or layer that was called.
 
     Raises:
         ValueError: an unknown mode, a size below 1, or options that are invalid or contradict each other.
@@ -139,9 +139,9 @@ def recurrence(
         raise ValueError(f"{name}: reset_after=False is an option of GRU, not of mode={mode!r}; leave it True")
     range_of_cells = _clip(name, clip, clip_nan)
     if norm < 0:
-        raise ValueError(f"{name}: epsilon {norm} of layer normalisation must be above 0, or 0 for none")
+        raise ValueError(f"{name}: epsilon {norm} of layer normalization must be above 0, or 0 for none")
     if norm > 0 and peephole:
-        raise ValueError(f"{name}: layer normalisation and peepholes cannot be combined; choose one")
+        raise ValueError(f"{name}: layer normalization and peepholes cannot be combined; choose one")
     chances = {"zoneout of the cell": zoneout[0], "zoneout": zoneout[1], "recurrent dropout": recurrent_dropout}
     for label, p in chances.items():
         if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= p < 1:

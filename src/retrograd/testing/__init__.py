@@ -1,4 +1,4 @@
-"""Conformance checks for your own operators and layers, as for ours: ``check_op`` and ``check_layer``."""
+"""Conformance checks for custom and built-in operators and layers: ``check_op`` and ``check_layer``."""
 
 from .layer import check_layer
 from .operator import ConformanceError, ConformanceReport, Refusal, check_op

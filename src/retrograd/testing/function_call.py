@@ -41,7 +41,7 @@ class Call:
         return value
 
     def of(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
-        """The result of the function (or another one) with these values instead of the arrays."""
+        """Return the result of the function (or another one) with these values instead of the arrays."""
         args = [_put(arg, values) for arg in self._args]
         kwargs = {key: _put(value, values) for key, value in self._kwargs.items()}
         if not self.random:
@@ -54,18 +54,18 @@ class Call:
             set_rng_state(state)
 
     def outputs(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The Tensors the function returns."""
+        """Return the Tensors that the function returns."""
         return outputs_of(self.of(tensors))
 
     def tensors(self, arrays: Arrays, dtype: Any = np.float64, requires_grad: bool = False) -> list[Tensor]:
-        """A Tensor for each array; floating-point ones in ``dtype``, with the strides of their array."""
+        """Return a Tensor for each array; floating-point ones in ``dtype``, with the strides of their array."""
         return [
             Tensor(a.astype(dtype, copy=False), requires_grad=requires_grad) if a.dtype.kind == "f" else Tensor(a)
             for a in arrays
         ]
 
     def results(self, arrays: Arrays, dtype: Any = np.float64, differentiable: bool = True) -> tuple[Arrays, Arrays]:
-        """The outputs, and the gradients of all floating-point inputs for random upstream gradients."""
+        """Return the outputs, and the gradients of all floating-point inputs for random upstream gradients."""
         tensors = self.tensors(arrays, dtype, requires_grad=differentiable)
         outputs = self.outputs(tensors)
         return [y.array for y in outputs], self.gradients(outputs, tensors) if differentiable else []
@@ -73,7 +73,7 @@ class Call:
     def gradients(
         self, outputs: Sequence[Tensor], tensors: Sequence[Tensor], between: Callable[[], object] = lambda: None
     ) -> Arrays:
-        """The gradients of all floating-point tensors for random upstream gradients, after calling ``between()``."""
+        """Call ``between()``, and return the gradients of all floating-point tensors for random upstream gradients."""
         roots = [y for y in outputs if y.requires_grad]
         if not roots:
             return []
@@ -100,10 +100,10 @@ def _put(value: Any, values: Sequence[Any]) -> Any:
 
 
 def outputs_of(result: Any) -> tuple[Tensor, ...]:
-    """The Tensors of a result: one, or those in nested tuples and lists.
+    """Return the Tensors of a result: one, or those in nested tuples and lists.
 
     Raises:
-        TypeError: result holds no Tensor.
+        TypeError: result contains no Tensor.
     """
     outputs = tuple(_flat(result))
     if not outputs:
@@ -120,5 +120,5 @@ def _flat(result: Any) -> Iterator[Tensor]:
 
 
 def numbers(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Standard normal numbers, the same in every call."""
+    """Return standard normal numbers, the same in every call."""
     return np.asarray(np.random.default_rng((seed, *shape)).standard_normal(shape))

@@ -1,4 +1,4 @@
-"""check_layer: checks a layer as a function of its inputs and parameters, and as a Module."""
+"""check_layer: conformance checks of a layer as a function of its inputs and parameters, and as a Module."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from .operator import ConformanceError, ConformanceReport, Refusal, check_op, di
 
 
 def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **options: Any) -> ConformanceReport:
-    """Check the layer that ``make()`` returns on the inputs ``args``; see ``check_op`` for them and for the options.
+    """Check the layer that ``make()`` returns on the inputs ``args``; ``check_op`` documents inputs and options.
 
-    The layer is checked as an operator of its inputs and parameters, and as a Module: its state_dict loads into a
-    second layer, whose output is then the same; a copy is independent of it; ``to`` converts it; a frozen parameter
+    The layer is checked as an operator of its inputs and parameters, and as a Module: a second layer that loads its
+    state_dict gives the same output; a copy is independent of it; ``to`` converts it; a frozen parameter
     gets no gradient; its repr names its class. An oracle gets the inputs, then the parameters in the order of
-    ``named_parameters()``, as arrays. Parameters are random, even if the layer initialises them to zeros or ones.
+    ``named_parameters()``, as arrays. Parameters are random, even if the layer initializes them to zeros or ones.
 
     Args:
         make: returns a new layer; called several times.
         args: inputs.
-        train: training mode, otherwise eval mode.
-        options: those of ``check_op``; ``large`` holds only inputs.
+        train: use training mode, otherwise eval mode.
+        options: those of ``check_op``; ``large`` contains only inputs.
 
     Returns:
         The report, which lists the passed checks.
@@ -81,7 +81,7 @@ class _Layer:
         self.args = args
 
     def new(self, seed: int) -> Module:
-        """A layer in float64 whose parameters are randomly perturbed initial values."""
+        """Return a float64 layer whose parameters are randomly perturbed initial values."""
         state = get_rng_state()
         manual_seed(seed)
         try:
@@ -94,7 +94,7 @@ class _Layer:
         return module
 
     def applied(self, inputs: Sequence[Any], parameters: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The layer's result as a function of inputs and parameters; its buffers do not change."""
+        """Return the layer's result as a function of inputs and parameters; its buffers do not change."""
         module = copy.deepcopy(self.module)
         modules = dict(module.named_modules())
         for key, value in zip(self.names, parameters, strict=True):
@@ -123,7 +123,7 @@ class _Layer:
         before = self.run(copy.deepcopy(first))
         for parameter in second.parameters():
             parameter.array[...] = 7.0
-        yield from differences(self.run(first), before, 0.0, "after its copy was changed, the layer", "before, it")
+        yield from differences(self.run(first), before, 0.0, "the layer after a change of its copy", "before")
 
     def to(self) -> Iterator[str]:
         module = copy.deepcopy(self.module).to(np.float32)

@@ -1,4 +1,4 @@
-"""check_op: checks an operator for everything that built-in operators satisfy."""
+"""check_op: checks that an operator satisfies everything that built-in operators satisfy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from .function_call import Arrays, Call, outputs_of
 from .second_derivatives import second
 
-# ---- The report of the checks, and the error that carries it --------------------------------------------------------
+# ---- The report of the checks, and the error that contains it -------------------------------------------------------
 
 Check = Callable[[], Iterable[str]]
 
@@ -40,7 +40,7 @@ class ConformanceReport:
 
 
 class ConformanceError(AssertionError):
-    """A check failed; ``report`` says which and how."""
+    """Raised when a check fails; ``report`` says which one and how."""
 
     def __init__(self, report: ConformanceReport) -> None:
         super().__init__(str(report))
@@ -61,10 +61,10 @@ def run(name: str, checks: Mapping[str, Check]) -> ConformanceReport:
     return report
 
 
-# ---- check_op: checks an operator for everything that holds for ours ------------------------------------------------
+# ---- check_op: the conformance checks of an operator ----------------------------------------------------------------
 
 _EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # differences of a linear function have only rounding errors
-_SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # of broadcast operands
+_SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  # shapes of broadcast operands
 
 
 class Refusal:
@@ -104,34 +104,34 @@ def check_op(
 
     Args:
         function: returns a Tensor or a tuple of Tensors.
-        args: arrays (floating-point ones are differentiated and should be small), lists of arrays, and anything else,
-            which is passed on unchanged.
+        args: arrays (floating-point ones are differentiated and should be small), lists of arrays, and other values,
+            which are passed on unchanged.
         kwargs: options.
         oracle: the same call in NumPy; gets float64 arrays, returns an array or a tuple of arrays.
-        order: derivatives to check: 0, 1 or 2.
-        linear: the function is linear in each input, so differences are exact.
+        order: the highest derivative to check: 0, 1 or 2.
+        linear: whether the function is linear in each input, so that differences are exact.
         batch: indices of the arrays whose first axis is the batch; if 0 is among them, the result is compared with the
             oracle's. Empty: there is no batch axis, or the function refuses an empty batch.
         broadcast: indices of the two arrays that broadcast with each other, if any.
         large: other arguments, larger than one task of a kernel, to compare kernel sets and threads (default: args).
-        integers: int64 arrays instead of floating-point ones are accepted (True), refused (False), or either (None):
-            accepted ones must give the result for float64, truncated if it is int64.
-        random: the function draws from retrograd's generator, which is seeded before each call.
-        layouts: the values do not depend on strides.
-        arrays: what an ndarray gives instead of a Tensor is left open; otherwise it is refused, or gives the same, as
-            where the function is made of operators such as ``*``.
-        errors: calls that must fail, and how.
+        integers: whether int64 arrays in place of floating-point ones are accepted (True), refused (False), or either
+            (None). Accepted ones must give the result for float64, truncated if it is int64.
+        random: whether the function draws from retrograd's generator, which is seeded before each call.
+        layouts: whether the values must be independent of strides.
+        arrays: if True, the result for an ndarray in place of a Tensor is not checked. Otherwise the ndarray must be
+            refused or give the same result, as in a function made of operators such as ``*``.
+        errors: calls that must fail, with their errors.
         rtol, single: tolerance of values in float64 and float32, relative to the largest value of the result.
         rounding: relative change allowed when other gradients are requested (which may replace a fused kernel).
-        full: check second derivatives entry by entry (``gradgradcheck``); otherwise along random directions, which
-            finds the same faults without saying which entry is wrong, in a fifth of the time.
+        full: check second derivatives entry by entry (``gradgradcheck``). Otherwise they are checked along random
+            directions; this finds the same faults in a fifth of the time, but does not locate the wrong entry.
         name: the name of the function in the report.
 
     Returns:
         The report, which lists the checks that passed.
 
     Raises:
-        ConformanceError: a check failed; its text is the report.
+        ConformanceError: a check failed; its message is the report.
 
     >>> import numpy as np, retrograd
     >>> report = retrograd.testing.check_op(retrograd.exp, np.array([0.5, -1.0]), oracle=np.exp)
@@ -251,7 +251,7 @@ class _Operator:
         return iter(())
 
     def requests(self) -> Iterator[str]:
-        """add(previous) = previous + write; null neither computes nor touches, and does not change other gradients."""
+        """Check "add" = previous + "write", and that "null" leaves `grad` and all other gradients unchanged."""
         every = len(self.call.floating)
         previous = [np.sin(3.0 * np.arange(self.call.arrays[k].size)) for k in self.call.floating]
         written = self._delivered(["write"] * every, previous)
@@ -265,10 +265,10 @@ class _Operator:
                 wanted = previous[k] if k == null else w
                 slack = 0.0 if k == null else self.rounding * float(np.abs(w).max(initial=0))
                 if not np.allclose(f, wanted, rtol=0, atol=slack, equal_nan=True):
-                    yield f'input {k} with grad_req="null" of input {null}: another gradient'
+                    yield f'input {k} with grad_req="null" of input {null}: the gradient differs'
 
     def replaced(self) -> Iterator[str]:
-        """Assigning arrays to inputs and outputs after forward does not affect the backward."""
+        """Check that assigning arrays to inputs and outputs after forward does not affect the backward."""
         leaves = self.call.tensors(self.call.arrays, requires_grad=True)
         wanted = self.call.gradients(self.call.outputs(leaves), leaves)
         # a leaf of another shape could not accumulate its gradient
@@ -393,7 +393,7 @@ class _Operator:
 def differences(
     found: Arrays, wanted: Arrays, rtol: float, one: str, other: str, kind: str = "value", types: bool = True
 ) -> Iterator[str]:
-    """The differences of arrays in shape, kind of dtype, or by more than ``rtol`` times the largest finite number."""
+    """Yield differences in shape or kind of dtype, and those of more than ``rtol`` times the largest finite value."""
     if len(found) != len(wanted):
         yield f"{one} has {len(found)} outputs, {other} {len(wanted)}"
         return
@@ -421,7 +421,7 @@ def _backwards(a: np.ndarray) -> np.ndarray:
 
 
 def _every_second(a: np.ndarray) -> np.ndarray:
-    """Every second element of a larger array, axis 1 last in memory."""
+    """Return every second element of a larger array, with axis 1 last in memory."""
     if a.ndim < 2:
         return np.repeat(a, 2)[::2].reshape(a.shape)
     return np.moveaxis(np.repeat(np.moveaxis(a, 1, -1), 2, axis=-1)[..., ::2], -1, 1)

@@ -1,8 +1,8 @@
-"""Second derivatives along random directions: one number stands for all entries of a Jacobian.
+"""Checks of second derivatives along random directions: one number tests all entries of a Jacobian.
 
-What is checked are the gradients G of a call as functions of its inputs and of its upstream gradients: a sweep with
-random weights w gives the gradients of <w, G>, and their products with a random direction v must be the derivative of
-<w, G> along v. An entry that is wrong changes the product, whichever it is.
+The gradients G of a call are checked as functions of its inputs and upstream gradients. A sweep with random weights w
+gives the gradients of <w, G>; their product with a random direction v must equal the derivative of <w, G> along v. Any
+wrong entry changes the product.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ..autograd import grad
 from ..engine.tensor import Tensor
 from .function_call import Arrays, Call, numbers
 
-# G is computed twice along each direction of each argument, and swept once for each set of weights
+# G is computed twice for each direction of each argument, and swept once for each set of weights
 _DIRECTIONS, _WEIGHTS = 2, 2
 _LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "in Fortran order": lambda a: a.copy(order="F"),
@@ -32,7 +32,7 @@ class _Second:
     def __init__(self, call: Call, linear: bool) -> None:
         self.call = call
         self.step = 1.0 if linear else 1e-6
-        # differences of a linear function have no error but rounding
+        # differences of a linear function have only rounding errors
         self.tolerance = (1e-11, 1e-11) if linear else (1e-6, 1e-7)
         roots = [y for y in call.outputs(call.tensors(call.arrays, requires_grad=True)) if y.requires_grad]
         self.point = [call.arrays[k] for k in call.floating] + [numbers(y.shape, 3 + k) for k, y in enumerate(roots)]
@@ -49,7 +49,7 @@ class _Second:
             if not np.array_equal(array, copy, equal_nan=True):
                 yield "an input or an upstream gradient was changed"
                 return
-        yield from self.compared(self.swept(self.point, weights[0]), swept[0], 0.0, "other in a second sweep")
+        yield from self.compared(self.swept(self.point, weights[0]), swept[0], 0.0, "different in a second sweep")
         for k, zero in enumerate(self.swept(self.point, [np.zeros_like(a) for a in weights[0]])):
             if zero.any():
                 yield f"{self.label(k)}: an upstream gradient of zeros gives {np.abs(zero).max():.6g} instead of 0"
@@ -58,13 +58,13 @@ class _Second:
         yield from self.compared(self.swept(self.point, mixed), wanted, 1e-9, "not linear in the upstream gradient")
         for name, layout in _LAYOUTS.items():
             found = self.swept([layout(a) for a in self.point], [layout(a) for a in weights[0]])
-            yield from self.compared(found, swept[0], 1e-9, f"other with arrays {name}")
+            yield from self.compared(found, swept[0], 1e-9, f"different with arrays {name}")
         for k in range(len(self.point)):
             for d in range(_DIRECTIONS):
                 yield from self.along(k, d, weights, swept)
 
     def along(self, k: int, d: int, weights: list[Arrays], swept: list[Arrays]) -> Iterator[str]:
-        """Of argument k, in direction d: differences against products."""
+        """Compare differences of argument k in direction d with products."""
         rng = np.random.default_rng((k, d, *self.point[k].shape))
         direction = rng.choice((-1.0, 1.0), self.point[k].shape) * rng.uniform(0.5, 1.0, self.point[k].shape)
         sides = []
@@ -73,7 +73,7 @@ class _Second:
             point[k] = point[k] + sign * self.step * direction
             sides.append((point[k], self.gradients(point)))
         (above, high), (below, low) = sides
-        steps = (above - below) / (2 * self.step)  # what the direction is once it is rounded
+        steps = (above - below) / (2 * self.step)  # the direction after rounding
         rtol, atol = self.tolerance
         for w, products in zip(weights, swept, strict=True):
             terms = [a * (h - b) / (2 * self.step) for a, h, b in zip(w, high, low, strict=True)]
@@ -97,12 +97,12 @@ class _Second:
         return f"input {inputs[k]}" if k < len(inputs) else f"upstream gradient {k - len(inputs)}"
 
     def gradients(self, point: Arrays) -> Arrays:
-        """G there."""
+        """Return G at a point."""
         _, found, shapes = self._graph(point)
         return [np.zeros(s) if g is None else g.array for g, s in zip(found, shapes, strict=True)]
 
     def swept(self, point: Arrays, weights: Arrays) -> Arrays:
-        """The gradients of <weights, G> for each argument."""
+        """Return the gradient of <weights, G> for each argument."""
         leaves, found, _ = self._graph(point)
         pairs = [(g, w) for g, w in zip(found, weights, strict=True) if g is not None and g.requires_grad]
         if not pairs:

@@ -1,1 +1,1 @@
-"""Names and import paths that exist because scripts written for PyTorch use them; ``imports.PATHS`` is their table."""
+"""Names and import paths for scripts written for PyTorch; ``imports.PATHS`` lists the paths."""

@@ -1,4 +1,4 @@
-"""The question for an accelerator, and its answer: there is none. PyTorch's ``torch.accelerator``."""
+"""``torch.accelerator``: reports that no accelerator is available."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def current_accelerator(check_available: bool = False) -> None:
 
 
 def current_device_index() -> int:
-    """There is no current device.
+    """Raise: there is no current device.
 
     Raises:
         RuntimeError: always.
@@ -41,7 +41,7 @@ def current_device_index() -> int:
 
 
 def set_device_index(device: Any) -> None:
-    """There is no device to choose.
+    """Raise: there is no device to choose.
 
     Raises:
         RuntimeError: always.
@@ -50,7 +50,7 @@ def set_device_index(device: Any) -> None:
 
 
 def synchronize(device: Any = None) -> None:
-    """There is no device to wait for.
+    """Raise: there is no device to wait for.
 
     Raises:
         RuntimeError: always.
@@ -59,7 +59,7 @@ def synchronize(device: Any = None) -> None:
 
 
 def refuse(name: str) -> NoReturn:
-    """Raise the RuntimeError of every function that needs an accelerator."""
+    """Raise the RuntimeError for a function that needs an accelerator."""
     raise RuntimeError(
         f"{name}: there is no accelerator; there is one device, the CPU, and every tensor is on it. Call this only if "
         "is_available()"

@@ -1,7 +1,7 @@
-"""Mixed precision, which is PyTorch's ``torch.amp``: everything here is computed in the type of its operands.
+"""Mixed precision as in ``torch.amp``, without effect: everything is computed in the dtype of its operands.
 
-On a device that is not there it does nothing, with a warning, as in PyTorch. On the CPU it would compute in another
-type and is refused.
+For an unavailable device, autocast does nothing and warns, as in PyTorch. On the CPU it would compute in another dtype,
+so it raises.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast:  # noqa: N801  PyTorch's name
-    """A ``with`` block, or a decorator, that changes nothing.
+    """A context manager and decorator without effect.
 
-    device_type: with "cuda" or another accelerator it warns that there is none.
-    dtype, cache_enabled: of no meaning without one.
+    device_type: for "cuda" or another accelerator, a warning says that there is none.
+    dtype, cache_enabled: without effect.
 
     Raises:
         RuntimeError: ``device_type`` is "cpu", where it would compute in bfloat16 or float16.
@@ -58,9 +58,9 @@ class autocast:  # noqa: N801  PyTorch's name
 
 
 class GradScaler:
-    """Scales nothing: float32 gradients do not vanish as those of float16 do. ``step`` is the optimiser's.
+    """Scales nothing, since float32 gradients do not vanish as float16 gradients do. ``step`` calls the optimizer.
 
-    device, init_scale, growth_factor, backoff_factor, growth_interval: of no meaning here.
+    device, init_scale, growth_factor, backoff_factor, growth_interval: without effect.
     """
 
     def __init__(
@@ -76,18 +76,18 @@ class GradScaler:
             _warn("GradScaler", str(device), "losses are not scaled")
 
     def scale(self, outputs: Any) -> Any:
-        """``outputs``, as they are."""
+        """Return ``outputs`` unchanged."""
         return outputs
 
     def unscale_(self, optimizer: Any) -> None:
-        """There is nothing to undo."""
+        """Do nothing: gradients are not scaled."""
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """optimizer.step(*args, **kwargs)"""
+        """Return optimizer.step(*args, **kwargs)."""
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: Any = None) -> None:
-        """There is no scale to update."""
+        """Do nothing: there is no scale to update."""
 
     def get_scale(self) -> float:
         """1.0"""
@@ -98,20 +98,20 @@ class GradScaler:
         return False
 
     def state_dict(self) -> dict[str, Any]:
-        """An empty dict, as that of a disabled scaler of PyTorch."""
+        """Return an empty dict, like a disabled PyTorch scaler."""
         return {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Nothing is loaded."""
+        """Do nothing: there is no state to load."""
 
 
 def custom_fwd(fwd: Any = None, *, device_type: str, cast_inputs: Any = None) -> Any:
-    """``fwd`` itself: a decorator of Function.forward."""
+    """Decorate Function.forward: return ``fwd`` unchanged."""
     return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs) if fwd is None else fwd
 
 
 def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
-    """``bwd`` itself: a decorator of Function.backward."""
+    """Decorate Function.backward: return ``bwd`` unchanged."""
     return functools.partial(custom_bwd, device_type=device_type) if bwd is None else bwd
 
 

@@ -1,6 +1,6 @@
-"""PyTorch's paths below ``torch.autograd``, such as ``autograd.grad_mode``: each is another name of this module.
+"""PyTorch's import paths below ``torch.autograd``, such as ``autograd.grad_mode``: each is an alias of this module.
 
-It has everything that ``autograd`` has, and the names that scripts import from those paths only.
+It has everything that ``autograd`` has, and the names that scripts import only from those paths.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["FunctionCtx", "InplaceFunction", "emit_nvtx", "profile", "record_fun
 
 
 class InplaceFunction(Function):
-    """A Function whose instances, which PyTorch allows but does not need, have the attribute ``inplace``."""
+    """A Function with instances, which PyTorch allows but does not need; they have the attribute ``inplace``."""
 
     def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace
 
 
 class record_function(ContextDecorator):  # noqa: N801  the names are PyTorch's
-    """Label a block or a function for a running profiler. There is none here, so the block just runs.
+    """Label a block or function for a profiler. There is no such profiler here, so the block just runs.
 
     Raises:
         TypeError: name is not a str.
@@ -42,7 +42,7 @@ class record_function(ContextDecorator):  # noqa: N801  the names are PyTorch's
 
 
 class _Disabled:
-    """A profiler that can only be used switched off, as scripts do that have an option for it."""
+    """A profiler that can only be used with ``enabled=False``, for scripts that make profiling an option."""
 
     _reason: str
 
@@ -59,20 +59,20 @@ class _Disabled:
 
 
 class profile(_Disabled):  # noqa: N801
-    """Refused unless ``enabled`` is False: ``train.profile`` measures the layers of a model instead.
+    """Raises unless ``enabled`` is False; ``train.profile`` measures the layers of a model instead.
 
     Raises:
         RuntimeError: ``enabled`` is True.
     """
 
     _reason = (
-        "operators are not recorded on a time line; write retrograd.train.profile(model, x, target) for the time of "
+        "operators are not recorded on a timeline; write retrograd.train.profile(model, x, target) for the time of "
         "each layer, forward and backward"
     )
 
 
 class emit_nvtx(_Disabled):  # noqa: N801
-    """Refused unless ``enabled`` is False: it marks ranges for the profiler of a GPU, and there is no GPU.
+    """Raises unless ``enabled`` is False: it marks ranges for a GPU profiler, and there is no GPU.
 
     Raises:
         RuntimeError: ``enabled`` is True.
@@ -82,6 +82,6 @@ class emit_nvtx(_Disabled):  # noqa: N801
 
 
 def __getattr__(name: str) -> Any:
-    if name.startswith("__"):  # such as __path__, which says that a module has others below it
+    if name.startswith("__"):  # such as __path__, which marks a package
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(autograd, name)

@@ -1,4 +1,4 @@
-"""PyTorch's ``torch.compile`` and ``torch.compiler``: kernels are compiled on first use, and nothing else is."""
+"""``torch.compile`` and ``torch.compiler``: only kernels are compiled, on first use."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """``model`` itself, a module or function; without it, a decorator. The result of a call is the same.
+    """Return ``model``, a module or function, unchanged; without it, a decorator.
 
-    The options choose how PyTorch compiles, and change nothing here.
+    The options control compilation in PyTorch and have no effect here.
 
     Raises:
-        TypeError: model cannot be called, or fullgraph, dynamic or disable is not a bool.
+        TypeError: model is not callable, or fullgraph, dynamic or disable is not a bool.
     """
     as_truth("compile", "fullgraph", fullgraph)
     as_truth("compile", "disable", disable)
@@ -40,12 +40,12 @@ def compile(
 
 
 def disable(fn: Any = None, recursive: bool = True, reason: str | None = None) -> Any:
-    """``fn`` itself; without it, a decorator."""
+    """Return ``fn`` unchanged; without it, a decorator."""
     return allow_in_graph if fn is None else fn
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """``fn`` itself."""
+    """Return ``fn`` unchanged."""
     return fn
 
 
@@ -55,7 +55,7 @@ def is_compiling() -> bool:
 
 
 def reset() -> None:
-    """There is nothing to forget."""
+    """Do nothing: there is no compilation cache."""
 
 
 attach_to_module(__name__)

@@ -1,8 +1,8 @@
-"""Import paths of earlier versions of this library, which programs and pickles may contain."""
+"""Import paths of earlier versions of this library that programs and pickles may contain."""
 
 __all__ = ["EARLIER"]
 
-# the earlier path below the package -> the present one; the same holds for what is below it
+# earlier path below the package -> present path; modules below it are mapped as well
 EARLIER = {
     "atomic": "_files.atomic",
     "codes": "specs.low_bit",

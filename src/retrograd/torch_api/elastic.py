@@ -1,6 +1,6 @@
-"""PyTorch's path to what scripts for torchrun put around their main function.
+"""``record``, the decorator that torchrun scripts put on their main function.
 
-It is ``torch.distributed.elastic.multiprocessing.errors`` there.
+In PyTorch it is in ``torch.distributed.elastic.multiprocessing.errors``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def record(fn: F, error_handler: Any = None) -> F:
-    """fn: each process prints the traceback of its own error, so there is nothing to record.
+    """Return fn unchanged: each process prints the traceback of its own error, so there is nothing to record.
 
     Raises:
         ValueError: an error_handler is given, which would not be called.

@@ -1,4 +1,4 @@
-"""PyTorch's ``torch.hub`` for scripts that import it: nothing is downloaded here, and no foreign code is run."""
+"""``torch.hub`` for scripts that import it: nothing is downloaded, and no foreign code is run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ attach_to_module(__name__)
 
 
 def download_url_to_file(*args: Any, **kwargs: Any) -> NoReturn:
-    """Nothing is downloaded.
+    """Raise: nothing is downloaded.
 
     Raises:
         RuntimeError: always.
@@ -21,7 +21,7 @@ def download_url_to_file(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def load_state_dict_from_url(*args: Any, **kwargs: Any) -> NoReturn:
-    """Nothing is downloaded.
+    """Raise: nothing is downloaded.
 
     Raises:
         RuntimeError: always.
@@ -30,7 +30,7 @@ def load_state_dict_from_url(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def load(*args: Any, **kwargs: Any) -> NoReturn:
-    """No model is made from the code of a repository.
+    """Raise: no model is built from a repository's code.
 
     Raises:
         RuntimeError: always.

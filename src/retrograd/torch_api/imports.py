@@ -1,4 +1,4 @@
-"""Import machinery: PyTorch's and earlier import paths, and what happens once another package is imported."""
+"""Import machinery: PyTorch's and earlier import paths, and actions after the import of other packages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PATHS", "after_import", "install", "is_path", "path_of"]
 
 _PACKAGE = __name__.partition(".")[0]
 
-# an import path of PyTorch below the package -> the module that it names; the same holds for what is below it
+# PyTorch's import path below the package -> the module it names; modules below it are mapped as well
 PATHS = {
     **{
         name: f"torch_api.{name}"
@@ -59,7 +59,7 @@ _WITH_MODULES_BELOW = {path.rpartition(".")[0] for path in PATHS}
 
 
 def path_of(name: str) -> str | None:
-    """Return the path of the module that another import path names; None if ``name`` is no such path."""
+    """Return the path of the module that an alternative import path names; None if ``name`` is not such a path."""
     package, _, rest = name.partition(".")
     if package != _PACKAGE:
         return None
@@ -73,12 +73,12 @@ def path_of(name: str) -> str | None:
 
 
 def is_path(module: str, name: str) -> bool:
-    """Whether PyTorch's or an earlier import path leads from ``module`` to ``name``."""
+    """Return whether PyTorch's or an earlier import path leads from ``module`` to ``name``."""
     return f"{module}.{name}".partition(".")[2] in _ALL
 
 
 class _Loader(Loader):
-    """Gives the module of another path, which stays what it is."""
+    """Loads the module of another path, unchanged."""
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -96,11 +96,11 @@ class _Loader(Loader):
         return module
 
     def exec_module(self, module: ModuleType) -> None:
-        module.__spec__ = self._spec  # importlib has put that of the other path there
+        module.__spec__ = self._spec  # importlib has overwritten it with the spec of the other path
 
 
 class _Finder:
-    """Python asks it first: a module below another path of a package would else be imported a second time."""
+    """A finder that runs first: otherwise a module below an alternative path would be imported a second time."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -109,20 +109,20 @@ class _Finder:
 
 
 def install() -> None:
-    """Let Python find modules by PyTorch's and earlier import paths."""
+    """Make modules importable by PyTorch's and earlier import paths."""
     if _Finder not in sys.meta_path:
         sys.meta_path.insert(0, _Finder)
 
 
-# ---- what happens once another package is imported ---------------------------------------------------------------
+# ---- Actions after the import of another package -----------------------------------------------------------------
 
 _ACTIONS: dict[str, Callable[[], Any]] = {}
 
 
 def after_import(module: str, action: Callable[[], Any]) -> None:
-    """Call ``action`` now if ``module`` is imported already, otherwise as soon as it is.
+    """Call ``action`` now if ``module`` is already imported, otherwise as soon as it is.
 
-    For packages that ask which libraries are there.
+    This serves packages that check which libraries are imported.
     """
     if module in sys.modules:
         action()
@@ -131,7 +131,7 @@ def after_import(module: str, action: Callable[[], Any]) -> None:
 
 
 class _Watcher:
-    """Finds a watched module as Python does, and runs its action after it."""
+    """Finds a watched module as Python does, and runs its action after the import."""
 
     @staticmethod
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:

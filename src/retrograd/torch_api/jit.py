@@ -1,4 +1,4 @@
-"""PyTorch's ``torch.jit``: a script or trace is the function or module itself; kernels are compiled on first use."""
+"""``torch.jit``: ``script`` and ``trace`` return their argument; kernels are compiled on first use."""
 
 from __future__ import annotations
 
@@ -28,44 +28,44 @@ __all__ = [
 
 
 def script(obj: Any, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None, example_inputs: Any = None) -> Any:
-    """``obj`` itself, a module, function or class: it computes the same.
+    """Return ``obj``, a module, function or class, unchanged.
 
     Raises:
-        TypeError: obj cannot be called.
+        TypeError: obj is not callable.
     """
     return _callable("jit.script", obj)
 
 
 def trace(func: Any, example_inputs: Any = None, *args: Any, **kwargs: Any) -> Any:
-    """``func`` itself, a module or function: unlike a trace, it still depends on control flow.
+    """Return ``func``, a module or function, unchanged; unlike a trace, it keeps data-dependent control flow.
 
     Raises:
-        TypeError: func cannot be called.
+        TypeError: func is not callable.
     """
     return _callable("jit.trace", func)
 
 
 def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-    """``mod`` itself.
+    """Return ``mod`` unchanged.
 
     Raises:
-        TypeError: mod cannot be called.
+        TypeError: mod is not callable.
     """
     return _callable("jit.trace_module", mod)
 
 
 def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True) -> Any:
-    """``mod`` itself."""
+    """Return ``mod`` unchanged."""
     return mod
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """``mod`` itself."""
+    """Return ``mod`` unchanged."""
     return mod
 
 
 def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """``fn`` itself: a decorator of methods."""
+    """Decorate a method: return ``fn`` unchanged."""
     return fn
 
 
@@ -73,7 +73,7 @@ export = script_method = unused
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """A decorator of methods that returns them as they are, with or without arguments."""
+    """Decorate a method: return it unchanged; may be used with or without arguments."""
     return drop if callable(drop) else unused
 
 
@@ -88,7 +88,7 @@ def is_tracing() -> bool:
 
 
 def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
-    """A model is its Python code, which is not written to files.
+    """Raise: a model is its Python code, which is not written to files.
 
     Raises:
         RuntimeError: always.
@@ -99,13 +99,13 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> NoReturn:
 
 
 def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> NoReturn:
-    """Files of code are not run.
+    """Raise: code from files is not run.
 
     Raises:
         RuntimeError: always.
     """
     raise RuntimeError(
-        "jit.load: a file that holds code is not run; build the model in Python and load its weights: "
+        "jit.load: code from a file is not run; build the model in Python and load its weights: "
         "model.load_state_dict(retrograd.load(path))"
     )
 

@@ -1,4 +1,4 @@
-"""Linear algebra under PyTorch's names: ``torch.linalg``."""
+"""Linear algebra under PyTorch's names, as in ``torch.linalg``."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ __all__ = [
 def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """(sum |x|^ord)^(1/ord) over ``dim`` (all axes if None); max |x| for inf, min |x| for -inf, count x != 0 for 0.
 
-    The gradient at 0 is 0; among equal maxima it is shared evenly; order 0 has no gradient.
+    The gradient at 0 is 0; equal maxima share the gradient evenly; order 0 has no gradient.
 
     dtype: convert x first.
 
@@ -114,7 +114,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
 def matrix_norm(
     A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
 ) -> Tensor:
-    """The norm of the matrices A (..., M, N), whose rows and columns are the axes ``dim``.
+    """Return the norm of the matrices A (..., M, N), whose rows and columns are the axes ``dim``.
 
     ord: "fro", sqrt(sum A^2); "nuc", the sum of the singular values; 2 and -2, the largest and the smallest of them;
     1 and -1, the largest and the smallest column sum of |A|; inf and -inf, row sum.
@@ -133,7 +133,7 @@ def matrix_norm(
 
 @operator
 def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """The 2-norm over ``dim`` (all axes if None); with ``ord`` ``vector_norm`` over one axis, ``matrix_norm`` over two.
+    """The 2-norm over ``dim`` (all axes if None); with ``ord``, ``vector_norm`` (one axis) or ``matrix_norm`` (two).
 
     dtype: convert A first.
 

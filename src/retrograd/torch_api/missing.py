@@ -1,12 +1,12 @@
-"""Names of PyTorch that are not here: to ask for one is an AttributeError that says so and names the page.
+"""Errors for PyTorch names that are not available: an AttributeError with the reason and a pointer to the docs.
 
-``pytorch_names.txt`` is the table of PyTorch's public names. ``REASONS`` says why some are not here, and what to write
+``pytorch_names.txt`` lists PyTorch's public names. ``REASONS`` says why some are not available and what to write
 instead.
 """
 
 from __future__ import annotations
 
-import os.path  # pathlib takes a hundredth of the time of "import retrograd"
+import os.path  # not pathlib, which would take 1 % of the time of "import retrograd"
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
@@ -18,19 +18,19 @@ from .imports import is_path
 
 PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
 _PACKAGE = __name__.partition(".")[0]
-# methods of MXNet's arrays and layers that scripts call; ``REASONS`` says what to write instead
+# methods of MXNet arrays and layers that scripts call; ``REASONS`` says what to write instead
 OTHER_LIBRARIES = {
     "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
     "torch.nn.Module": ("collect_params", "hybridize"),
 }
-# attributes that scripts set in PyTorch, with an effect there
+# attributes that scripts set and that have an effect in PyTorch
 ASSIGNED = {"torch.Tensor": ("grad_dtype", "imag")}
 _TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
 
 
 @lru_cache(maxsize=1)
 def pytorch_names() -> dict[str, list[str]]:
-    """Namespace -> public names of PyTorch 2.13 in it, classes that are much used among the namespaces."""
+    """Return the public names of PyTorch 2.13 by namespace; often-used classes count as namespaces."""
     names: dict[str, list[str]] = {}
     with open(_TABLE, encoding="utf-8") as file:
         for line in file:
@@ -40,7 +40,7 @@ def pytorch_names() -> dict[str, list[str]]:
 
 
 def missing(module: str, name: str) -> AttributeError:
-    """Return the error for a missing module attribute: Python's message, unless PyTorch has the name there."""
+    """Return the error for a missing module attribute: Python's message unless PyTorch has the name there."""
     namespace = _public(module).replace(_PACKAGE, "torch", 1)
     if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
         return AttributeError(f"module {_public(module)!r} has no attribute {name!r}")
@@ -48,7 +48,7 @@ def missing(module: str, name: str) -> AttributeError:
 
 
 def _public(module: str) -> str:
-    """Return the path by which users know a module."""
+    """Return the public path of a module."""
     return module.replace(".torch_api.", ".")
 
 
@@ -64,11 +64,11 @@ def found(module: str, name: str) -> ModuleType:
 
 
 def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | None = None) -> None:
-    """Give a module a ``__getattr__`` that says what is not there (and that no type checker sees).
+    """Give a module a ``__getattr__`` that explains missing names (and that type checkers do not see).
 
-    It finds the modules that ``imports.PATHS`` has below this one.
+    It finds the modules that ``imports.PATHS`` lists below this one.
 
-    elsewhere: name -> what imports and returns it, for names of rooms that stand on this one.
+    elsewhere: name -> a function that imports and returns it, for names of packages that import this one.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807
@@ -80,9 +80,9 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
 
 
 class Absent:
-    """Stands in a class for a method that PyTorch has there.
+    """Placeholder in a class for a method that PyTorch has and this class lacks.
 
-    Unlike ``__getattr__``, which Python would look for at each access, it costs the attributes that are there nothing.
+    Unlike ``__getattr__``, which Python would look up at each access, it does not slow down other attributes.
     """
 
     def __init__(self, namespace: str, name: str) -> None:
@@ -96,20 +96,20 @@ class Absent:
 
 
 class AbsentProperty(Absent):
-    """Stands in a class for an attribute whose assignment means something in PyTorch: it is refused like a read."""
+    """Placeholder for an attribute whose assignment has an effect in PyTorch: assigning raises like reading."""
 
     def __set__(self, instance: Any, value: Any) -> NoReturn:
         raise _error(type(instance).__name__, *self._place)
 
 
 def attach_to_class(cls: type, namespace: str) -> None:
-    """Give a class an ``Absent`` for each name that a class of PyTorch, or one like it of MXNet, has and it has not."""
+    """Give a class an ``Absent`` for each name that the corresponding PyTorch or MXNet class has and it lacks."""
     assigned = ASSIGNED.get(namespace, ())
     known = (*pytorch_names()[namespace], *OTHER_LIBRARIES.get(namespace, ()), *assigned)
     names = frozenset(name for name in known if not hasattr(cls, name))
 
     def __dir__(self: Any) -> list[str]:  # noqa: N807
-        """List only the available names, so that no absent name is completed or suggested."""
+        """List only the available names, so that absent names are not completed or suggested."""
         return [name for name in object.__dir__(self) if name not in names or hasattr(self, name)]
 
     for name in names:
@@ -119,8 +119,8 @@ def attach_to_class(cls: type, namespace: str) -> None:
 
 def _error(owner: str, namespace: str, name: str) -> AttributeError:
     reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
-    text = f"{reason}; see {PAGE}" if reason else f"it is one of the names of PyTorch that are not here; see {PAGE}"
-    # without the object, for which Python would suggest names of similar spelling
+    text = f"{reason}; see {PAGE}" if reason else f"this PyTorch name is not available; see {PAGE}"
+    # without obj=, for which Python would suggest similar names
     return AttributeError(f"{owner} has no {name}: {text}", name=name)
 
 
@@ -140,16 +140,16 @@ def _elsewhere(namespace: str, name: str) -> str:
     return ""
 
 
-# ---- why, and what to write instead ----------------------------------------------------------------------------
+# ---- Reasons and replacements ----------------------------------------------------------------------------------
 
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
-_LOWBIT = "layers with quantised weights and activations, and converting a model to them, are in retrograd.lowbit"
+_LOWBIT = "layers with quantized weights and activations, and conversion of a model to them, are in retrograd.lowbit"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
-_PAIRS = _NO_COMPLEX + "; retrograd.fft holds them as real tensors whose last axis is (real part, imaginary part)"
+_PAIRS = _NO_COMPLEX + "; retrograd.fft represents them as real tensors whose last axis is (real part, imaginary part)"
 _EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
 
 
@@ -162,7 +162,7 @@ REASONS: dict[str, dict[str, str]] = {
         "complex": _NO_COMPLEX,
         **dict.fromkeys(("view_as_real", "view_as_complex", "polar"), _PAIRS),
         "sparse_csr_tensor": _STRIDED,
-        "vmap": "write the axis of the batch into your operations; gradients of each sample come from "
+        "vmap": "write the batch axis into your operations; gradients of each sample come from "
         "retrograd.per_sample_gradients",
         "func": "functions of gradients are in retrograd.autograd.functional",
         "profiler": "write retrograd.train.profile(model, x)",

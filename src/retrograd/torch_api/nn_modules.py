@@ -1,6 +1,6 @@
-"""PyTorch's import paths of layers, `torch.nn.modules.conv` and the like: each names this module.
+"""PyTorch's import paths of layers, such as `torch.nn.modules.conv`: each is an alias of this module.
 
-It has all that ``nn`` has, and the base classes and helpers that scripts import from there, which begin with "_".
+It has everything that ``nn`` has, and the base classes and helpers with a leading "_" that scripts import from there.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from .imports import is_path
 __all__ = ["_ntuple", "_pair", "_single", "_triple"]
 
 
-# ---- Tuples of extents: the helpers that scripts of layers import from torch.nn.modules.utils -----------------------
+# ---- Tuples of extents: helpers that layer scripts import from torch.nn.modules.utils -------------------------------
 
 
 def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
-    """A function that repeats a value n times, and makes a tuple of an iterable as it is."""
+    """Return a function that repeats a value n times, or converts an iterable to a tuple."""
 
     def parse(x: Any) -> tuple[Any, ...]:
         return tuple(x) if isinstance(x, Iterable) else tuple(repeat(x, n))
@@ -36,7 +36,7 @@ def _ntuple(n: int) -> Callable[[Any], tuple[Any, ...]]:
 _single, _pair, _triple = _ntuple(1), _ntuple(2), _ntuple(3)
 
 
-# ---- PyTorch's paths to its layers, `torch.nn.modules.conv` and the like: each is another name of this module -------
+# ---- Layers ---------------------------------------------------------------------------------------------------------
 
 _ConvNd, _ConvTransposeNd = _convolution._Conv, _convolution._ConvTranspose
 _DropoutNd = _dropout._Dropout
@@ -47,7 +47,7 @@ _BatchNorm, _InstanceNorm, _NormBase = (
     _normalization._ChannelNorm,
 )
 _AvgPoolNd, _MaxPoolNd = _pooling._AvgPool, _pooling._MaxPool
-NonDynamicallyQuantizableLinear = nn.Linear  # of an attention, by PyTorch's name
+NonDynamicallyQuantizableLinear = nn.Linear  # PyTorch's name of a projection in attention
 
 
 def __getattr__(name: str) -> Any:

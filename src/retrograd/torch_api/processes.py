@@ -1,6 +1,6 @@
-"""Python's own ``multiprocessing`` under PyTorch's path; tensors are copied to other processes.
+"""Python's ``multiprocessing`` under PyTorch's path; tensors are copied to other processes.
 
-Processes that it starts all draw the same random numbers until each calls ``manual_seed`` with a number of its own.
+All started processes draw the same random numbers until each calls ``manual_seed`` with a different number.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ __all__ = [*multiprocessing.__all__, "spawn", "start_processes"]
 
 
 def spawn(fn: Any, args: Any = (), nprocs: int = 1, join: bool = True, daemon: bool = False) -> NoReturn:
-    """Refused: processes that train together are those that MPI has started.
+    """Raise: MPI must start the processes that train together.
 
     Raises:
         RuntimeError: always.
     """
     name, count = getattr(fn, "__name__", "main"), nprocs if nprocs > 1 else "N"
     raise RuntimeError(
-        "multiprocessing.spawn: a script does not start the processes that train together, MPI does: call "
+        "multiprocessing.spawn: MPI starts the processes that train together, not the script: call "
         f'{name}(rank, ...) with rank = int(os.environ["RANK"]), and start the script by retrograd launch -n {count}; '
         "for other work write multiprocessing.Process"
     )
 
 
 def start_processes(*args: Any, **kwargs: Any) -> NoReturn:
-    """Refused like ``spawn``.
+    """Raise, like ``spawn``.
 
     Raises:
         RuntimeError: always.

@@ -1,7 +1,7 @@
-"""PyTorch's ``torch.serialization``: saving, loading, and the list of classes that a file may name.
+"""``torch.serialization``: saving, loading, and PyTorch's list of safe globals.
 
-Loading executes nothing here, so the list opens nothing: a file that holds objects of such classes is refused with it
-as without it. It can be written and read, for scripts that keep one.
+Loading executes nothing here, so the list has no effect: a file with objects of listed classes is refused anyway.
+Scripts that maintain such a list can write and read it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _listed: list[_Entry] = []
 
 
 def add_safe_globals(safe_globals: Iterable[_Entry]) -> None:
-    """Add classes and functions, or pairs of one and its name, to the list. What ``load`` reads stays the same.
+    """Add classes and functions, or pairs of one and its name, to the list. ``load`` does not change.
 
     Raises:
         TypeError: an entry is neither.
@@ -32,24 +32,24 @@ def add_safe_globals(safe_globals: Iterable[_Entry]) -> None:
         pair = isinstance(entry, tuple) and len(entry) == 2 and callable(entry[0]) and isinstance(entry[1], str)
         if not pair and not callable(entry):
             raise TypeError(
-                f"add_safe_globals: {type(entry).__name__} is no class, no function, and no pair of one and a name"
+                f"add_safe_globals: {type(entry).__name__} is not a class, a function, or a pair of one and a name"
             )
     _listed.extend(entry for entry in entries if entry not in _listed)
 
 
 def get_safe_globals() -> list[_Entry]:
-    """The list."""
+    """Return the list of safe globals."""
     return list(_listed)
 
 
 def clear_safe_globals() -> None:
-    """Empty the list."""
+    """Clear the list of safe globals."""
     _listed.clear()
 
 
 @contextmanager
 def safe_globals(safe_globals: Iterable[_Entry]) -> Iterator[None]:
-    """Within the block, entries are on the list. What ``load`` reads stays the same.
+    """Put entries on the list for the duration of a block. ``load`` does not change.
 
     Raises:
         TypeError: an entry is neither a class or a function, nor a pair of one and its name.

@@ -1,4 +1,4 @@
-"""Sparse matrices under PyTorch's path: ``torch.sparse``. They are made by ``retrograd.sparse_coo_tensor``."""
+"""Sparse matrices under PyTorch's path ``torch.sparse``; ``retrograd.sparse_coo_tensor`` makes them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ __all__ = ["DoubleTensor", "FloatTensor", "addmm", "mm", "sum"]
 
 @operator
 def mm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
+    """Return the product of matrices (R, C) and (C, D), one of them sparse and the other dense.
 
     Raises:
-        TypeError: neither is a SparseTensor, or the types differ.
-        ValueError: the extents do not fit.
+        TypeError: neither is a SparseTensor, or the dtypes differ.
+        ValueError: the extents do not match.
     """
     if interpreters and (seen := interpreted(mm, locals())) is not None:
         return seen
@@ -30,7 +30,7 @@ def mm(mat1: SparseTensor, mat2: Tensor) -> Tensor:
 
 @operator
 def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * mat + alpha * (mat1 @ mat2)
+    """Return beta * mat + alpha * (mat1 @ mat2).
 
     Raises: as ``mm``.
     """
@@ -42,7 +42,7 @@ def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha:
 
 @operator
 def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tensor:
-    """The sum of all elements, or over one axis; the result is dense.
+    """Return the sum of all elements, or over one axis; the result is dense.
 
     Raises:
         TypeError: input is not a SparseTensor.
@@ -58,7 +58,7 @@ def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tenso
 
 @operator
 def FloatTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
-    """``sparse_coo_tensor`` of float32, PyTorch's older form.
+    """Return a float32 ``sparse_coo_tensor``; PyTorch's older form.
 
     Raises: as ``sparse_coo_tensor``.
     """
@@ -69,7 +69,7 @@ def FloatTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  #
 
 @operator
 def DoubleTensor(indices: Any, values: Any, size: Any = None) -> SparseTensor:  # noqa: N802  PyTorch's name
-    """``sparse_coo_tensor`` of float64, PyTorch's older form.
+    """Return a float64 ``sparse_coo_tensor``; PyTorch's older form.
 
     Raises: as ``sparse_coo_tensor``.
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ops import log_softmax, logsumexp, softmax  # which take axis for dim, too
+from ..ops import log_softmax, logsumexp, softmax  # these also accept axis for dim
 from ..ops.pointwise.exponential import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
 from ..ops.pointwise.rounding import round
 from ..ops.signatures import add_forms

@@ -1,4 +1,4 @@
-"""``torch.version``: the version of the library, and of what it is not built on."""
+"""``torch.version``: the version of the library; ``cuda`` and ``hip`` are None."""
 
 from .. import __version__
 

@@ -1,4 +1,4 @@
-"""Checkpointing: saved tensors are dropped in forward and recomputed in backward. ``torch.utils.checkpoint``."""
+"""Checkpointing: saved tensors are dropped in forward and recomputed in backward, as in ``torch.utils.checkpoint``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def checkpoint(
     preserve_rng_state: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """function(*args, **kwargs), keeping only the arguments: backward runs the function again, as far as necessary.
+    """Return function(*args, **kwargs) but save only the arguments; backward reruns the function as far as necessary.
 
     Calls may be nested, gradients flow to arguments and parameters, and derivatives of any order work. The function
     must do the same in every run; its side effects, such as updates of BatchNorm's running statistics, happen twice.
@@ -54,13 +54,13 @@ def checkpoint_sequential(
     use_reentrant: bool = False,
     preserve_rng_state: bool = True,
 ) -> Any:
-    """The functions in sequence, in ``segments`` parts of about equal length, all but the last checkpointed.
+    """Apply functions in sequence, in ``segments`` parts of about equal length; all but the last are checkpointed.
 
     Args:
         functions: a Sequential, or a list of modules or functions of one argument.
 
     Raises:
-        ValueError: segments is not from 1 to the number of functions. And as ``checkpoint``.
+        ValueError: segments is not from 1 to the number of functions; and the errors of ``checkpoint``.
     """
     steps = as_list("checkpoint_sequential", "functions", functions, "a Sequential or a list of functions")
     for place, step in enumerate(steps):

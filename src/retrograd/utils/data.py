@@ -43,6 +43,6 @@ __all__ = [
     "random_split",
 ]
 
-__path__: list[str] = []  # PyTorch has modules below it, see torch_api/imports.py
+__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py
 
 attach_to_module(__name__)

@@ -1,7 +1,7 @@
-"""``retrograd.utils.tensorboard.SummaryWriter``, which is in explanation/tensorboard.py."""
+"""``SummaryWriter`` under PyTorch's import path; it is defined in explanation/tensorboard.py."""
 
 from ..explanation.tensorboard import SummaryWriter
 
 __all__ = ["SummaryWriter"]
 
-__path__: list[str] = []  # PyTorch has modules below it, see torch_api/imports.py
+__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py

@@ -366,7 +366,7 @@ def test_messages() -> None:
         w -= 1.0
     with no_grad(), pytest.raises(ValueError, match=re.escape("+=: the result is float64 of shape (3, 2), x is")):
         w += Tensor(np.zeros((3, 1)))
-    with pytest.raises(RuntimeError, match=r"zero_: several elements of x, .* share one place in memory .*clone"):
+    with pytest.raises(RuntimeError, match=r"zero_: several elements of x, .* share one memory location .*clone"):
         x.expand(3, 2).zero_()
     fixed = np.ones(2)
     fixed.flags.writeable = False

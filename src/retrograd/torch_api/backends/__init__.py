@@ -1,7 +1,7 @@
-"""PyTorch's ``torch.backends``: whether a backend is there, and its flags, which change nothing here.
+"""``torch.backends``: availability of backends, and their flags, which have no effect here.
 
-The same program gives the same bits always; products of float32 are computed in float32. Which kernels run is chosen by
-``retrograd.use_kernels``.
+The same program always gives the same bits; products of float32 are computed in float32. ``retrograd.use_kernels``
+chooses the kernels.
 """
 
 from . import cuda, cudnn, mkl, mkldnn, mps

@@ -1,10 +1,10 @@
-"""``torch.backends.cuda``: flags that may be set, for a GPU that is not there."""
+"""``torch.backends.cuda``: flags without effect, since there is no GPU."""
 
 from __future__ import annotations
 
 
 class _Matmul:
-    """Flags of products; they are computed in the type of their operands."""
+    """Flags of matrix products, which are computed in the dtype of their operands."""
 
     allow_tf32 = False
     allow_fp16_reduced_precision_reduction = True
@@ -20,7 +20,7 @@ def is_built() -> bool:
 
 
 def flash_sdp_enabled() -> bool:
-    """False: there is one algorithm of attention."""
+    """Return False: there is only one attention algorithm."""
     return False
 
 
@@ -33,7 +33,7 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """Changes nothing: which algorithm runs on a GPU."""
+    """Do nothing: the flag selects an algorithm on a GPU."""
 
 
 enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp

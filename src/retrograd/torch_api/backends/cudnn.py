@@ -1,4 +1,4 @@
-"""``torch.backends.cudnn``: flags that may be set, for a library that is not there."""
+"""``torch.backends.cudnn``: flags without effect for a library that is not used."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ def flags(
     deterministic: bool = False,
     allow_tf32: bool = True,
 ) -> Iterator[None]:
-    """A ``with`` block that changes nothing."""
+    """A context manager without effect."""
     yield

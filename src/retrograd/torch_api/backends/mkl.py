@@ -1,4 +1,4 @@
-"""``torch.backends.mkl``: products and convolutions are the library's own kernels."""
+"""``torch.backends.mkl``: reports that MKL is not used; products and convolutions run the library's own kernels."""
 
 
 def is_available() -> bool:

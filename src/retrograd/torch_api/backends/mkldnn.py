@@ -1,4 +1,4 @@
-"""``torch.backends.mkldnn``: products and convolutions are the library's own kernels."""
+"""``torch.backends.mkldnn``: reports that it is not used; products and convolutions run the library's own kernels."""
 
 
 def is_available() -> bool:

@@ -1,4 +1,4 @@
-"""``torch.backends.mps``: there is no GPU."""
+"""``torch.backends.mps``: reports that no GPU is available."""
 
 
 def is_available() -> bool:

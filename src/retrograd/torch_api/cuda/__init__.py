@@ -1,6 +1,7 @@
-"""The question for a GPU, and its answer: there is none. PyTorch's ``torch.cuda``, for scripts that ask.
+"""``torch.cuda`` for scripts that query it: reports that no GPU is available.
 
-What needs a GPU raises; what PyTorch does without one, seeding or emptying nothing, is done here too.
+Functions that need a GPU raise. Those that PyTorch allows without a GPU, such as seeding or emptying the cache, do
+nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = [
 
 
 class OutOfMemoryError(RuntimeError):
-    """The error of a GPU that has no free memory; nothing in this package raises it."""
+    """The error for a GPU without free memory; nothing in this package raises it."""
 
 
 def is_available() -> bool:
@@ -60,7 +61,7 @@ def device_count() -> int:
 
 
 def manual_seed(seed: int) -> None:
-    """Seed the generator of the GPU, of which there is none: only the seed is checked.
+    """Check the seed; there is no GPU generator to seed.
 
     Raises:
         TypeError, ValueError: as ``retrograd.manual_seed``.
@@ -72,11 +73,11 @@ manual_seed_all = manual_seed
 
 
 def empty_cache() -> None:
-    """There is nothing to empty."""
+    """Do nothing: there is no cache."""
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """There is nothing to reset."""
+    """Do nothing: there are no statistics."""
 
 
 def memory_allocated(device: Any = None) -> int:
@@ -88,7 +89,7 @@ memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
 
 
 class _Refused:
-    """A function or class that needs a GPU: it can be named, and raises a RuntimeError when it is called."""
+    """Placeholder for a function or class that needs a GPU: it can be imported, but calling it raises RuntimeError."""
 
     def __init__(self, name: str) -> None:
         self._name = f"cuda.{name}"
@@ -109,7 +110,7 @@ get_device_name, get_device_properties, get_device_capability = map(
 
 
 class _NoTensor:
-    """A tensor on a GPU: ``isinstance(x, cuda.FloatTensor)`` is False, and making one raises a RuntimeError."""
+    """Base of GPU tensor types: ``isinstance(x, cuda.FloatTensor)`` is False, and making one raises a RuntimeError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         refuse(f"cuda.{type(self).__name__}")

@@ -1,4 +1,4 @@
-"""PyTorch's older path to mixed precision, ``torch.cuda.amp``; see ``retrograd.amp``."""
+"""``torch.cuda.amp``, PyTorch's older path of mixed precision; see ``retrograd.amp``."""
 
 from __future__ import annotations
 
