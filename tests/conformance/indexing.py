@@ -293,7 +293,7 @@ MASKS = [
         batch=(),
         oracle=lambda x, m, s: filled(x, np.broadcast_to(m, x.shape), s.reshape(-1)[:18]),
         errors=[
-            Refusal(ValueError, "masked_scatter: source has 3 elements, the mask is True in 18", X, ROW, normal(3)),
+            Refusal(ValueError, "masked_scatter: source has 3 elements, but the mask is True at 18", X, ROW, normal(3)),
         ],
     ),
 ]

@@ -167,7 +167,7 @@ REFUSED = [
     (
         "rg.frombuffer(b'abc', dtype=rg.int32)",
         ValueError,
-        "frombuffer: buffer has 3 bytes, of which offset=0 are left out",
+        "frombuffer: buffer has 3 bytes, of which offset=0 are skipped",
     ),
     ("rg.frombuffer(b'', dtype=rg.int32)", ValueError, "frombuffer: buffer is empty; pass at least one byte"),
     (
