@@ -152,7 +152,7 @@ TABLES = [
             Refusal(
                 ValueError, "one_hot: num_classes=2 must be at least 1 and above all classes, which range", ROWS, 2
             ),
-            Refusal(ValueError, "which are -1 to 0", np.array([-1, 0])),
+            Refusal(ValueError, "which range from -1 to 0", np.array([-1, 0])),
             Refusal(TypeError, "one_hot: tensor is float64, needs an int64 Tensor", W),
             Refusal(
                 ValueError, "one_hot: an empty tensor does not determine the number of classes", np.zeros(0, np.int64)

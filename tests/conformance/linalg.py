@@ -519,7 +519,7 @@ FACTORIZATIONS = [
         errors=[
             Refusal(
                 linalg.LinAlgError,
-                "lu_factor: element 2 of the diagonal of U is 0, so the factors of A[1] solve no",
+                "lu_factor: element 2 of the diagonal of U is 0, so the factors of A[1] cannot solve",
                 np.stack((np.eye(2), np.ones((2, 2)))),
             ),
             Refusal(linalg.LinAlgError, "factors of A cannot solve equations; use linalg.lu or", ZERO),
@@ -921,7 +921,7 @@ FUNCTIONS = [
         batch=(),
         oracle=lambda a, b, c, d: ((a @ b) @ c) @ d,
         errors=[
-            Refusal(ValueError, "multi_dot: 1 tensors, needs at least 2", TALL[0]),
+            Refusal(ValueError, "multi_dot: got 1 tensors, needs at least 2", TALL[0]),
             Refusal(ValueError, "tensors[0].shape=(5, 3) and tensors[1].shape=(5, 3) do not fit: 3 and 5 must", *TALL),
             Refusal(
                 ValueError, "tensors[1].shape=(4,) must be a matrix, or a vector at an end", WIDE[0], V[0], TALL[0]

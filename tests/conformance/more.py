@@ -267,7 +267,9 @@ SLICES = [
         batch=(),
         oracle=replaced(np.s_[:, 2]),
         errors=[
-            Refusal(ValueError, "select_scatter: src.shape=(3, 5, 4) must be (3, 4), the shape of what", X, X, 1, 2),
+            Refusal(
+                ValueError, "select_scatter: src.shape=(3, 5, 4) must be (3, 4), the shape of the replaced", X, X, 1, 2
+            ),
             Refusal(IndexError, "index 5 is out of bounds for axis 1 with size 5", X, X[:, 0], 1, 5),
         ],
     ),

@@ -292,8 +292,8 @@ def test_messages_of_both(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "padding", "message"),
     [
-        ("reflect", 5, "padding_mode='reflect' must add (5, 5) positions to axis 0 of 5, and can add at most 4 on a"),
-        ("circular", ((0, 6),), "padding_mode='circular' must add (0, 6) positions to axis 0 of 5, and can add at"),
+        ("reflect", 5, "padding_mode='reflect' adds (5, 5) positions to axis 0 of extent 5, but can add at most 4 per"),
+        ("circular", ((0, 6),), "padding_mode='circular' adds (0, 6) positions to axis 0 of extent 5, but can add at"),
     ],
 )
 def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) -> None:
@@ -301,7 +301,7 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
         F.conv1d(Tensor(np.zeros(X)), Tensor(np.zeros(W)), padding=padding, padding_mode=mode)
     y = F.conv1d(Tensor(np.ones(X)), Tensor(np.ones(W)), padding=9, padding_mode="replicate")
     np.testing.assert_array_equal(y.array, np.full((1, 2, 21), 6))
-    with pytest.raises(ValueError, match=f"conv_transpose1d: padding_mode='{mode}' must add "):
+    with pytest.raises(ValueError, match=f"conv_transpose1d: padding_mode='{mode}' adds "):
         F.conv_transpose1d(Tensor(np.zeros(X)), Tensor(np.zeros((2, 2, 9))), padding_mode=mode)
 
 

@@ -449,7 +449,7 @@ NEW_MESSAGES = [
         ValueError,
         "targets.shape=(2, 2), needs (1, S) with S at least 3, the greatest of target_lengths",
     ),
-    (lambda x: F.ctc_loss(ONE, Tensor(LABELS + 1), [1], [4]), IndexError, "label 0 of target 0 is 3: there are"),
+    (lambda x: F.ctc_loss(ONE, Tensor(LABELS + 1), [1], [4]), IndexError, "label 0 of target 0 is 3; the classes are"),
 ]
 
 
