@@ -196,7 +196,7 @@ def upsample_bilinear(
 def _target(
     extents: tuple[int, ...], size: Any, factor: Any, recompute: bool | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Return the new extents, and for each axis the scale, old to new, if it is not the ratio of the extents."""
+    """Return the new extents, and for each axis the step in the old one if it is not their ratio."""
     if (size is None) == (factor is None):
         raise ValueError(f"interpolate: give either size or scale_factor; got size={size}, scale_factor={factor}")
     given = size if factor is None else factor

@@ -261,8 +261,8 @@ def _plan(
         channels = xs[-3]
         if not ws[1] or not channels or channels % ws[1]:
             raise ValueError(
-                f"{name}: input has {channels} channels, which must be a multiple (the number of groups) of the "
-                f"{ws[1]} that weight expects; input.shape={xs}, weight.shape={ws}"
+                f"{name}: input has {channels} channels, which must be a multiple of the {ws[1]} per group "
+                f"that weight expects; input.shape={xs}, weight.shape={ws}"
             )
         groups = channels // ws[1]
     window, _ = window_of(Call(name, 2, stride, padding, dilation, groups), xs, ws, bs)
