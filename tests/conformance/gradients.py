@@ -120,7 +120,9 @@ OPERATORS = [
         batch=(0, 1),
         errors=[
             Refusal(ValueError, "conv_backward: output_mask=(True,) must be three bools", G, X, W, output_mask=(True,)),
-            Refusal(ValueError, "grad_output.shape=(2, 4, 2, 2), needs (2, 4, 1, 1), the shape of", G, X, W, groups=2),
+            Refusal(
+                ValueError, "grad_output.shape=(2, 4, 2, 2), needs (2, 4, 1, 1), the output shape", G, X, W, groups=2
+            ),
         ],
     ),
 ]

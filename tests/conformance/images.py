@@ -356,21 +356,19 @@ RESAMPLING = [
             ),
             Refusal(
                 ValueError,
-                "interpolate: align_corners=True does not exist for mode='nearest'",
+                "interpolate: align_corners=True is not available for mode='nearest'",
                 X2,
                 3,
                 align_corners=True,
             ),
             Refusal(
                 ValueError,
-                "interpolate: antialias=True exists for mode='bilinear' and 'bicubic'",
+                "interpolate: antialias=True needs mode='bilinear' or 'bicubic'",
                 X2,
                 3,
                 antialias=True,
             ),
-            Refusal(
-                ValueError, "interpolate: give size or scale_factor, one of them; got size=None, scale_factor=None", X2
-            ),
+            Refusal(ValueError, "interpolate: give either size or scale_factor; got size=None, scale_factor=None", X2),
             Refusal(TypeError, "interpolate: size=1.5 must be an int or several", X2, 1.5),
             Refusal(TypeError, "interpolate: scale_factor='a' must be a number or several", X2, None, "a"),
             Refusal(

@@ -150,7 +150,7 @@ INDICES = [
             Refusal(IndexError, "index_add: index[1]=-1 is out of range", X, 1, np.array([0, -1]), Y[:, :2]),
             Refusal(
                 ValueError,
-                "index_add: source.shape=(3, 4, 2), 3 slices of input.shape=(3, 4, 2) along dim=1 have (3, 3, 2)",
+                "index_add: source.shape=(3, 4, 2), but 3 slices of input.shape=(3, 4, 2) along dim=1 have shape",
                 X,
                 1,
                 INDEX,
@@ -293,7 +293,7 @@ MASKS = [
         batch=(),
         oracle=lambda x, m, s: filled(x, np.broadcast_to(m, x.shape), s.reshape(-1)[:18]),
         errors=[
-            Refusal(ValueError, "masked_scatter: source has 3 elements, the mask is True in 18", X, ROW, normal(3)),
+            Refusal(ValueError, "masked_scatter: source has 3 elements, but the mask is True at 18", X, ROW, normal(3)),
         ],
     ),
 ]

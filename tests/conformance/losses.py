@@ -192,7 +192,7 @@ OPERATORS = [
         large=(*BIG, uniform(0.5, 2.0, 40, 1000)),
         batch=(0, 1, 2),
         errors=[
-            Refusal(ValueError, "var has an entry of -1", X, X, -np.ones(X.shape)),
+            Refusal(ValueError, "var contains -1", X, X, -np.ones(X.shape)),
             Refusal(ValueError, "var must have input's shape", X, X, np.ones(4)),
         ],
     ),

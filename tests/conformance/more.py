@@ -211,10 +211,8 @@ BLOCKS = [
         linear=True,
         batch=(),
         errors=[
-            Refusal(
-                ValueError, "stride=(1,), storage_offset=0 lead to element 7, the storage of input has 7", V, (8,), (1,)
-            ),
-            Refusal(ValueError, "as_strided: size=(8,) and stride=(1, 1) must have one length", V, (8,), (1, 1)),
+            Refusal(ValueError, "stride=(1,), storage_offset=0 lead to element 7, but the storage", V, (8,), (1,)),
+            Refusal(ValueError, "as_strided: size=(8,) and stride=(1, 1) must have the same length", V, (8,), (1, 1)),
             Refusal(
                 ValueError,
                 "as_strided: size=(1180591620717411303424,) and stride=(0,) are too large",
@@ -239,7 +237,7 @@ BLOCKS = [
             Refusal(ValueError, "as_strided_scatter: src.shape=(7,) must be size=(2,)", M, V, (2,), (1,)),
             Refusal(
                 ValueError,
-                "as_strided_scatter: size=(7,) and stride=(0,) give several elements of src one place",
+                "as_strided_scatter: size=(7,) and stride=(0,) map several elements of src to one position",
                 M,
                 V,
                 (7,),
@@ -269,7 +267,9 @@ SLICES = [
         batch=(),
         oracle=replaced(np.s_[:, 2]),
         errors=[
-            Refusal(ValueError, "select_scatter: src.shape=(3, 5, 4) must be (3, 4), the shape of what", X, X, 1, 2),
+            Refusal(
+                ValueError, "select_scatter: src.shape=(3, 5, 4) must be (3, 4), the shape of the replaced", X, X, 1, 2
+            ),
             Refusal(IndexError, "index 5 is out of bounds for axis 1 with size 5", X, X[:, 0], 1, 5),
         ],
     ),
@@ -442,7 +442,7 @@ SETS = [
         Refusal(ValueError, "histogramdd: range has 2 numbers, needs 4: (low, high) of each axis", V2, range=(0, 1)),
         Refusal(ValueError, "the range of axis 1, from 2.0 to 1.0, must be finite and must not descend", V2,
                 range=(0, 1, 2, 1)),
-        Refusal(ValueError, "histogramdd: weight.shape=(7,) must be (40,), one a point", V2, weight=V),
+        Refusal(ValueError, "histogramdd: weight.shape=(7,) must be (40,), one per point", V2, weight=V),
     ]),
 ]  # fmt: skip
 

@@ -255,12 +255,12 @@ for n, more in ((2, (4, 3)), (3, (1, 2, 3))):
             errors=[
                 Refusal(
                     ValueError,
-                    f"{name}: pass output_size or output_ratio, one of the two; they are 2 and 0.5",
+                    f"{name}: pass either output_size or output_ratio; got 2 and 0.5",
                     image,
                     2,
                     output_ratio=0.5,
                 ),
-                Refusal(ValueError, "one of the two; they are None and None", image, 2, output_size=None),
+                Refusal(ValueError, "output_size or output_ratio; got None and None", image, 2, output_size=None),
                 Refusal(
                     ValueError,
                     f"{name}: output_ratio=1.5 must be a number between 0 and 1, or {n} of them",

@@ -606,7 +606,7 @@ OPERATORS = [
         batch=(),
         oracle=lambda s, v: np.array([[1, 3, 3, 1], [4, 1, 4, 4]]),
         errors=[
-            Refusal(ValueError, "must be equal but for the last axis", COPIES, normal(3, 2)),
+            Refusal(ValueError, "must be equal except for the last axis", COPIES, normal(3, 2)),
             Refusal(ValueError, "side='left' must be", COPIES, COPIES, side="left", right=True),
             Refusal(TypeError, "searchsorted: input is str", COPIES, "a"),
             Refusal(ValueError, "searchsorted: sorted_sequence has no axis", np.array(1.0), COPIES),

@@ -433,7 +433,7 @@ def test_what_devices_refuse(device: Device) -> None:
     there = here.to("strict")
     with pytest.raises(RuntimeError, match=r"its arrays are on the devices cpu and strict; move some: x.to\('cpu'\)"):
         here @ there
-    with pytest.raises(RuntimeError, match="is not taken here, the CPU is; give device='strict' to each tensor"):
+    with pytest.raises(RuntimeError, match="is not accepted here, only the CPU; pass device='strict' for each tensor"):
         rg.set_default_device("strict")
     with pytest.raises(RuntimeError, match="zeros: device='cuda', but there is one device, the CPU; leave device out"):
         rg.zeros(2, device="cuda")

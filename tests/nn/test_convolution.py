@@ -123,7 +123,7 @@ def test_output_size_chooses_among_the_possible_ones() -> None:
 def test_output_size_errors() -> None:
     layer = nn.ConvTranspose2d(2, 3, 3, stride=(2, 3), padding=1)
     x = Tensor(np.zeros((2, 2, 4, 3), np.float32))
-    with pytest.raises(ValueError, match=r"\(9, 7\) is impossible; .* may be \(7, 7\) to \(8, 9\)"):
+    with pytest.raises(ValueError, match=r"\(9, 7\) is impossible; .* can be \(7, 7\) to \(8, 9\)"):
         layer(x, output_size=(9, 7))
     with pytest.raises(ValueError, match="is impossible"):
         layer(x, output_size=(6, 7))
@@ -156,7 +156,7 @@ def test_layers_pass_their_options_on(ndim: int) -> None:
     np.testing.assert_array_equal(layer(x).array, transposed(x, layer.weight, layer.bias, 2, output_padding=1).array)
     layer = TRANSPOSE[ndim](4, 6, 3, 2, target_shape=(8, 7, 6)[:ndim], dtype=np.float64)
     assert layer(x).shape == (2, 6, *(8, 7, 6)[:ndim])
-    with pytest.raises(ValueError, match="target_shape is given, which decides output_size, too"):
+    with pytest.raises(ValueError, match="target_shape already determines output_size"):
         layer(x, output_size=(8, 7, 6)[:ndim])
 
 
@@ -314,10 +314,10 @@ def test_arguments_of_transposed_convolution_are_checked() -> None:
         nn.ConvTranspose1d(1, 1, 3, padding="full")
     with pytest.raises(ValueError, match=r"ConvTranspose1d: output_padding=\(1,\) and padding='same' contradict"):
         nn.ConvTranspose1d(1, 1, 3, 2, padding="same", output_padding=1)
-    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of one argument"):
+    with pytest.raises(ValueError, match="ConvTranspose1d: adj=1 and output_padding=1 are two names of the"):
         nn.ConvTranspose1d(1, 1, 3, 2, output_padding=1, adj=1)
     for other, value in {"padding": 1, "output_padding": 1, "adj": 1}.items():
-        with pytest.raises(ValueError, match=f"ConvTranspose1d: target_shape is given, which decides .*{other}.*, too"):
+        with pytest.raises(ValueError, match=f"ConvTranspose1d: target_shape already determines .*{other}"):
             nn.ConvTranspose1d(1, 1, 3, 2, target_shape=7, **{other: value})
     with pytest.raises(ValueError, match="ConvTranspose1d: target_shape=0 must be at least 1"):
         nn.ConvTranspose1d(1, 1, 3, 2, target_shape=0)

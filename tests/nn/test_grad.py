@@ -267,24 +267,24 @@ X, W, G = (2, 4, 9, 9), (6, 2, 3, 3), (2, 6, 7, 7)
     [
         (
             lambda x, w, g: nn.grad.conv2d_input((2, 4, 9, 8), w, g, groups=2),
-            "conv2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 6, 7, 6), the shape of the output of an input "
-            "(2, 4, 9, 8) with a weight (6, 2, 3, 3)",
+            "conv2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 6, 7, 6), the output shape for an input "
+            "(2, 4, 9, 8) and a weight (6, 2, 3, 3)",
         ),
         (lambda x, w, g: nn.grad.conv2d_input(X, w, g), "conv2d_input: input has 4 channels, weight expects 2 x"),
-        (lambda x, w, g: nn.grad.conv2d_input(X[1:], w, g, groups=2), "needs (6, 7, 7), the shape of the output"),
+        (lambda x, w, g: nn.grad.conv2d_input(X[1:], w, g, groups=2), "needs (6, 7, 7), the output shape"),
         (lambda x, w, g: nn.grad.conv2d_input((2, 4, -9, 9), w, g), "conv2d_input: input_size=(2, 4, -9, 9) must be"),
         (lambda x, w, g: nn.grad.conv2d_weight(x, W[1:], g), "conv2d_weight: weight has 3 axes, needs 4"),
         (lambda x, w, g: nn.grad.conv2d_weight(x, W, g, dilation=5, groups=2), "= -1 must be at least 1"),
         (
             lambda x, w, g: nn.grad.conv2d_weight(x[0], W, g[0], groups=2, per_sample=True),
-            "conv2d_weight: per_sample=True, but there is no axis of samples in grad_output.shape=(6, 7, 7)",
+            "conv2d_weight: per_sample=True needs a batch axis; grad_output.shape=(6, 7, 7)",
         ),
-        (lambda x, w, g: nn.grad.conv2d_bias(g[0], per_sample=True), "conv2d_bias: per_sample=True, but there is no"),
+        (lambda x, w, g: nn.grad.conv2d_bias(g[0], per_sample=True), "conv2d_bias: per_sample=True needs a batch axis"),
         (lambda x, w, g: nn.grad.conv3d_bias(g[0]), "conv3d_bias: grad_output.shape=(6, 7, 7), needs 5 axes (batch, "),
         (
             lambda x, w, g: nn.grad.conv_transpose2d_input((2, 6, 3, 3), w, g, stride=2, groups=2),
-            "conv_transpose2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 4, 7, 7), the shape of the output of an "
-            "input (2, 6, 3, 3) with a weight (6, 2, 3, 3); output_padding selects one of several sizes",
+            "conv_transpose2d_input: grad_output.shape=(2, 6, 7, 7), needs (2, 4, 7, 7), the output shape for an "
+            "input (2, 6, 3, 3) and a weight (6, 2, 3, 3); output_padding selects one of several sizes",
         ),
         (lambda x, w, g: nn.grad.conv_transpose2d_weight(g, W, x, 1, 0, 1), "output_padding=1 on axis 0 must be less"),
         (lambda x, w, g: conv_backward(g, x, w, output_mask=(True, True)), "output_mask=(True, True) must be three"),
@@ -308,7 +308,7 @@ def test_messages_about_types() -> None:
         (lambda: nn.grad.conv2d_input(x, w.float(), g), "conv2d_input: weight is float32, grad_output is float64"),
         (lambda: nn.grad.conv2d_weight(x.array, W, g), "conv2d_weight: input is ndarray, needs a Tensor"),
         (lambda: nn.grad.conv2d_bias(g.array), "conv2d_bias: grad_output is ndarray, needs a Tensor"),
-        (lambda: nn.grad.conv2d_input(9, w, g), "conv2d_input: input_size is int, needs a shape, ints in a tuple"),
+        (lambda: nn.grad.conv2d_input(9, w, g), "conv2d_input: input_size is int, needs a shape, a tuple of ints"),
         (lambda: nn.grad.conv2d_input((2, 4, 9.0, 9), w, g), "input_size=(2, 4, 9.0, 9) must be an int"),
         (lambda: conv_backward(g, X, w), "conv_backward: input is tuple, needs a Tensor"),
     ):

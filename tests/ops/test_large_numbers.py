@@ -114,7 +114,7 @@ def test_taps_that_meet_nothing_count_for_nothing(seed: int) -> None:
 
 
 def test_a_mean_over_too_many_taps_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"avg_pool3d: kernel_size=4194304 makes 7\d* taps, which must be less than"):
+    with pytest.raises(ValueError, match=r"avg_pool3d: kernel_size=4194304 means 7\d* taps per window, which must be"):
         functional.avg_pool3d(drawn(1, 1, 3, 3, 3), 2**22, padding=2**21)
 
 

@@ -276,7 +276,7 @@ def test_it_is_one_of_the_steps() -> None:
         (lambda x, y: rg.exp(x, out=rg.ones(1).expand(3)), RuntimeError, "exp: several elements of x"),
         (lambda x, y: rg.relu(x, out=y), TypeError, r"relu\(\) got an unexpected keyword argument 'out'"),
         (lambda x, y: rg.add(x, out=y), TypeError, r"add\(\) missing 1 required positional argument: 'other'"),
-        (lambda x, y: rg.sum(x, axis=0, dim=0, out=y), TypeError, "sum: axis and dim are one argument"),
+        (lambda x, y: rg.sum(x, axis=0, dim=0, out=y), TypeError, "sum: axis and dim are the same argument"),
     ],
 )
 def test_messages(call: Any, error: type[Exception], message: str) -> None:

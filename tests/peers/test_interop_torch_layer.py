@@ -205,7 +205,7 @@ def test_dlpack_refuses() -> None:
         torch.from_dlpack(rg.ones(3, requires_grad=True))
     with pytest.raises(BufferError, match="require gradient"):
         rg.from_dlpack(torch.ones(3, requires_grad=True))
-    with pytest.raises(TypeError, match="from_dlpack: NumPy cannot show the elements of ext_tensor, a Tensor"):
+    with pytest.raises(TypeError, match="from_dlpack: NumPy cannot read the elements of ext_tensor, a Tensor"):
         rg.from_dlpack(torch.ones(3, dtype=torch.bfloat16))
 
 

@@ -1,8 +1,8 @@
-"""The differentiable operators, forward and backward side by side, a folder for each subject.
+"""The differentiable operators: forward and backward passes side by side, one folder per subject.
 
-This package exports the functions of tensors, which ``methods`` attaches to Tensor; ``nn.functional`` exports those of
-networks (convolution, pooling, normalization, loss, dropout). dtypes holds the element types, arguments the checks that
-operators share.
+This package exports the tensor functions, and ``methods`` attaches them to Tensor as methods. ``nn.functional`` exports
+the operators of networks (convolution, pooling, normalization, loss, dropout). ``dtypes`` contains the element types,
+``argument_checks`` the checks shared by all operators.
 """
 
 import types
@@ -56,11 +56,11 @@ from .spectral import *
 from .storage import *
 
 # isort: split
-from . import methods  # attaches to Tensor what the files above have registered
+from . import methods  # attaches the operators registered above to Tensor
 
 _add_forms(globals())
 
-if not typing.TYPE_CHECKING:  # type checkers cannot evaluate it and would take it for empty
+if not typing.TYPE_CHECKING:  # type checkers cannot evaluate this and would assume an empty list
     __all__ = [
         name
         for name, value in globals().items()

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import from_host
-from ..engine.arguments import as_callable as as_callable  # for the files of ops
+from ..engine.arguments import as_callable as as_callable  # re-exported for the modules of ops
 from ..engine.arguments import as_flag as as_flag
 from ..engine.arguments import as_list as as_list
 from ..engine.arguments import as_truth as as_truth
@@ -25,15 +25,15 @@ from .dtypes.dtype import cast, default_dtype, int64
 __all__: list[str] = []
 
 
-# ---- Private copies of indices and masks for the backward -----------------------------------------------------------
+# ---- Private copies of indices and masks for the backward pass -------------------------------------------------------
 
 
 @operator(dtypes="bihf")
 def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
-    """A copy of ``array``, which the user holds as well; ``array`` itself unless ``recorded``.
+    """Return a copy of ``array`` for the backward pass, or ``array`` itself unless ``recorded``.
 
-    Indices are checked in the forward pass and trusted afterwards, but ``tensor.numpy()`` lets users change them
-    unnoticed. So arrays shared with the user are not saved.
+    Indices are checked in the forward pass and trusted afterwards, but users can change them unnoticed through
+    ``tensor.numpy()``. Arrays shared with the user are therefore copied before they are saved.
     """
     if interpreters and (seen := interpreted(private, locals())) is not None:
         return seen
@@ -42,13 +42,13 @@ def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
     return kernels.duplicate(array)
 
 
-# ---- Checks of arguments: tensors of the right type, numbers that fit, ints -----------------------------------------
+# ---- Argument checks: tensors of the right type, numbers in range, integers ------------------------------------------
 
-TOO_LONG = 2**60  # elements: more than an array of 8-byte elements can have; NumPy does not always check
+TOO_LONG = 2**60  # more elements than an array of 8-byte elements can have; NumPy does not always check
 
 
 def require_tensor(name: str, x: Any, label: str = "input") -> None:
-    """TypeError unless x is a Tensor; ``label`` is its name in the caller."""
+    """Raise TypeError unless x is a Tensor; ``label`` is its name in the caller."""
     if not isinstance(x, Tensor):
         raise TypeError(
             f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
@@ -56,13 +56,13 @@ def require_tensor(name: str, x: Any, label: str = "input") -> None:
 
 
 def require_number(name: str, x: Any, label: str = "input") -> None:
-    """TypeError unless x is a Tensor of numbers that operators compute in, not bool or float16."""
+    """Raise TypeError unless x is a Tensor of a numeric type that operators compute in: not bool or float16."""
     if not isinstance(x, Tensor) or x.array.dtype.char in "?e":
         require_float(name, x, label)
 
 
 def require_float(name: str, x: Any, label: str = "input") -> None:
-    """TypeError unless x is a float32 or float64 Tensor: kernels do not compute in float16."""
+    """Raise TypeError unless x is a float32 or float64 Tensor: kernels do not compute in float16."""
     if isinstance(x, Tensor):
         if x.array.dtype.char in "fd":
             return
@@ -71,25 +71,25 @@ def require_float(name: str, x: Any, label: str = "input") -> None:
 
 
 def kind_of(value: Any) -> str:
-    """A Tensor's element type, or the class of anything else, for messages."""
+    """Return the element type of a Tensor, or the class of another object, for messages."""
     return str(value.array.dtype) if isinstance(value, Tensor) else type(value).__name__
 
 
 def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Tensor") -> Tensor:
-    """x, a Tensor of integers, in int64; TypeError for anything else."""
+    """Return x, a Tensor of integers, as int64; TypeError for anything else."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "iu":
         raise TypeError(f"{name}: {label} is {kind_of(x)}, needs {needs}")
     return cast(x, int64)
 
 
 def as_mask(name: str, array: np.ndarray) -> np.ndarray:
-    """Bytes as truth values, which older scripts use them as, with PyTorch's warning."""
+    """Convert a uint8 mask, as older scripts use it, to bool, with PyTorch's deprecation warning."""
     warn_user(f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead")
     return kernels.cast(array, np.dtype(np.bool_))
 
 
 def as_float(name: str, x: Any, label: str = "input") -> Tensor:
-    """x, in the default type if it holds integers or bool; TypeError if it is float16 or not a Tensor."""
+    """Return x, converted to the default type if it is integer or bool; TypeError for float16 or a non-Tensor."""
     require_tensor(name, x, label)
     if x.array.dtype.kind == "f":
         require_float(name, x, label)
@@ -98,7 +98,7 @@ def as_float(name: str, x: Any, label: str = "input") -> Tensor:
 
 
 def are_floats(x: Any, y: Any) -> bool:
-    """Whether both are floating-point Tensors of one type, the usual case."""
+    """Return True if both are floating-point Tensors of the same type, the common case."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         return dtype is y.array.dtype and dtype.char in "fd"
@@ -106,7 +106,7 @@ def are_floats(x: Any, y: Any) -> bool:
 
 
 def whole(name: str, label: str, number: Any) -> int:
-    """A number truncated to an int; ValueError if it is NaN or does not fit int64."""
+    """Return a number truncated to an int; ValueError if it is NaN or does not fit int64."""
     exact = number.item() if isinstance(number, np.generic) else number
     if not isinstance(exact, (int, float)):
         exact = as_real(name, label, exact)
@@ -116,10 +116,10 @@ def whole(name: str, label: str, number: Any) -> int:
 
 
 def as_real(name: str, label: str, number: Any) -> float:
-    """A number, or a Tensor or an array with one element, as a float.
+    """Convert a number, or a Tensor or an array with one element, to a float.
 
     Raises:
-        TypeError: it is none of these; a str such as "1.5" is not one either.
+        TypeError: it is none of these; a str such as "1.5" is not accepted.
         ValueError: it is an int larger than any float.
     """
     if type(number) is float:  # nearly always
@@ -143,7 +143,7 @@ def as_real(name: str, label: str, number: Any) -> float:
 
 
 def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """A number as a 0-d array of ``dtype``, truncated for integers; raises as ``as_real`` or ``whole``."""
+    """Convert a number to a 0-d array of ``dtype``, truncated for integers; raises like ``as_real`` or ``whole``."""
     if dtype.kind == "f":
         number = as_real(name, label, number)
     elif dtype.kind in "iu":
@@ -153,7 +153,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
             if not -most - 1 <= number <= most:
                 raise ValueError(f"{name}: {label}={shown(number)} does not fit {dtype}")
             if dtype.kind == "u":
-                number %= most + 1  # -1 is the largest number of uint8
+                number %= most + 1  # for uint8, -1 wraps to the largest number
             return from_host(number, dtype)
     if dtype.itemsize < 8 and dtype.kind == "f" and abs(number) > 65504.0:
         with np.errstate(over="ignore"):  # it becomes inf, as in PyTorch
@@ -162,7 +162,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
 
 
 def as_int(name: str, label: str, value: Any) -> int:
-    """``value``, an int of Python, NumPy or a Tensor, as an int; TypeError otherwise."""
+    """Convert ``value``, a Python or NumPy int or a Tensor holding one, to an int; TypeError otherwise."""
     try:
         return index(value)
     except TypeError:
@@ -170,7 +170,7 @@ def as_int(name: str, label: str, value: Any) -> int:
 
 
 def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_LONG - 1) -> int:
-    """``value``, an int of Python, NumPy or a Tensor from ``least`` to ``most``, as an int.
+    """Convert ``value``, an integer from ``least`` to ``most`` as in ``as_int``, to an int.
 
     Raises:
         TypeError: it is not an int.
@@ -184,7 +184,7 @@ def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_
 
 
 def as_probability(name: str, label: str, value: Any) -> float:
-    """A probability as a float; raises as ``as_real``, and ValueError if it is not in [0, 1]."""
+    """Convert a probability to a float; raises like ``as_real``, and ValueError if it is not in [0, 1]."""
     probability = as_real(name, label, value)
     if not 0.0 <= probability <= 1.0:
         raise ValueError(f"{name}: {label}={value} is a probability and must lie in [0, 1]")
@@ -192,10 +192,10 @@ def as_probability(name: str, label: str, value: Any) -> float:
 
 
 def as_counts(name: str, label: str, values: Any) -> np.ndarray:
-    """A list, an array or a Tensor of ints as an int64 vector on the host.
+    """Convert a list, an array or a Tensor of ints to an int64 vector on the host.
 
     Raises:
-        TypeError: it is not one, or an element is not an int.
+        TypeError: it is none of these, or an element is not an int.
         ValueError: an element does not fit int64.
     """
     if isinstance(values, (Tensor, np.ndarray)):
@@ -210,13 +210,13 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
 
 
 def _excerpt(value: Any) -> str:
-    """The beginning of a repr, for a message."""
+    """Return the beginning of a repr, for a message."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:
-    """TypeError unless both are floating-point Tensors of one type, or both int64 where ``integers`` are allowed."""
+    """Raise TypeError unless both are floating-point Tensors of one type, or both int64 if ``integers``."""
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
         if dtype is y.array.dtype and dtype.char in "fd":
@@ -232,18 +232,20 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integ
 
 
 def are_integers(*values: Any) -> bool:
-    """Whether all are Tensors of integers."""
+    """Return True if all are Tensors of integers."""
     return all(isinstance(value, Tensor) and value.array.dtype.kind in "iu" for value in values)
 
 
 def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
-    """TypeError unless ``factor`` is a number, and not a floating-point one where ``dtype`` is an integer type."""
+    """Raise TypeError unless ``factor`` is a number, and an integer if ``dtype`` is an integer type."""
     if not is_number(factor):
         raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
     if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
-        raise TypeError(f"{name}: {label}={factor!r} does not scale {dtype}; use an int, or operands with .float()")
+        raise TypeError(
+            f"{name}: {label}={factor!r} cannot scale {dtype}; use an int, or convert the operands with .float()"
+        )
 
 
 def is_number(value: Any) -> bool:
-    """Whether value is a Python or NumPy real number or truth value."""
+    """Return True if value is a Python or NumPy real number or bool."""
     return isinstance(value, (float, int, numbers.Real, np.bool_))

@@ -1,4 +1,4 @@
-"""New Tensors: from data, filled with a number, or counting."""
+"""Creation of Tensors: from data, filled with a constant, evenly spaced numbers, triangle indices."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ __all__ = [
 def tensor(
     data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, pin_memory: bool = False
 ) -> Tensor:
-    """A Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
+    """Create a Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
 
     Python floats become the default type and ints int64; an ndarray keeps its type, and a Tensor its device.
-    ``pin_memory`` has no meaning here.
+    ``pin_memory`` has no effect.
 
     Raises:
-        TypeError: the elements are not of a type that a Tensor can hold.
-        RuntimeError: requires_grad is True for integers or truth values, or the device is not known.
+        TypeError: a Tensor cannot hold elements of this type.
+        RuntimeError: requires_grad is True for integers or bool, or the device is unknown.
     """
     if interpreters and (seen := interpreted(tensor, locals())) is not None:
         return seen
@@ -69,10 +69,10 @@ def tensor(
 
 @operator(by_shape=True, dtypes="")
 def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """``data`` as a Tensor that shares its memory and history if possible; see ``tensor``.
+    """Convert ``data`` to a Tensor that shares its memory and history if possible; see ``tensor``.
 
     Raises:
-        TypeError: the elements are not of a type that a Tensor can hold.
+        TypeError: a Tensor cannot hold elements of this type.
     """
     if interpreters and (seen := interpreted(as_tensor, locals())) is not None:
         return seen
@@ -88,12 +88,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 def asarray(
     obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
 ) -> Tensor:
-    """``obj`` as a Tensor: always copied if ``copy`` is True, by default only if necessary.
+    """Convert ``obj`` to a Tensor; copy always if ``copy`` is True, by default only if necessary.
 
     Raises:
-        TypeError: the elements are not of a type that a Tensor can hold.
+        TypeError: a Tensor cannot hold elements of this type.
         ValueError: ``copy`` is False, and a copy is necessary.
-        RuntimeError: requires_grad is True for integers or truth values.
+        RuntimeError: requires_grad is True for integers or bool.
     """
     if interpreters and (seen := interpreted(asarray, locals())) is not None:
         return seen
@@ -110,7 +110,7 @@ def asarray(
 
 @operator(by_shape=True, dtypes="")
 def from_numpy(array: np.ndarray) -> Tensor:
-    """A Tensor that shares the memory of ``array``.
+    """Create a Tensor that shares the memory of ``array``.
 
     Raises:
         TypeError: array is not an ndarray, or not of float32, float64, int64 or bool.
@@ -147,7 +147,7 @@ def full(
 
 
 def beside(made: Tensor, like: Tensor, device: Any = None) -> Tensor:
-    """A new Tensor, with its elements on ``device``, or next to those of ``like``."""
+    """Move a new Tensor to ``device``, or to the device of ``like``."""
     if device is not None:
         made.array = placed("device", made.array, device)
     elif type(like.array) is not np.ndarray:
@@ -156,11 +156,11 @@ def beside(made: Tensor, like: Tensor, device: Any = None) -> Tensor:
 
 
 def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
-    """The shape of a new Tensor, from a call f(2, 3), f((2, 3)) or f(size=(2, 3)).
+    """Return the shape of a new Tensor from the arguments of f(2, 3), f((2, 3)) or f(size=(2, 3)).
 
     Raises:
         TypeError: an extent is not an int, or the shape is given twice.
-        ValueError: an extent is negative, or the elements do not fit into any memory.
+        ValueError: an extent is negative, or there are too many elements for any memory.
     """
     shape = sizes(name, "size", given, named)
     if shape and min(shape) < 0:
@@ -174,7 +174,7 @@ def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[in
 def zeros(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """A Tensor of shape ``extents``, or by name ``size``, filled with 0."""
+    """A Tensor of zeros with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(zeros, locals())) is not None:
         return seen
     if options:
@@ -190,7 +190,7 @@ def zeros(
 def ones(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """A Tensor of shape ``extents``, or by name ``size``, filled with 1."""
+    """A Tensor of ones with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(ones, locals())) is not None:
         return seen
     if options:
@@ -206,7 +206,7 @@ def ones(
 def empty(
     *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """A Tensor of shape ``extents``, or by name ``size``, uninitialized."""
+    """An uninitialized Tensor with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(empty, locals())) is not None:
         return seen
     if options:
@@ -220,7 +220,7 @@ def empty(
 
 @operator(by_shape=True, dtypes="bihf")
 def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
-    """Zeros of input's shape, and of its type if ``dtype`` is None."""
+    """A Tensor of zeros with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(zeros_like, locals())) is not None:
         return seen
     if options:
@@ -235,7 +235,7 @@ def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
 
 @operator(by_shape=True, dtypes="bihf")
 def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
-    """Ones of input's shape, and of its type if ``dtype`` is None."""
+    """A Tensor of ones with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(ones_like, locals())) is not None:
         return seen
     if options:
@@ -248,7 +248,7 @@ def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **o
 
 @operator(by_shape=True, dtypes="bihf")
 def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
-    """A Tensor of input's shape, and of its type if ``dtype`` is None, uninitialized."""
+    """An uninitialized Tensor with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(empty_like, locals())) is not None:
         return seen
     if options:
@@ -265,7 +265,7 @@ def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
 def full_like(
     input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
-    """One number in input's shape, and in its type if ``dtype`` is None.
+    """A Tensor filled with one number, with input's shape, and its type if ``dtype`` is None.
 
     Raises:
         ValueError: the number does not fit the type.
@@ -283,7 +283,7 @@ def full_like(
 def eye(
     n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """A matrix (n, m), square by default, with ones on its diagonal and zeros elsewhere.
+    """A matrix (n, m), square by default, with ones on the diagonal and zeros elsewhere.
 
     Raises:
         TypeError: an extent is not an int.
@@ -306,12 +306,14 @@ def arange(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """start, start + step, ... up to but not including ``end``; ``arange(n)`` counts from 0.
+    """The numbers start, start + step, ... up to but not including ``end``; ``arange(n)`` starts at 0.
 
-    int64 if all three are ints, otherwise the default type. For an integer ``dtype``, they are truncated first.
+    The result is int64 if all three are ints, otherwise of the default type. For an integer ``dtype``, the arguments
+    are truncated first.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``, or is too small for any memory, or an int exceeds int64.
+        ValueError: the step is 0 or leads away from ``end``, the result is too long for any memory, or an int
+            exceeds int64.
     """
     if interpreters and (seen := interpreted(arange, locals())) is not None:
         return seen
@@ -364,7 +366,7 @@ def logspace(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """base ** ``linspace(start, end, steps)``.
+    """The numbers base ** ``linspace(start, end, steps)``.
 
     For an integer ``dtype``, the ends are truncated first, then the results.
 
@@ -412,7 +414,7 @@ def _is_integer(dtype: Any) -> bool:
 
 
 def plain(name: str, label: str, number: Any) -> Any:
-    """A number, or a Tensor with one element as one; None stays None. Raises as ``as_real``."""
+    """Convert a Tensor with one element to a number; numbers and None are unchanged. Raises like ``as_real``."""
     if isinstance(number, Tensor) and number.array.size == 1:
         return number.item()
     if number is not None and not (is_number(number) and isinstance(number, (int, np.integer))):

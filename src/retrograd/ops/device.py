@@ -1,6 +1,6 @@
 """Devices, memory layouts and memory formats, and the factory options that name them.
 
-PyTorch's others have names, so that a script can ask for them and be told.
+PyTorch's other devices can be named, so that a script that requests one gets a clear error.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = [
 ]
 
 
-# ---- Devices: the CPU, and those that `kernel_set.add_device` has made known ----------------------------------------
+# ---- Devices: the CPU, and those registered with `kernel_set.add_device` ---------------------------------------------
 
-# those that PyTorch knows
+# the device types of PyTorch
 _TYPES = (
     "cpu",
     "cuda",
@@ -59,11 +59,11 @@ _TYPES = (
 class device:  # noqa: N801  PyTorch's name
     """The name of a device: ``device("cpu")``, ``device("cuda:1")``, ``device("cuda", 0)``.
 
-    Tensors are on ``device("cpu")``, or on one that ``kernel_set.add_device`` has made known. The other devices of
-    PyTorch can be named; to put something on one raises a RuntimeError. In a ``with``, it is the device of new tensors.
+    Tensors are on ``device("cpu")``, or on a device registered with ``kernel_set.add_device``. PyTorch's other devices
+    can be named, but placing a tensor on one raises a RuntimeError. In a ``with``, it is the device of new tensors.
 
     Raises:
-        RuntimeError: PyTorch has no device of this type, or the text is not of the form "type" or "type:index".
+        RuntimeError: PyTorch has no device of this type, or the str is not of the form "type" or "type:index".
         TypeError: ``type`` is neither a str nor a device, or ``index`` is not an int.
     """
 
@@ -74,13 +74,13 @@ class device:  # noqa: N801  PyTorch's name
 
     def __init__(self, type: Any, index: int | None = None) -> None:
         if isinstance(type, int) and not isinstance(type, bool) and index is None:
-            raise RuntimeError(f"device: {type} is the number of an accelerator, and there is none; use device('cpu')")
+            raise RuntimeError(f"device: {type} is the index of an accelerator, and there is none; use device('cpu')")
         name, place = _parts(type)
         if index is not None:
             if not isinstance(index, int) or isinstance(index, bool):
                 raise TypeError(f"device: index={index!r} must be an int of at least 0")
             if place is not None:
-                raise RuntimeError(f"device: type={type!r} has an index already; leave out index={index}")
+                raise RuntimeError(f"device: type={type!r} already has an index; leave out index={index}")
             if index < 0:
                 raise RuntimeError(f"device: index={index} must be at least 0")
             place = index
@@ -114,7 +114,7 @@ class device:  # noqa: N801  PyTorch's name
 
 
 def _parts(name: Any) -> tuple[str, int | None]:
-    """Type and index of ``name``, a text or a device."""
+    """Return the type and index of ``name``, a str or a device."""
     if isinstance(name, device):
         return name.type, name.index
     if not isinstance(name, str):
@@ -131,12 +131,12 @@ CPU = device("cpu")
 
 
 def as_device(name: str, device: Any) -> device:
-    """The CPU, which ``device`` must be: None, "cpu", a device, or another library's object that is written as one.
+    """Return the CPU; ``device`` is None, "cpu", a device, or another library's object whose ``str()`` names one.
 
-    name: of the caller, for messages.
+    name: the caller, for messages.
 
     Raises:
-        RuntimeError: it is another device.
+        RuntimeError: it is not the CPU.
         TypeError: it is none of these.
     """
     if device is None or device is CPU or (isinstance(device, str) and device == "cpu"):
@@ -146,7 +146,7 @@ def as_device(name: str, device: Any) -> device:
     text = str(device)
     if text in DEVICES:
         raise RuntimeError(
-            f"{name}: device={text!r} is not taken here, the CPU is; give device={text!r} to each tensor"
+            f"{name}: device={text!r} is not accepted here, only the CPU; pass device={text!r} for each tensor"
         )
     if text.partition(":")[0] != "cpu":
         raise RuntimeError(
@@ -157,7 +157,7 @@ def as_device(name: str, device: Any) -> device:
 
 
 def as_any_device(name: str, device: Any) -> str:
-    """The name of the CPU or of another device that is known; errors as ``as_device``."""
+    """Return the name of the CPU or of another registered device; raises like ``as_device``."""
     found = str(device)
     return found if found in DEVICES else str(as_device(name, device))
 
@@ -169,7 +169,7 @@ def device_of(x: Tensor) -> device:
 
 
 def moved(array: Any, name: str) -> Any:
-    """The elements of an array on the device of this name; itself, if it is there."""
+    """Return the array on the device of this name: itself if it is already there, otherwise a copy."""
     if name_of(array) == name:
         return array
     on_host = to_host(array, "the elements for another device")
@@ -177,37 +177,37 @@ def moved(array: Any, name: str) -> Any:
 
 
 def placed(name: str, array: Any, device: Any) -> Any:
-    """The elements of an array on a device, of any form; errors as ``as_device``."""
+    """Return the array on a device given in any form; raises like ``as_device``."""
     return moved(array, as_any_device(name, device))
 
 
 def get_default_device() -> device:
-    """The device of new tensors: the CPU."""
+    """Return the device of new tensors: the CPU."""
     return CPU
 
 
 def set_default_device(device: Any) -> None:
-    """Accept the CPU or None, which changes nothing: there is no other device.
+    """Accept the CPU or None, without effect: new tensors are always on the CPU.
 
     Raises:
         RuntimeError: it is another device.
-        TypeError: it is no device.
+        TypeError: it is not a device.
     """
     as_device("set_default_device", device)
 
 
 def is_device(value: Any) -> bool:
-    """Whether ``value`` names a device rather than an element type."""
+    """Return True if ``value`` names a device rather than an element type."""
     if isinstance(value, str):
         return value.partition(":")[0] in _TYPES or value in DEVICES
     return isinstance(value, device) or (type(value).__name__ == "device" and hasattr(value, "index"))
 
 
-# ---- Options of factories that say how a tensor lies in memory, such as `layout` and `memory_format` ----------------
+# ---- Factory options for the memory layout: `layout`, `memory_format` ------------------------------------------------
 
 
 class _Named:
-    """A named constant of the package, written and pickled as ``retrograd.NAME``."""
+    """A named constant of the package, printed and pickled as ``retrograd.NAME``."""
 
     __slots__ = ("_name",)
 
@@ -243,7 +243,7 @@ preserve_format = memory_format("preserve_format")
 class Like(TypedDict, total=False):
     """Options of a factory that takes shape and type from a tensor.
 
-    device: the CPU, or one that ``kernel_set.add_device`` has made known. layout: strided. pin_memory: without meaning.
+    device: the CPU, or one registered with ``kernel_set.add_device``. layout: strided. pin_memory: no effect.
     memory_format: contiguous_format or preserve_format.
     """
 
@@ -254,17 +254,17 @@ class Like(TypedDict, total=False):
 
 
 class Options(Like, total=False):
-    """Options of a factory: those of Like, and ``out``, a Tensor that becomes the result."""
+    """Options of a factory: those of Like, and ``out``, a Tensor that receives the result."""
 
     out: Any
 
 
 def check_options(name: str, options: Any) -> None:
-    """Check the options of a factory that change nothing here.
+    """Check the factory options that have no effect.
 
     Raises:
-        TypeError: an unknown option, or a value of a wrong kind.
-        RuntimeError: a device that is not known, or a layout other than strided.
+        TypeError: an unknown option, or a value of the wrong kind.
+        RuntimeError: an unknown device, or a layout other than strided.
         ValueError: a memory format that the new tensor does not have.
     """
     for option, value in options.items():
@@ -281,7 +281,7 @@ def check_options(name: str, options: Any) -> None:
             as_memory_format(name, value)
             if value in (channels_last, channels_last_3d):
                 raise ValueError(
-                    f"{name}: memory_format={value!r} is not made here; "
+                    f"{name}: memory_format={value!r} is not supported here; "
                     f"write {name}(...).contiguous(memory_format={value!r})"
                 )
         elif option != "out" or value is not None or name.endswith("_like"):

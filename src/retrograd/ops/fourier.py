@@ -1,7 +1,8 @@
 """Discrete Fourier transforms along axes, their frequencies, and shifts of spectra.
 
-For a complex z = a + b i held as pairs, the gradient of a real loss to the pairs is that to a plus i times that to b:
-the transpose of the transform is then the conjugate one, the transform in the other direction with the same factor.
+Complex numbers z = a + b i are stored as pairs (a, b). The gradient of a real loss with respect to the pairs is the
+gradient with respect to a plus i times that with respect to b. The transpose of a transform is then its conjugate: the
+transform in the other direction with the same factor.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from .shape.shape import axes as axes_of
 __all__: list[str] = []
 
 
-# ---- Fourier transforms along axes. The gradient of each is a transform too -----------------------------------------
+# ---- Fourier transforms along axes, whose gradients are transforms too -----------------------------------------------
 
 _NORMS = ("forward", "backward", "ortho")
 
@@ -43,7 +44,7 @@ class ComplexFft(Function):
 
 
 class RealFft(Function):
-    """The half 0 .. n // 2 of the transform of real x (..., n) over ``axis``, as pairs, times ``factor``"""
+    """The elements 0 .. n // 2 of the transform of real x (..., n) over ``axis``, as pairs, times ``factor``"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, inverse: bool, factor: float) -> Tensor:
@@ -70,9 +71,9 @@ class HalfSum(Function):
 
 @operator(records=ComplexFft, dtypes="bif")
 def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """The transform along ``dim``: y[k] is the sum of x[j] exp(-2 pi i j k / n) over j; pairs -> pairs
+    """The Fourier transform along ``dim``: y[k] is the sum of x[j] exp(-2 pi i j k / n) over j; pairs -> pairs
 
-    n: cut or fill up with zeros to this extent first. norm: "backward", "forward" or "ortho", see the module
+    n: crop or zero-pad to this extent first. norm: "backward", "forward" or "ortho", see ``retrograd.fft``
 
     Raises:
         TypeError: input is not a Tensor.
@@ -88,7 +89,7 @@ def fft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = N
 def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``; pairs (..., 2) -> pairs (..., 2)
 
-    n: cut or fill up with zeros to this extent first. norm: see the module
+    n: crop or zero-pad to this extent first. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -101,7 +102,7 @@ def ifft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``fftn`` over two axes.
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -114,7 +115,7 @@ def fft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = N
 def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ifftn`` over two axes.
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -125,9 +126,9 @@ def ifft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 
 @operator(records=ComplexFft, dtypes="bif")
 def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
-    """``fft`` over the axes ``dim``, all by default or the last ones that ``s`` names; pairs (..., 2) -> pairs.
+    """``fft`` over the axes ``dim``, by default all, or the last ``len(s)``; pairs (..., 2) -> pairs.
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -140,7 +141,7 @@ def fftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None)
 def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``fftn``; pairs (..., 2) -> pairs (..., 2)
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -151,10 +152,10 @@ def ifftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 
 @operator(records=(RealFft, ComplexFft), dtypes="bif")
 def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """``fft`` of real numbers: its first n // 2 + 1 elements along ``dim``, which determine the others.
+    """The ``fft`` of real numbers: the first n // 2 + 1 elements along ``dim``, which determine the others.
 
     input (..., n, ...) real -> (..., n // 2 + 1, ..., 2) pairs
-    n: cut or fill up with zeros to this extent first. norm: see the module
+    n: crop or zero-pad to this extent first. norm: see ``retrograd.fft``
 
     Raises:
         TypeError: input is not a Tensor.
@@ -170,7 +171,8 @@ def rfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``; pairs (..., n // 2 + 1, ..., 2) -> (..., n, ...) real
 
-    n: the extent of the result, 2 (m - 1) by default where input has m elements along ``dim``. norm: see the module
+    n: the extent of the result, 2 (m - 1) by default for m elements of input along ``dim``.
+    norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -183,7 +185,7 @@ def irfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``rfftn`` over two axes.
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``rfft``.
     """
@@ -196,7 +198,7 @@ def rfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``irfftn`` over two axes.
 
-    s: the extents of the result. norm: see the module
+    s: the extents of the result. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -209,7 +211,7 @@ def irfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``rfft`` along the last of the axes ``dim``, then ``fft`` along the others; real -> pairs
 
-    s: cut or fill up with zeros to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``rfft``.
     """
@@ -222,7 +224,7 @@ def rfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``rfftn``; pairs -> real
 
-    s: the extents of the result; the last one is 2 (m - 1) by default. norm: see the module
+    s: the extents of the result; the last one is 2 (m - 1) by default. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -233,9 +235,9 @@ def irfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 @operator(records=(ComplexFft, HalfSum), dtypes="bif")
 def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
-    """``fft`` of numbers that are symmetric, x[-j] the conjugate of x[j], of which input has the half; pairs -> real
+    """The ``fft`` of a Hermitian-symmetric signal, x[-j] = conj(x[j]), given its first half; pairs -> real
 
-    n: the extent of the result, 2 (m - 1) by default. norm: see the module
+    n: the extent of the result, 2 (m - 1) by default. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -248,7 +250,7 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``; real -> pairs
 
-    n: cut or fill up with zeros to this extent first. norm: see the module
+    n: crop or zero-pad to this extent first. norm: see ``retrograd.fft``
 
     Raises: as ``rfft``.
     """
@@ -261,7 +263,7 @@ def ihfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None =
 def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``hfftn`` over two axes.
 
-    s: the extents of the result. norm: see the module
+    s: the extents of the result. norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -274,7 +276,7 @@ def hfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = 
 def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None) -> Tensor:
     """``ihfftn`` over two axes.
 
-    s: crop or zero-pad to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``rfft``.
     """
@@ -287,7 +289,8 @@ def ihfft2(input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None =
 def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """``fft`` along all axes ``dim`` but the last, then ``hfft`` along the last one; pairs -> real
 
-    s: the extents of the result; the last one is 2 (m - 1) by default, for m elements of input. norm: see the module
+    s: the extents of the result; the last one is 2 (m - 1) by default, for m elements of input.
+    norm: see ``retrograd.fft``
 
     Raises: as ``fft``.
     """
@@ -300,7 +303,7 @@ def hfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None
 def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = None) -> Tensor:
     """The inverse of ``hfftn``; real -> pairs
 
-    s: crop or zero-pad to these extents first. norm: see the module
+    s: crop or zero-pad to these extents first. norm: see ``retrograd.fft``
 
     Raises: as ``rfft``.
     """
@@ -310,19 +313,19 @@ def ihfftn(input: Tensor, s: Any = None, dim: Any = None, norm: str | None = Non
 
 
 def inverse_of_pairs(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
-    """``ifft`` along an axis, for a caller of that name."""
+    """``ifft`` along an axis; messages begin with ``name``."""
     return _of_pairs(name, x, (n,), (axis,), norm, True)
 
 
 def inverse_of_half(name: str, x: Tensor, n: int, axis: int, norm: str) -> Tensor:
-    """``irfft`` to n elements along an axis, for a caller of that name."""
+    """``irfft`` to n elements along an axis; messages begin with ``name``."""
     return _to_reals(name, x, (n,), (axis,), norm)
 
 
 def _checked(
     name: str, x: Tensor, s: Any, dim: Any, norm: Any, of_pairs: bool
 ) -> tuple[tuple[int, ...], list[int | None], str]:
-    """The axes, the extents that are asked for, and the norm."""
+    """Return the checked axes, the requested extents, and the norm."""
     shape = x.array.shape
     if of_pairs and (not shape or shape[-1] != 2):
         raise ValueError(
@@ -356,7 +359,7 @@ def _checked(
 
 
 def _resized(x: Tensor, axis: int, n: int | None) -> Tensor:
-    """x cut, or filled up with zeros, to n elements along an axis."""
+    """Crop or zero-pad x to n elements along an axis."""
     have = x.array.shape[axis]
     if n is None or n == have:
         return x
@@ -402,12 +405,12 @@ def _to_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, forward: bool =
     count = n * math.prod(x.array.shape[i] for i in over[:-1])
     if len(over) > 1:
         x = ComplexFft.apply(x, over[:-1], not forward, 1.0)
-    weights = from_host(kernels.half_weights(n, x.array.dtype), like=x.array)  # elements between the ends stand for two
+    weights = from_host(kernels.half_weights(n, x.array.dtype), like=x.array)  # elements between the ends count twice
     weights = weights.reshape(-1, *(1,) * (x.array.ndim - 1 - last))
     return HalfSum.apply(x * wrap(weights), last, n, forward, _factor(norm, not forward, count))
 
 
-# ---- Frequencies of the elements of a transform, and turning spectra so that 0 is in the middle ---------------------
+# ---- Frequencies of a transform, and shifts that center frequency 0 --------------------------------------------------
 
 
 @operator
@@ -416,7 +419,7 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
 
     Raises:
         ValueError: n is below 1.
-        RuntimeError: the device is not known.
+        RuntimeError: the device is unknown.
     """
     if interpreters and (seen := interpreted(fftfreq, locals())) is not None:
         return seen
@@ -430,7 +433,7 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
 
     Raises:
         ValueError: n is below 1.
-        RuntimeError: the device is not known.
+        RuntimeError: the device is unknown.
     """
     if interpreters and (seen := interpreted(rfftfreq, locals())) is not None:
         return seen
@@ -440,9 +443,9 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, r
 
 @operator(dtypes="bihf")
 def fftshift(input: Tensor, dim: Any = None) -> Tensor:
-    """input turned so that frequency 0 comes to the middle of the axes ``dim``, all by default.
+    """Rotate input so that frequency 0 is in the middle of the axes ``dim``, all by default.
 
-    The axis of the parts of pairs is one of all: name the others.
+    For pairs, pass ``dim`` without the last axis, which holds the real and imaginary parts.
 
     Raises:
         TypeError: input is not a Tensor.

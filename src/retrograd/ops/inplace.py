@@ -1,7 +1,8 @@
 """In-place methods of tensors: arithmetic, filling, copying, resizing.
 
-Each is the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result into memory
-and updates the graph. See there for leaves that require gradients, and for backwards that need the old values.
+Each method computes the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result
+into memory and updates the graph. That function also documents leaves that require gradients, and backward passes that
+need the old values.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from .signatures import require_bound
 
 
 def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = "") -> Callable[..., Tensor]:
-    """The in-place form of an operator whose result has the shape of its first argument.
+    """Return the in-place form of an operator whose result has the shape of its first argument.
 
     name: for messages; by default the operator's name and an underscore
-    arithmetic: of a binary operator, what ``kernels.arithmetic`` calls it, for changes that are not recorded
+    arithmetic: the name of a binary operator in ``kernels.arithmetic``, used for changes that are not recorded
     """
     name = name or f"{function.__name__}_"
-    of_python = not name.isidentifier()  # x += array; functions take Tensors alone
+    of_python = not name.isidentifier()  # x += array; functions accept only Tensors
 
     @functools.wraps(function)
     def change(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -68,7 +69,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = 
         return modify(input, name, compute, (*args, *kwargs.values()), write)
 
     change.__name__ = change.__qualname__ = name
-    change.__doc__ = f"``{function.__name__}`` in the memory of input, which is returned.\n\nRaises: as ``modify``."
+    change.__doc__ = f"The in-place form of ``{function.__name__}``; returns input.\n\nRaises: as ``engine.modify``."
     of = getattr(function, "operator", None)
     made: Callable[..., Tensor] = operator(change)
     if of is not None:
@@ -77,7 +78,7 @@ def in_place(function: Callable[..., Tensor], name: str = "", arithmetic: str = 
 
 
 class _RectifiedInPlace(piecewise.Relu):
-    """relu, written into the array of x; what is recorded is an ordinary Relu of the same result."""
+    """relu written into the array of x; recorded as an ordinary Relu with the same result."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -94,7 +95,7 @@ def _rectify(array: np.ndarray) -> None:
 
 @operator(records=_RectifiedInPlace, methods="relu_", dtypes="bif")
 def relu_(input: Tensor) -> Tensor:
-    """``relu`` in the memory of input, which is returned.
+    """The in-place form of ``relu``; returns input.
 
     Raises:
         TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
@@ -112,7 +113,7 @@ _relu_ = in_place(piecewise.relu)
 
 @operator(records=Replaced, methods="zero_")
 def zero_(input: Tensor) -> Tensor:
-    """Set every element to 0; the gradient to the old values is 0.
+    """Set every element to 0; the gradient with respect to the old values is 0.
 
     Raises: as ``engine.modify``.
     """
@@ -123,7 +124,9 @@ def zero_(input: Tensor) -> Tensor:
 
 @operator(records=Replaced, methods="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
-    """Set every element to ``value``, a number or a tensor with one element; the gradient to the old values is 0.
+    """Set every element to ``value``, a number or a tensor with one element.
+
+    The gradient with respect to the old values is 0.
 
     Raises:
         TypeError: ``value`` is neither of these. And as ``engine.modify``.
@@ -134,7 +137,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
         return _copy("fill_", input, value if not value.array.ndim else value.reshape(()))
     if not is_number(value):
         kind = f"a tensor of shape {value.array.shape}" if isinstance(value, Tensor) else type(value).__name__
-        raise TypeError(f"fill_: value is {kind}, needs a number or a tensor with one element; copy_ takes others")
+        raise TypeError(f"fill_: value is {kind}, needs a number or a tensor with one element; use copy_ for others")
     return _fill("fill_", input, value)
 
 
@@ -178,7 +181,7 @@ def _copy(operator: str, input: Tensor, src: Tensor) -> Tensor:
 
 
 def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
-    """``value`` in ``dtype``; TypeError if that is a lower category."""
+    """Convert ``value`` to ``dtype``; TypeError if that is of a lower category."""
     if value.array.dtype == dtype:
         return value
     if CATEGORY[value.array.dtype.kind] > CATEGORY[dtype.kind]:
@@ -190,19 +193,19 @@ def _as(operator: str, value: Tensor, dtype: np.dtype[Any]) -> Tensor:
 
 
 def _fits(array: np.ndarray, other: Any) -> bool:
-    """Whether ``array op other`` can be computed in place: one type, and the shape of array."""
+    """Return True if ``array op other`` can be computed in place: it has the type and shape of array."""
     if array.dtype.kind != "f" or array.dtype is float16:
         return False
     if isinstance(other, Tensor):
         return other.array.dtype == array.dtype and broadcasts_to(other.array.shape, array.shape)
-    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub refuses bool
+    return is_number(other) and not isinstance(other, (bool, np.bool_))  # sub rejects bool
 
 
 # ---- In-place methods that change the shape or the memory of a tensor: `x.t_()`, `x.resize_(2, 3)` ------------------
 
 
 def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """The form of an operator without copying that makes input itself show its elements so."""
+    """Return the in-place form of a view operator: input itself becomes that view of its elements."""
     name = f"{function.__name__}_"
 
     @functools.wraps(function)
@@ -233,15 +236,15 @@ def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
     change.__name__ = change.__qualname__ = name
     change.__doc__ = (
-        f"``{function.__name__}`` of input itself, which is returned.\n\nRaises:\n    RuntimeError: gradients are "
-        "recorded and input is a leaf that requires one, a view or has views."
+        f"The in-place form of ``{function.__name__}``; returns input.\n\nRaises:\n    RuntimeError: gradients are "
+        "recorded and input is a leaf that requires one, is a view or has views."
     )
     return operator(change)
 
 
 @operator(methods="resize_", dtypes="bihf")
 def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
-    """Change the shape of input; elements are kept in the order of memory, more of them are uninitialized.
+    """Change the shape of input; elements keep their order in memory, and additional ones are uninitialized.
 
     Raises:
         RuntimeError: input requires a gradient.
@@ -254,7 +257,7 @@ def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 @operator(methods="resize_as_", dtypes="bihf")
 def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
-    """``resize_`` to the shape of ``other``.
+    """Change the shape of input to that of ``other``, as ``resize_`` does.
 
     Raises: as ``resize_``.
     """
@@ -269,7 +272,7 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
     _require_no_gradient(name, x)
     old, count = x.array, math.prod(size)
     if size != old.shape:
-        flat = dense = shape.reshaped(old.transpose(memory_order(old)), (-1,))  # shares the memory where it is dense
+        flat = dense = shape.reshaped(old.transpose(memory_order(old)), (-1,))  # shares memory if it is dense
         if count > flat.size:
             flat = empty(count, old.dtype, like=old)
             kernels.copy(flat[: old.size], dense)
@@ -279,7 +282,7 @@ def _resized(name: str, x: Tensor, size: tuple[int, ...]) -> Tensor:
 
 @operator(methods="set_", dtypes="bihf")
 def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
-    """Make input show the memory of ``source``, in its shape; without it, no elements.
+    """Make input share the memory and shape of ``source``; without it, input becomes empty.
 
     Raises:
         TypeError: ``source`` is not a Tensor of input's type.
@@ -306,7 +309,7 @@ def _set(x: Tensor, array: np.ndarray) -> None:
 def _require_no_gradient(name: str, x: Any) -> None:
     require_tensor(name, x)
     if x.requires_grad:
-        raise RuntimeError(f"{name}: input requires a gradient, which this cannot follow; use x.detach()")
+        raise RuntimeError(f"{name}: input requires a gradient, which this method does not support; use x.detach()")
 
 
 @operator(methods="apply_", dtypes="bihf")
@@ -347,7 +350,7 @@ def map2_(input: Tensor, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any
 def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable[..., Any]) -> Tensor:
     _require_no_gradient(name, x)
     as_callable(name, "callable", function)
-    why = "elements for a function of Python"
+    why = "elements for a Python function"
     rows = [to_host(x.array, why).ravel().tolist()]
     for other in others:
         require_tensor(name, other, "tensor")
@@ -364,9 +367,9 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
 
 @operator(methods="fill_diagonal_", dtypes="bihf")
 def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
-    """Set the elements whose indices are equal to ``fill_value``; the gradient to the old ones is 0.
+    """Set the diagonal, the elements with equal indices, to ``fill_value``; the gradient of the old values is 0.
 
-    wrap: in a tall matrix, a new diagonal begins after each N + 1 rows. Input has two axes, or more of one extent.
+    Input has two axes, or more with equal extents. wrap: in a tall matrix, start a new diagonal after every N + 1 rows.
 
     Raises:
         RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
@@ -377,7 +380,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     wrap = as_flag("fill_diagonal_", "wrap", wrap)
     extents = input.array.shape
     if len(extents) < 2 or (len(extents) > 2 and len(set(extents)) > 1):
-        raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more of one extent")
+        raise RuntimeError(f"fill_diagonal_: input.shape={extents}, needs two axes, or more with equal extents")
     end = input.array.size if wrap or len(extents) > 2 else min(extents[1] ** 2, input.array.size)
     input[kernels.diagonal_places(extents, end)] = fill_value
     return input

@@ -1,4 +1,4 @@
-"""In-place methods that PyTorch has as functions, too: ``retrograd.relu_(x)`` is ``x.relu_()``."""
+"""In-place methods that PyTorch also offers as functions: ``retrograd.relu_(x)`` is ``x.relu_()``."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Attaches operators to Tensor as methods, under the names of their registrations, and what is no operator.
+"""Attaches methods to Tensor: operators under their registered names, and methods that are not operators.
 
-An operator that Python has a sign for (``methods="add __add__"``) gives the reflected form and ``x += y`` as well.
+An operator with a Python symbol (``methods="add __add__"``) also gets the reflected form and ``x += y``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .random import sampling  # noqa: F401
 from .shape import shape, sliding_windows  # noqa: F401
 from .signatures import with_numpy_names
 
-# Python's operators of two operands -> the sign of the form in place
+# Python's binary operators -> the symbol of the in-place form
 _SIGNS = {
     "__add__": "+=",
     "__sub__": "-=",
@@ -40,7 +40,7 @@ _SIGNS = {
     "__lshift__": "<<=",
     "__rshift__": ">>=",
 }
-_ARITHMETIC = ("add", "sub", "mul", "div")  # changed in place by a kernel where that is not recorded
+_ARITHMETIC = ("add", "sub", "mul", "div")  # computed in place by a kernel if not recorded
 
 
 def _arithmetic(name: str) -> str:
@@ -48,7 +48,7 @@ def _arithmetic(name: str) -> str:
 
 
 def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
-    """An operator of Python, whose second operand may be an array; functions take Tensors alone."""
+    """Return the form of a function for a Python operator, whose second operand may also be an array."""
     of_arrays = of_arrays or function
 
     @functools.wraps(function)
@@ -65,7 +65,7 @@ def _reflected(function: Any) -> Any:
         return function(x, y)
 
     operator.__name__ = f"r{function.__name__}"
-    operator.__doc__ = f"{function.__name__} with its operands swapped."
+    operator.__doc__ = f"``{function.__name__}`` with its operands swapped."
     return operator
 
 
@@ -97,12 +97,12 @@ def _polygamma(x: Tensor, n: int) -> Tensor:
 
 
 def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
-    """x where the condition holds, other elsewhere."""
+    """x where the condition is True, other elsewhere."""
     return piecewise.where(condition, x, other)
 
 
 def _of(operator: Operator) -> dict[str, Any]:
-    """The methods of an operator."""
+    """Return the methods of an operator by name."""
     found: dict[str, Any] = {}
     function = operator.function
     for name in operator.methods:
@@ -128,7 +128,7 @@ for _module in (indexing, complex_numbers, conversion, storage, queries, inplace
     METHODS.update(_module.METHODS)
 METHODS["T"], METHODS["mT"] = property(_transposed), property(_matrices_transposed)
 METHODS["polygamma"], METHODS["polygamma_"] = _polygamma, in_place(_polygamma, "polygamma_")
-METHODS["where"] = _where  # as a function, it begins with the condition
+METHODS["where"] = _where  # as a function, its first parameter is the condition
 METHODS["conj_physical_"] = in_place(METHODS["conj_physical"], "conj_physical_")
 
 for _name, _method in METHODS.items():
@@ -143,7 +143,7 @@ def _normal_cdf(x: Tensor) -> Tensor:
     return exponential.erf(x * 0.5**0.5) * 0.5 + 0.5
 
 
-# the primitives of formulas on Tensors
+# the primitives of formulas, evaluated on Tensors
 pointwise.on_tensors.update({name: METHODS[name] for name in PRIMITIVES if name in METHODS})
 pointwise.on_tensors.update(where=piecewise.where, exp_negative=exponential.exp, normal_cdf=_normal_cdf)
 pointwise.on_tensors.update(full_like=creation.full_like, nearest=rounding.round, trunc_divide=rounding.trunc_divide)

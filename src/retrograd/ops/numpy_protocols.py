@@ -1,11 +1,11 @@
 """NumPy's protocols: `__array_ufunc__` and `__array_function__` on tensors, and the functions they call.
 
-Each function below has the signature of NumPy's, without the options that no operator has. Arrays among the arguments
-have become Tensors before: see ``numpy_protocols``, which says when these run.
+NumPy calls ``__array_ufunc__`` or ``__array_function__`` in place of its own function if an argument is a Tensor. If an
+operator supports the function and the given options (``FUNCTIONS``), the result is a Tensor computed by the operator.
+Otherwise NumPy computes the result from the arrays, unless a Tensor requires a gradient, which is an error.
 
-``__array_ufunc__`` and ``__array_function__`` are what NumPy calls instead of its own functions when an argument is a
-Tensor. If there is an operator for the function and its options (``numpy_table``), the result is the operator's, a
-Tensor. Otherwise it is NumPy's, of the arrays, unless a Tensor requires a gradient: then there is an error.
+Each function in ``FUNCTIONS`` has the signature of NumPy's function, without the options that no operator supports.
+Array arguments are converted to Tensors before it is called.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from .shape import join
 __all__ = ["FUNCTIONS", "REDUCTIONS", "RUNNING", "product"]
 
 
-# ---- NumPy's functions on Tensors: each calls one operator, or a few, and takes NumPy's arguments -------------------
+# ---- NumPy functions in terms of operators, with NumPy's arguments ---------------------------------------------------
 
 
 def _promoted(*operands: Any) -> list[Tensor]:
-    """The operands in one type, of which operators of matrices need one."""
+    """Convert the operands to one type, as matrix operators require."""
     dtype = promoted_type(*[x.array for x in operands])
     return [cast(x, dtype) for x in operands]
 
@@ -51,16 +51,16 @@ def product(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _floating(a: Tensor) -> Tensor:
-    """a, of float64 if it holds integers, as NumPy takes means of them."""
+    """Convert integers to float64, as NumPy does for means."""
     return a if a.array.dtype.kind == "f" else cast(a, float64)
 
 
 def _reduction(name: str, typed: bool = False) -> Callable[..., Tensor]:
-    """A reduction of Tensor, over one axis, several, or all."""
+    """A reduction method of Tensor with NumPy's arguments, over one axis, several, or all."""
 
     def reduced(a: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
         axes = range(a.array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
-        if not isinstance(axis, int) and name in ("prod", "any", "all"):  # over one axis at a time
+        if not isinstance(axis, int) and name in ("prod", "any", "all"):  # these reduce one axis at a time
             for each in sorted((each % a.array.ndim for each in axes), reverse=True):
                 a = getattr(a, name)(each, keepdims)
             return getattr(a, name)() if axis is None and not a.array.ndim else a
@@ -88,7 +88,7 @@ def _mean(a: Tensor, axis: Any = None, dtype: Any = None, *, keepdims: bool = Fa
 
 _MEAN = _reduction("mean", True)
 SUM, PROD = _reduction("sum", True), _reduction("prod", True)
-# the same of the methods of a function of elements: numpy.add.reduce, numpy.add.accumulate
+# the functions behind methods of a ufunc: numpy.add.reduce, numpy.add.accumulate
 REDUCTIONS: dict[str, Callable[..., Tensor]] = {
     "add": SUM,
     "multiply": PROD,
@@ -180,8 +180,8 @@ def _stacked(operator: Callable[..., Tensor]) -> Callable[..., Tensor]:
 def _split(ary: Tensor, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
     if isinstance(indices_or_sections, int) and ary.array.shape[axis] % indices_or_sections:
         raise ValueError(
-            f"split: axis {axis} has {ary.array.shape[axis]} elements, no multiple of {indices_or_sections} sections; "
-            "use array_split"
+            f"split: axis {axis} has {ary.array.shape[axis]} elements, not a multiple of {indices_or_sections} "
+            "sections; use array_split"
         )
     return _array_split(ary, indices_or_sections, axis)
 
@@ -221,7 +221,7 @@ def _dot(a: Any, b: Any) -> Tensor:
 
 
 def _of_two(name: str, flat: bool = False) -> Callable[..., Tensor]:
-    """A method of two operands of one type."""
+    """A Tensor method applied to two operands promoted to one type."""
 
     def of_two(a: Tensor, b: Tensor) -> Tensor:
         a, b = _promoted(a, b)
@@ -360,9 +360,9 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- NumPy's functions of Tensors -----------------------------------------------------------------------------------
+# ---- The protocols ---------------------------------------------------------------------------------------------------
 
-# what reads no elements, or whose result has no gradient
+# functions that read no elements, or whose result has no gradient
 _WITHOUT_GRADIENT = {
     *("array_equal", "array_equiv", "array_repr", "array_str", "array2string", "can_cast", "iscomplexobj", "isrealobj"),
     *("may_share_memory", "ndim", "result_type", "shape", "shares_memory", "size"),
@@ -379,10 +379,10 @@ _WRITERS = {
 
 
 def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
-    """Run a NumPy function of single elements on Tensors, such as ``numpy.sin(tensor)`` or ``array * tensor``.
+    """Run a NumPy ufunc on Tensors, such as ``numpy.sin(tensor)`` or ``array * tensor``.
 
     Raises:
-        TypeError: a Tensor requires a gradient, and there is no operator for it, or the result is to go into an array.
+        TypeError: a Tensor requires a gradient, and no operator supports the call, or ``out`` is an array.
     """
     operator = _OPERATORS.get(ufunc)
     if method == "__call__" and operator is not None and not options:
@@ -418,7 +418,7 @@ def array_function(self: Tensor, func: Callable[..., Any], types: Any, args: Any
 
 
 def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any, options: dict[str, Any]) -> Any:
-    """The result of our function, where there is one for these options, or of NumPy's."""
+    """Call our function if it supports these options, otherwise NumPy's."""
     out = options.get("out")
     out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
     given = {option: value for option, value in options.items() if option != "out"}
@@ -437,17 +437,19 @@ def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any,
         if out is not None:
             why = "the array given as out (or changed in place) would leave the graph unnoticed; leave it out"
         elif strange:
-            why = f"an array is {strange[0].dtype}, which no operator takes; convert it"
+            why = f"an array is {strange[0].dtype}, which no operator accepts; convert it"
         elif function is None:
-            why = "there is no operator for it, and the result would leave the graph unnoticed; write it in operators"
+            why = (
+                "there is no operator for it, and the result would leave the graph unnoticed; compute it with operators"
+            )
         else:
-            why = f"its operator takes no such {_options(function, args, given)}; leave it out"
+            why = f"its operator does not accept {_options(function, args, given)}"
         raise TypeError(f"numpy.{name}: a tensor requires grad; {why}, or use tensor.detach()")
     return theirs(*_arrays(args), **_arrays(options))
 
 
 def _strange(values: Iterable[Any]) -> list[np.ndarray]:
-    """The arrays among the values whose elements no Tensor can hold."""
+    """Return the arrays whose element type a Tensor cannot hold."""
     return [x for x in values if isinstance(x, np.ndarray) and x.dtype not in ALLOWED]
 
 
@@ -465,31 +467,31 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
 
 
 def _options(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> str:
-    """The options of a call that a function does not take."""
+    """Describe the options of a call that a function does not accept, for a message."""
     unknown = [option for option in options if option not in _signature(function).parameters]
-    return f"option as {', '.join(unknown)}" if unknown else f"{len(args)} arguments"
+    return f"the option {', '.join(unknown)}; leave it out" if unknown else f"{len(args)} arguments; leave one out"
 
 
 def _tensors(value: Any, operands: list[Tensor]) -> Any:
-    """The value with Tensors in the place of arrays."""
+    """Replace the arrays in a value by Tensors."""
     arrays = tensors_in((value,), np.ndarray)
     return replace_tensors(value, {id(array): as_operand(array, operands) for array in arrays}, np.ndarray)
 
 
 def _arrays(value: Any) -> Any:
-    """The value with arrays in the place of Tensors."""
+    """Replace the Tensors in a value by their arrays."""
     return replace_tensors(value, {id(tensor): tensor.array for tensor in tensors_in((value,))})
 
 
 def _along(function: Callable[..., Tensor], method: str) -> Callable[..., Tensor]:
-    """A reduction or a running one, over the first axis by default."""
+    """A reduction or cumulative function, over the first axis by default."""
     if method == "reduce":
         return lambda array, axis=0, *, keepdims=False: function(array, axis, keepdims=keepdims)
     return lambda array, axis=0: function(array, axis)
 
 
 def _outer(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """The operator of each element of the first with each of the second."""
+    """The outer form of an operator: each element of the first operand with each of the second."""
 
     def outer(a: Any, b: Any) -> Any:
         axes = b.array.ndim if isinstance(b, Tensor) else np.ndim(b)
@@ -498,12 +500,12 @@ def _outer(operator: Callable[..., Any]) -> Callable[..., Any]:
     return outer
 
 
-_PLAIN = {Tensor, float, int, np.float32, np.float64, np.int64}  # operands that operators take as they are
+_PLAIN = {Tensor, float, int, np.float32, np.float64, np.int64}  # operands that operators accept unchanged
 _OPERATORS: dict[np.ufunc, Callable[..., Any]] = {np.matmul: product}
 
 
 def fill_operators() -> None:
-    """Look the methods of Tensor up, once they are attached."""
+    """Look up the methods of Tensor, once they are attached."""
     for operator in OPERATORS:
         for name in operator.numpy:
             _OPERATORS[getattr(np, name)] = getattr(Tensor, operator.methods[0])

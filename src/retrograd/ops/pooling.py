@@ -1,8 +1,8 @@
 """Pooling in any number of dimensions: max, average, Lp, adaptive, fractional; max unpooling.
 
-Given its indices, maximum pooling is linear: ``max_pool_gather``, whose transpose ``max_pool_grad`` is its gradient.
-Average pooling is linear, and ``avg_pool_grad`` is its transpose. The windows have one size (Window) or divide the
-input evenly (AdaptiveWindow).
+For fixed indices, max pooling is a linear function (``MaxPoolGather``), and its gradient is the transpose
+(``MaxPoolGrad``). Average pooling is linear, with the transpose ``AvgPoolGrad``. All windows have one size (Window) or
+divide the input evenly (AdaptiveWindow).
 
 Source: B. Graham, "Fractional max-pooling", 2014.
 """
@@ -51,11 +51,14 @@ from .shape.shape import Reshape, reshaped
 
 Pairs = int | tuple[int, ...] | tuple[tuple[int, int], ...]
 Windows = Window | AdaptiveWindow
-_MOST_TAPS = 2**63  # a mean divides by the number of taps
+_MOST_TAPS = 2**63  # means divide by the number of taps, which must fit int64
 
 
 class MaxPool(Function):
-    """The largest element of each window: y, or (y, indices). Padding is never chosen; NaN is; ties go to the first."""
+    """The largest element of each window: y, or (y, indices).
+
+    Padding is never chosen. NaN counts as largest, and of equal elements the first is chosen.
+    """
 
     piecewise_linear = True
 
@@ -81,7 +84,7 @@ class MaxPool(Function):
 
 
 class MaxPoolGrad(Function):
-    """Each g added at the index in x that its window chose."""
+    """Zeros in x's shape with each g added at the index chosen by its window."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, window: Windows) -> Tensor:
@@ -96,7 +99,7 @@ class MaxPoolGrad(Function):
 
 
 class MaxPoolGather(Function):
-    """x at the indices that the windows chose: the transpose of MaxPoolGrad."""
+    """The elements of x at the indices chosen by the windows: the transpose of MaxPoolGrad."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, window: Windows) -> Tensor:
@@ -111,7 +114,7 @@ class MaxPoolGather(Function):
 
 
 class AvgPool(Function):
-    """The mean of each window; ``count_include_pad``: divide by all taps, not only by those inside x."""
+    """The mean of each window; with ``count_include_pad``, divided by all taps, not only those inside x."""
 
     piecewise_linear = True
 
@@ -128,7 +131,7 @@ class AvgPool(Function):
 
 
 class AvgPoolGrad(Function):
-    """Each g divided among the positions of its window: the transpose of AvgPool."""
+    """Each g distributed evenly over its window: the transpose of AvgPool."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, window: Windows, count_include_pad: bool) -> Tensor:
@@ -143,7 +146,7 @@ class AvgPoolGrad(Function):
 
 
 def with_batch(function: type[Function], ndim: int, x: Tensor, *options: Any) -> Any:
-    """``function`` of x (N, C, *I), or of x (C, *I) as a batch of one: y, or (y, indices)."""
+    """Apply ``function`` to x (N, C, *I), or to x (C, *I) as a batch of one: y, or (y, indices)."""
     shape = x.array.shape
     if len(shape) == ndim + 2:
         return function.apply(x, *options)
@@ -196,7 +199,9 @@ def avg_pool_nd(
     if divisor_override == 0:
         raise ValueError(f"{name}: divisor_override=0 divides by zero; use None to divide by the window's size")
     if window.taps >= _MOST_TAPS:
-        raise ValueError(f"{name}: kernel_size={kernel_size} makes {window.taps} taps, which must be less than 2**63")
+        raise ValueError(
+            f"{name}: kernel_size={kernel_size} means {window.taps} taps per window, which must be less than 2**63"
+        )
     if x.array.dtype.kind != "f":
         counted = as_pairs(freeze(padding) if count_include_pad else 0, ndim)
         divisor: Any = divisor_override
@@ -206,7 +211,7 @@ def avg_pool_nd(
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
-        # positions that ceil_mode adds are not counted
+        # padding added by ceil_mode is not counted
         factors = _factors(window, as_pairs(freeze(padding), ndim), x.array.dtype)
         factor = wrap(from_host(factors, like=x.array))
     y = with_batch(AvgPool, ndim, x, window, count_include_pad)
@@ -217,13 +222,13 @@ def avg_pool_nd(
 
 @lru_cache(maxsize=1024)
 def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
-    """(*O): the number of taps of each window inside x and the given padding."""
+    """Return the number of taps of each window inside x and the given padding, in shape (*O)."""
     return kernels.window_counts(window, padding)
 
 
 @lru_cache(maxsize=1024)
 def _factors(window: Window, padding: tuple[tuple[int, int], ...], dtype: Any) -> np.ndarray:
-    """(*O): the number of taps divided by the number of those inside x and the given padding."""
+    """Return the number of taps divided by the number of those inside x and the given padding, in shape (*O)."""
     return kernels.window_factors(window, padding, dtype)
 
 
@@ -235,7 +240,7 @@ def _window_sums(x: Tensor, window: Window) -> Tensor:
 
 
 def spatial(name: str, ndim: int, xs: tuple[int, ...]) -> tuple[int, ...]:
-    """*I of an input (N, C, *I) or (C, *I); ValueError if it has other axes or *I is empty."""
+    """Return *I of an input (N, C, *I) or (C, *I); ValueError for other axes or if an extent of *I is 0."""
     check_axes(name, ndim, xs)
     if 0 in xs[-ndim:]:
         raise ValueError(f"{name}: an axis of positions is empty; input.shape={xs}")
@@ -253,7 +258,7 @@ def _pool_plan(
     dilation: Extent,
     ceil_mode: bool,
 ) -> tuple[Window, bool, Window]:
-    """The window, whether ``ceil_mode`` added padding on the high side, and the window cut by ``_met``."""
+    """Return the window, a flag whether ``ceil_mode`` added padding at the end, and the window cropped by ``_met``."""
     check_axes(name, ndim, xs)
     size = xs[-ndim:]
     if xs[-ndim - 1] == 0:
@@ -278,7 +283,7 @@ def _pool_plan(
     pairs, outputs = [], []
     for i, r, o, s, d, (low, high) in zip(size, kernel, window.output, steps, spread, window.padding, strict=True):
         rest = i + low + high - d * (r - 1) - 1 - (o - 1) * s
-        # one more window if positions are left over and it starts before the high padding and overlaps x
+        # add a window if positions remain and it starts before the high padding and overlaps x
         more = rest > 0 and o * s < i + low and meets(o * s - low, r, d, i)
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
@@ -287,13 +292,13 @@ def _pool_plan(
 
 
 def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
-    """Return how many positions an axis lacks for its only window, which ``ceil_mode`` keeps; 0 if it keeps none."""
+    """Return how many positions an axis lacks for the single window that ``ceil_mode`` keeps; 0 if it keeps none."""
     count = d * (r - 1) + 1 - (low + i + high)
     return count if 0 < count < s and meets(-low, r, d, i) else 0
 
 
 def _met(window: Window) -> Window:
-    """The window without the taps that read padding for every output: a kernel may be much longer than x."""
+    """Crop the window by taps that read only padding for every output: a kernel may be much longer than x."""
     kernel, pairs = [], []
     for i, r, o, s, d, (low, _) in zip(
         window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True
@@ -305,7 +310,7 @@ def _met(window: Window) -> Window:
     return window if kernel == list(window.kernel) else replace(window, kernel=tuple(kernel), padding=tuple(pairs))
 
 
-# ---- Pooling to a given number of outputs: the windows divide the input evenly --------------------------------------
+# ---- Adaptive pooling: a given number of windows divides the input evenly --------------------------------------------
 
 OutputSize = int | None | Sequence[int | None]
 
@@ -333,7 +338,7 @@ def adaptive_avg_pool_nd(name: str, ndim: int, x: Tensor, output_size: OutputSiz
 
 @lru_cache(maxsize=4096)
 def _window(name: str, ndim: int, shape: tuple[int, ...], output_size: Any) -> Window | AdaptiveWindow:
-    """The windows: a Window if all have one size."""
+    """Return the windows: a Window if all have one size, else an AdaptiveWindow."""
     size = spatial(name, ndim, shape)
     output = outputs(name, ndim, size, output_size)
     if any(i % o for i, o in zip(size, output, strict=True)):
@@ -342,7 +347,7 @@ def _window(name: str, ndim: int, shape: tuple[int, ...], output_size: Any) -> W
 
 
 def outputs(name: str, ndim: int, size: tuple[int, ...] | None, output_size: Any) -> tuple[int, ...]:
-    """``output_size`` as one int per axis; None means the input's extent (0 without ``size``)."""
+    """Return ``output_size`` as one int per axis; None means the input's extent (0 without ``size``)."""
     entries = tuple(output_size) if isinstance(output_size, Sequence) else (output_size,) * ndim
     if len(entries) != ndim:
         raise ValueError(f"{name}: output_size={output_size!r} has {len(entries)} entries, needs one or {ndim}")
@@ -367,7 +372,7 @@ def outputs(name: str, ndim: int, size: tuple[int, ...] | None, output_size: Any
 
 
 class Root(Function):
-    """x**(1/p), with gradient 0 where x is 0: at a window of zeros, the norm has its minimum."""
+    """x**(1/p), with gradient 0 where x is 0: the norm has its minimum at a window of zeros."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, p: float) -> Tensor:
@@ -408,7 +413,7 @@ def lp_pool_nd(
     return Root.apply(Scale.apply(mean, float(taps)), p)
 
 
-# ---- Maximum pooling over windows at random places, for outputs a fraction of the input in size ---------------------
+# ---- Fractional max pooling: windows at random positions, outputs a fraction of the input in size --------------------
 
 
 def fractional_max_pool_nd(
@@ -431,12 +436,12 @@ def fractional_max_pool_nd(
         if taps + count - 1 > extent:
             raise ValueError(
                 f"{name}: kernel_size={taps} and output_size={count} on axis {axis} need an extent of "
-                f"{taps + count - 1}, one position more for each output; input.shape={shape}"
+                f"{taps + count - 1}, one more position per output; input.shape={shape}"
             )
     whole = Reshape.apply(x, (1,) + shape) if len(shape) == ndim + 1 else x
     places = _samples(name, whole, ndim, samples)
     indices = kernels.fractional_max_pool_indices(whole.array, kernel, output, places)
-    y = MaxPoolGather.apply(whole, indices, AdaptiveWindow(size, output))  # carries only the sizes
+    y = MaxPoolGather.apply(whole, indices, AdaptiveWindow(size, output))  # used only for its sizes
     if whole is not x:
         y, indices = Reshape.apply(y, y.array.shape[1:]), indices[0]
     return (y, wrap(kernels.duplicate(indices))) if return_indices else y
@@ -445,13 +450,11 @@ def fractional_max_pool_nd(
 def sizes(
     name: str, ndim: int, size: tuple[int, ...] | None, kernel_size: Any, output_size: Any, output_ratio: Any
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The extents of window and output; without the size of the input, only checked."""
+    """Return the extents of window and output; without the input's size, only check the arguments."""
     try:
         kernel = as_tuple(kernel_size, ndim, "kernel_size", 1)
         if (output_size is None) == (output_ratio is None):
-            raise ValueError(
-                f"pass output_size or output_ratio, one of the two; they are {output_size!r} and {output_ratio!r}"
-            )
+            raise ValueError(f"pass either output_size or output_ratio; got {output_size!r} and {output_ratio!r}")
         if output_size is not None:
             return kernel, as_tuple(output_size, ndim, "output_size", 1)
     except (ValueError, TypeError) as error:
@@ -468,7 +471,7 @@ def sizes(
 
 
 def _samples(name: str, x: Tensor, ndim: int, given: Tensor | None) -> np.ndarray:
-    """A number from 0 to 1 for each image, channel and axis."""
+    """Return a random number from 0 to 1 for each image, channel and axis, given or sampled."""
     shape = (*x.array.shape[:2], ndim)
     if given is None:
         return from_host(rand(*shape, dtype=x.array.dtype).array, like=x.array)
@@ -480,19 +483,19 @@ def _samples(name: str, x: Tensor, ndim: int, given: Tensor | None) -> np.ndarra
     return given.array
 
 
-# ---- The partial inverse of maximum pooling: every element goes back to its index, zeros elsewhere ------------------
+# ---- Max unpooling: every element returns to its index, zeros elsewhere ----------------------------------------------
 
 
 class MaxUnpool(Function):
-    """Zeros (N, C, *O) with x (N, C, *I) at flat indices into *O; if an index repeats, the last element counts.
+    """Zeros (N, C, *O) with x (N, C, *I) at flat indices into *O; if an index repeats, the last element is kept.
 
-    Each of them gets the gradient g at this index, as in PyTorch.
+    All elements with a repeated index get the gradient at that index, as in PyTorch.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, size: tuple[int, ...]) -> Tensor:
         ctx.save_for_backward(indices)
-        ctx.window = AdaptiveWindow(size, x.array.shape[2:])  # carries only the sizes
+        ctx.window = AdaptiveWindow(size, x.array.shape[2:])  # used only for its sizes
         return wrap(kernels.max_unpool(x.array, indices, size))
 
     @staticmethod
@@ -556,7 +559,7 @@ def _size(
     usual = tuple((o - 1) * s + r - 2 * p for o, s, r, p in zip(pooled, steps, kernel, pads, strict=True))
     if output_size is None:
         if min(usual) < 1:
-            raise ValueError(f"{name}: the output would have extents {usual}; take a smaller padding")
+            raise ValueError(f"{name}: the output would have extents {usual}; use a smaller padding")
         return usual
     for axis, (want, have, step) in enumerate(zip(wanted, usual, steps, strict=True)):
         if not have - step < want < have + step:

@@ -1,6 +1,7 @@
 """Resampling of images: `interpolate`, `grid_sample` and affine grids.
 
-Along each axis the new elements are weighted sums of a few old ones: a sparse matrix, whose transpose is the gradient.
+Along each axis, each new element is a weighted sum of a few old ones. The weights form a sparse matrix, and the
+gradient is the product with its transpose.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from .sparse_products import Matrix, SparseProduct, SparseProducts
 __all__ = ["affine_grid", "grid_sample", "interpolate", "upsample", "upsample_bilinear", "upsample_nearest"]
 
 
-# ---- interpolate: images, sequences and volumes at another resolution -----------------------------------------------
+# ---- `interpolate`: images, sequences and volumes at another resolution ----------------------------------------------
 
 _AXES = {
     "nearest": (1, 2, 3),
@@ -89,18 +90,18 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Tensor:
-    """input (N, C, *I) -> (N, C, *O), O = size or floor(I * scale_factor); one number is for all axes.
+    """Resize input (N, C, *I) to (N, C, *O), O = size or floor(I * scale_factor); one number applies to all axes.
 
     mode: "nearest" (the element below, as in OpenCV), "nearest-exact", "linear", "bilinear" or "trilinear" (for 1, 2 or
         3 axes), "bicubic" (2 axes, a = -0.75), or "area" (means of boxes that cover input).
-    align_corners: align the centres of the corner elements, not their outer edges; linear modes and bicubic only.
+    align_corners: align the centers of the corner elements, not their outer edges; linear modes and bicubic only.
     recompute_scale_factor: use the ratio of the extents, not ``scale_factor`` itself.
     antialias: wider windows where the image shrinks; bilinear and bicubic (a = -0.5) without align_corners.
 
     Raises:
         TypeError: input is not a floating-point Tensor, or a size or factor has a wrong type.
-        ValueError: the mode is unknown or for other axes, an option does not exist for it, not exactly one of ``size``
-            and ``scale_factor`` is given, or an extent is 0.
+        ValueError: the mode is unknown or for other axes, an option is not available for it, not exactly one of
+            ``size`` and ``scale_factor`` is given, or an extent is 0.
     """
     if interpreters and (seen := interpreted(interpolate, locals())) is not None:
         return seen
@@ -119,10 +120,10 @@ def interpolate(
             as_truth("interpolate", argument, value)
     antialias = as_truth("interpolate", "antialias", antialias)
     if align_corners is not None and mode not in (*_LINEAR, *_CUBIC):
-        raise ValueError(f"interpolate: align_corners={align_corners} does not exist for mode={mode!r}; leave it out")
+        raise ValueError(f"interpolate: align_corners={align_corners} is not available for mode={mode!r}; leave it out")
     if antialias and (mode not in ("bilinear", "bicubic") or align_corners):
         raise ValueError(
-            f"interpolate: antialias=True exists for mode='bilinear' and 'bicubic' without align_corners; got "
+            f"interpolate: antialias=True needs mode='bilinear' or 'bicubic', without align_corners; got "
             f"mode={mode!r}, align_corners={align_corners}"
         )
     target, ratios = _target(shape[2:], size, scale_factor, recompute_scale_factor)
@@ -139,7 +140,9 @@ def interpolate(
     if count > 1 and None not in matrices[-2:]:
         y = SparseProducts.apply(y, *matrices[-2:], count)
         matrices[-2:] = None, None
-    for k in reversed(range(count)):  # the last axis has the shortest runs in memory: do it while the array is small
+    for k in reversed(
+        range(count)
+    ):  # the last axis has the shortest runs in memory, so it is resized first, while the array is small
         if matrices[k] is not None:
             y = SparseProduct.apply(y, matrices[k], 2 + k)
     return y if y is not input else y.clone()
@@ -153,7 +156,7 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """``interpolate`` under its old name.
+    """Alias of ``interpolate``, its former name.
 
     Raises: as ``interpolate``.
     """
@@ -168,7 +171,7 @@ def upsample(
 def upsample_nearest(
     input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
 ) -> Tensor:
-    """``interpolate`` in mode "nearest".
+    """Resize input with ``interpolate`` in mode "nearest".
 
     Raises: as ``interpolate``.
     """
@@ -181,7 +184,7 @@ def upsample_nearest(
 def upsample_bilinear(
     input: Tensor, size: int | tuple[int, ...] | None = None, scale_factor: float | tuple[float, ...] | None = None
 ) -> Tensor:
-    """``interpolate`` in mode "bilinear" with align_corners=True.
+    """Resize input with ``interpolate`` in mode "bilinear" with align_corners=True.
 
     Raises: as ``interpolate``.
     """
@@ -193,9 +196,9 @@ def upsample_bilinear(
 def _target(
     extents: tuple[int, ...], size: Any, factor: Any, recompute: bool | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """The new extents, and each axis's step in the old one if it is not their ratio."""
+    """Return the new extents, and for each axis the step in the old one if it is not their ratio."""
     if (size is None) == (factor is None):
-        raise ValueError(f"interpolate: give size or scale_factor, one of them; got size={size}, scale_factor={factor}")
+        raise ValueError(f"interpolate: give either size or scale_factor; got size={size}, scale_factor={factor}")
     given = size if factor is None else factor
     each = tuple(given) if isinstance(given, (tuple, list)) else (given,) * len(extents)
     label = "size" if factor is None else "scale_factor"
@@ -218,10 +221,10 @@ def _target(
 
 @lru_cache(maxsize=256)
 def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: bool, antialias: bool) -> Matrix | None:
-    """The weights (target, extent) of one axis; None for the identity."""
+    """Return the weights (target, extent) of one axis; None for the identity."""
     step = extent / target if ratio is None else ratio
     if mode in _LINEAR and target == extent:
-        return None  # whatever the factor is, as in PyTorch
+        return None  # for any factor, as in PyTorch
     if mode.startswith("nearest"):
         indices = kernels.nearest_indices(extent, target, step, mode == "nearest-exact")
         return None if same(indices, arange(extent), _IDENTITY) else Matrix(indices, extent)
@@ -240,7 +243,7 @@ def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: boo
 
 @lru_cache(maxsize=256)
 def _factor(mode: str, extent: int, target: int, ratio: float | None) -> int:
-    """The number of times the matrix of this axis repeats each element; 0 if it is not the same for all."""
+    """Return how often the matrix of this axis repeats each element; 0 if that differs between elements."""
     matrix, factor = _matrix(mode, extent, target, ratio, False, False), target // extent
     if matrix is None:
         return factor
@@ -250,7 +253,7 @@ def _factor(mode: str, extent: int, target: int, ratio: float | None) -> int:
     return factor if same(matrix.indices.reshape(extent, factor), repeated, _IDENTITY) else 0
 
 
-# ---- Images sampled at any points -----------------------------------------------------------------------------------
+# ---- `grid_sample`: images sampled at arbitrary points ---------------------------------------------------------------
 
 _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
 
@@ -259,13 +262,13 @@ _MODES, _PADDINGS = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "ref
 def grid_sample(
     input: Tensor, grid: Tensor, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Tensor:
-    """y[n, c, o] = input[n, c] at the point grid[n, o], interpolated between its neighbours.
+    """Sample y[n, c, o] = input[n, c] at the point grid[n, o], interpolated between its neighbors.
 
     input (N, C, H, W), grid (N, *O, 2) with (x, y), or input (N, C, D, H, W), grid (N, *O, 3) with (x, y, z) -> y
-    (N, C, *O). -1 and 1 are the outer edges of the image, with align_corners the centres of its outermost elements.
+    (N, C, *O). -1 and 1 are the outer edges of the image, or with align_corners the centers of its outermost elements.
 
     mode: "bilinear" (trilinear for three axes), "nearest", "bicubic" (two axes only, a = -0.75).
-    padding_mode: outside the image are "zeros", its "border", or its "reflection".
+    padding_mode: the values outside the image: "zeros", its "border", or its "reflection".
 
     Raises:
         TypeError: the types differ or are not floating point.
@@ -287,11 +290,11 @@ def grid_sample(
         )
     align, places = _aligned("grid_sample", align_corners), prod(sg[1:-1])
     flat = reshape(grid, sx[0], places, count)
-    taps = []  # for each axis of input: (indices, weights) of the neighbours
+    taps = []  # for each axis of input: (indices, weights) of the neighbors
     for a, extent in enumerate(sx[2:]):
         at = GetItem.apply(flat, (..., count - 1 - a))
         at = (at + 1) * ((extent - 1) / 2) if align else ((at + 1) * extent - 1) * 0.5
-        taps.append(_neighbours(at, extent, mode, padding_mode, align))
+        taps.append(_neighbors(at, extent, mode, padding_mode, align))
     image = reshape(input, sx[0], sx[1], prod(sx[2:]))
     total: Tensor | None = None
     for corner in product(*taps):
@@ -315,7 +318,7 @@ def grid_sample(
 
 @operator
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:
-    """The grid for ``grid_sample`` of an affine map: theta applied to the points of the result.
+    """The ``grid_sample`` grid of an affine map: theta applied to the points of the result.
 
     theta (N, 2, 3), size (N, C, H, W) -> (N, H, W, 2), or theta (N, 3, 4), size (N, C, D, H, W) -> (N, D, H, W, 3)
 
@@ -342,8 +345,8 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
     return align_corners is not None and as_flag(name, "align_corners", align_corners)
 
 
-def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
-    """The elements around each point along one axis, and their weights (None: 1)."""
+def _neighbors(at: Tensor, extent: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
+    """Return the indices of the elements around each point along one axis, and their weights (None: 1)."""
     if mode != "bicubic":
         at = _pulled_in(at, extent, padding, align)
         padding = "zeros"
@@ -361,7 +364,7 @@ def _neighbours(at: Tensor, extent: int, mode: str, padding: str, align: bool) -
 
 
 def _pulled_in(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
-    """Points outside moved inside: x sign + offset, where sign 0 stops the gradient."""
+    """Move outside points inside the image: at * sign + offset, where sign 0 stops the gradient."""
     if padding == "zeros":
         return at
     if padding == "reflection" and align and extent == 1:

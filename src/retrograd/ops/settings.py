@@ -1,4 +1,4 @@
-"""Settings of the whole library under PyTorch's names: the type of new tensors, and what has one value here."""
+"""Global settings under PyTorch's names: the default dtype, and settings with only one value here."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ _state = {"precision": "highest", "deterministic": "default"}
 
 
 def get_default_dtype() -> np.dtype[Any]:
-    """The type of new floating-point tensors: float32, unless ``set_default_dtype`` set another."""
+    """Return the type of new floating-point tensors: float32 unless changed with ``set_default_dtype``."""
     return default_dtype()
 
 
 def set_default_dtype(d: Any) -> None:
-    """Make ``d``, float32 or float64, the type of Python floats in tensors, of new tensors and of new layers.
+    """Set the default type, float32 or float64, of Python floats in tensors, of new tensors and of new layers.
 
-    Arrays of NumPy keep their type.
+    NumPy arrays keep their type.
 
     Raises:
         TypeError: it is neither of these.
@@ -55,7 +55,7 @@ def set_default_dtype(d: Any) -> None:
 
 
 def set_default_tensor_type(t: Any) -> None:
-    """``set_default_dtype`` by a class such as retrograd.DoubleTensor, or its name; PyTorch no longer recommends it.
+    """Set the default type by a class such as retrograd.DoubleTensor, or its name; deprecated in PyTorch.
 
     Raises:
         TypeError: it is not float32 or float64.
@@ -70,24 +70,24 @@ def set_default_tensor_type(t: Any) -> None:
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Accept either mode: the same program gives the same bits always."""
+    """Accept either mode, without effect: the same program always gives the same bits."""
     name = "use_deterministic_algorithms"
     mode, warn_only = as_flag(name, "mode", mode), as_flag(name, "warn_only", warn_only)
     _state["deterministic"] = "default" if not mode else "warn" if warn_only else "error"
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Return True if ``use_deterministic_algorithms`` is on: the mode is "warn" or "error", not "default"."""
+    """Return True if ``use_deterministic_algorithms`` is on, that is, if the debug mode is not "default"."""
     return _state["deterministic"] != "default"
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether ``use_deterministic_algorithms`` was given ``warn_only``."""
+    """Return True if ``use_deterministic_algorithms`` was called with ``warn_only``."""
     return _state["deterministic"] == "warn"
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """``use_deterministic_algorithms`` by 0, 1, 2 or "default", "warn", "error".
+    """Set the mode of ``use_deterministic_algorithms``: 0, 1, 2 or "default", "warn", "error".
 
     Raises:
         RuntimeError: it is none of these.
@@ -99,12 +99,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2, see ``set_deterministic_debug_mode``."""
+    """Return 0, 1 or 2, see ``set_deterministic_debug_mode``."""
     return _MODES.index(_state["deterministic"])
 
 
 def set_float32_matmul_precision(precision: str) -> None:
-    """Accept "highest", "high" or "medium": the least precision allowed. Products of float32 are computed in float32.
+    """Accept "highest", "high" or "medium", the least precision allowed; products are always computed in float32.
 
     Raises:
         ValueError: it is none of these.
@@ -115,18 +115,18 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """Return the setting of ``set_float32_matmul_precision``: "highest" unless it was changed."""
+    """Return the setting of ``set_float32_matmul_precision``: "highest" unless changed."""
     return _state["precision"]
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """False: denormal numbers are computed with, and that cannot be changed here."""
+    """Return False: denormal numbers are never flushed to zero, and that cannot be changed."""
     as_flag("set_flush_denormal", "mode", mode)
     return False
 
 
 def set_num_interop_threads(threads: int) -> None:
-    """Accept a positive number: operators run one after the other, each on ``get_num_threads()`` threads.
+    """Accept a positive number, without effect: operators run one at a time, each on ``get_num_threads()`` threads.
 
     Raises:
         RuntimeError: it is not positive.
@@ -136,5 +136,5 @@ def set_num_interop_threads(threads: int) -> None:
 
 
 def get_num_interop_threads() -> int:
-    """1: operators run one after the other."""
+    """Return 1: operators run one at a time."""
     return 1

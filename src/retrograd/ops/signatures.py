@@ -16,11 +16,11 @@ from ..engine.tensor import Tensor
 __all__ = ["advised", "require_bound"]
 
 
-# ---- TypeErrors for arguments that do not fit a signature -----------------------------------------------------------
+# ---- TypeErrors for arguments that do not match a signature ----------------------------------------------------------
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
-# other libraries' keywords: PyTorch's names for them, the first that the function has
+# other libraries' keywords -> PyTorch's names; the first that is a parameter of the function is suggested
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "pad": ("padding",),
     "dilate": ("dilation",),
@@ -48,7 +48,7 @@ _ADVICE = {"layout": _LAYOUT, "data_format": _LAYOUT}
 
 
 def require_bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
-    """Raise a TypeError that names ``name`` and the argument, unless the arguments fit the signature."""
+    """Raise a TypeError that names the function and the argument, unless the arguments match the signature."""
     try:
         signature.bind(*args, **given)
     except TypeError as error:
@@ -56,7 +56,7 @@ def require_bound(name: str, signature: inspect.Signature, args: tuple[Any, ...]
 
 
 def _problem(signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> str:
-    """Return a message for a call that does not fit the signature, or "" where ``inspect``'s own message is clear."""
+    """Return a message for a call that does not match the signature, or "" if ``inspect``'s own message is clear."""
     parameters = signature.parameters.values()
     by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     unknown = [key for key in given if key not in signature.parameters]
@@ -80,7 +80,7 @@ def _suggestion(keyword: str, names: list[str]) -> str:
 
 
 def advised(function: _F) -> _F:
-    """The function, whose TypeErrors for arguments that do not fit suggest others; see ``require_bound``."""
+    """Decorate a function so that TypeErrors for wrong arguments suggest the right names; see ``require_bound``."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -94,11 +94,11 @@ def advised(function: _F) -> _F:
     return cast(_F, call)
 
 
-# ---- Forms of calls beside an operator's own ------------------------------------------------------------------------
+# ---- Alternative call forms: `out=`, NumPy's names, deprecated overloads ---------------------------------------------
 
 _NAMES = {"axis": "dim", "keepdims": "keepdim"}  # NumPy's name -> PyTorch's
 
-# the operators of each of PyTorch's namespaces that take ``out=``
+# for each of PyTorch's namespaces, the operators that accept ``out=``
 OUT = {
     namespace: frozenset(names.split())
     for namespace, names in {
@@ -142,9 +142,9 @@ OUT = {
 
 
 def add_forms(namespace: dict[str, Any], name: str = "") -> None:
-    """Let the operators in a namespace of PyTorch's take ``out``, ``axis`` and ``keepdims`` where they should.
+    """Let the operators in one of PyTorch's namespaces accept ``out``, ``axis`` and ``keepdims`` as they do there.
 
-    name: of the namespace, such as "linalg"; its members are replaced by functions that take more.
+    name: of the namespace, such as "linalg"; its members are replaced by functions that accept more arguments.
     """
     for key, value in list(namespace.items()):
         if isinstance(value, FunctionType) and hasattr(value, "operator") and not key.startswith("_"):
@@ -153,14 +153,14 @@ def add_forms(namespace: dict[str, Any], name: str = "") -> None:
 
 @functools.cache
 def with_numpy_names(function: Any) -> Any:
-    """A function that takes ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``; itself if it has neither."""
+    """Let a function accept ``axis`` for ``dim`` and ``keepdims`` for ``keepdim``; unchanged if it has neither."""
     names = {} if hasattr(function, "has_forms") else _other_names(function)
     return _general(function, names, False) if names else function
 
 
 @functools.cache
 def with_out(function: Any, key: str, name: str = "") -> Any:
-    """A function that takes ``out``, if that of this name in the namespace ``name`` does; else itself."""
+    """Let a function accept ``out`` if its namesake ``key`` in the namespace ``name`` does; otherwise unchanged."""
     if key not in OUT[name] or hasattr(function, "has_forms"):
         return function
     names = _other_names(function)
@@ -170,16 +170,16 @@ def with_out(function: Any, key: str, name: str = "") -> Any:
 
 
 def _other_names(function: Any) -> dict[str, str]:
-    """NumPy's names of a function's parameters."""
+    """Return NumPy's names of a function's parameters."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None:
         return {}
-    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]  # inspect.signature takes longer
+    parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]  # faster than inspect.signature
     return {other: name for other, name in _NAMES.items() if name in parameters and other not in parameters}
 
 
 def _general(function: Any, names: dict[str, str], out: bool) -> Any:
-    """A function that takes other names, and ``out``."""
+    """Return the function extended by other parameter names and, if ``out``, by ``out``."""
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
@@ -187,7 +187,7 @@ def _general(function: Any, names: dict[str, str], out: bool) -> Any:
             for other, name in names.items():
                 if other in given:
                     if name in given:
-                        raise TypeError(f"{function.__name__}: {other} and {name} are one argument; give it once")
+                        raise TypeError(f"{function.__name__}: {other} and {name} are the same argument; give it once")
                     given[name] = given.pop(other)
             if out and (result := given.pop("out", None)) is not None:
                 return into(call, result, args, given)
@@ -231,14 +231,14 @@ def _two_and_more(function: Any) -> Any:
     return call
 
 
-# functions with as many parameters by place, by name, and whether there is a ``*rest``
+# (positional parameters, keyword-only parameters, ``*rest`` or not) -> template function
 _SHAPES = {(1, 0, 0): _one, (2, 0, 0): _two, (3, 0, 0): _three, (2, 1, 1): _two_and_more}
 
 
 def _exact(function: Any) -> Any:
-    """A function with the same parameters and ``out``; None for a shape that ``_SHAPES`` has not.
+    """Return a function with the same parameters and ``out``; None for a signature that is not in ``_SHAPES``.
 
-    It takes a third of the time of one with ``*args``.
+    Its calls take a third of the time of those of a function with ``*args``.
     """
     code = function.__code__
     rest = bool(code.co_flags & inspect.CO_VARARGS)
@@ -248,7 +248,9 @@ def _exact(function: Any) -> Any:
     made = make(function)
     count = code.co_argcount + code.co_kwonlyargcount
     names = code.co_varnames[:count]
-    others: dict[Any, Any] = {f"p{at}": name for at, name in enumerate(names)}  # what the passing on by name holds
+    others: dict[Any, Any] = {
+        f"p{at}": name for at, name in enumerate(names)
+    }  # constants of the template that name arguments
     others |= {(key,): (name,) for key, name in others.items()}
     made.__code__ = made.__code__.replace(
         co_name=code.co_name,
@@ -263,12 +265,12 @@ def _exact(function: Any) -> Any:
 
 
 def scaled_last(name: str, factor: Any, rest: tuple[Any, ...], given: float, count: int = 1) -> tuple[Any, ...]:
-    """The operands and the factor of ``add(x, alpha, other)`` or ``addcmul(x, value, tensor1, tensor2)``.
+    """Return the operands and factor of the deprecated ``add(x, alpha, other)`` or ``addcmul(x, value, t1, t2)``.
 
-    rest: what came after the factor, ``count`` operands. given: the factor by name, which must be 1 then.
+    rest: the ``count`` operands after the factor. given: the factor passed by name, which must then be 1.
 
     Raises:
-        TypeError: the arguments are not of that form.
+        TypeError: the arguments do not have that form.
     """
     if isinstance(factor, Tensor) or given != 1 or len(rest) != count:
         raise TypeError(f"{name}: takes input, {count} operands and its factor by name, got {2 + len(rest)} arguments")
@@ -279,9 +281,11 @@ def scaled_last(name: str, factor: Any, rest: tuple[Any, ...], given: float, cou
 def factors_and_operands(
     name: str, operands: tuple[Any, ...], beta: float, alpha: float
 ) -> tuple[Tensor, Tensor, Tensor, float, float]:
-    """The operands, beta and alpha of ``addmm(beta, x, alpha, a, b)`` or ``x.addmm(beta, alpha, a, b)``.
+    """Return the operands, beta and alpha of ``addmm(beta, x, alpha, a, b)`` or ``x.addmm(beta, alpha, a, b)``.
 
-    alpha may be missing. Raises:
+    alpha may be missing.
+
+    Raises:
         TypeError: there are not three tensors with one or two numbers before the last two.
     """
     tensors = [value for value in operands if isinstance(value, Tensor)]

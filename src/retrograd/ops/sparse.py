@@ -1,4 +1,4 @@
-"""SparseTensor: the indices and values of the entries that are not zero, as in PyTorch's COO layout."""
+"""SparseTensor: indices and values of the nonzero entries, as in PyTorch's COO layout."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ sparse_coo = layout("sparse_coo")
 
 
 class SparseTensor:
-    """A sparse array: ``values[k]`` at ``indices[:, k]``, added up where an index occurs twice, and 0 elsewhere.
+    """A sparse array: ``values[k]`` at ``indices[:, k]``, summed where an index repeats, and 0 elsewhere.
 
     The leading ``sparse_dim()`` axes are indexed; each value is a number, or an array of the last ``dense_dim()`` axes.
 
-    Made by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Gradients flow to the values, and to the dense operands of
+    Created by ``sparse_coo_tensor`` and ``Tensor.to_sparse``. Gradients flow to the values and to the dense operands of
     products: ``a @ x``, ``torch.spmm(a, x)``, ``torch.sparse.mm(a, x)``.
     """
 
@@ -40,9 +40,9 @@ class SparseTensor:
     def __init__(self, indices: np.ndarray, values: Tensor, shape: tuple[int, ...], coalesced: bool = False) -> None:
         self._places, self._numbers, self._coalesced = indices, values, coalesced
         self.shape = Size(shape)
-        self._order: Any = None  # of a matrix: its entries row by row
+        self._order: Any = None  # for a matrix: its entries in row order
 
-    # ---- what it holds
+    # ---- contents
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -58,32 +58,32 @@ class SparseTensor:
 
     @property
     def requires_grad(self) -> bool:
-        """Whether the values require gradients."""
+        """True if the values require gradients."""
         return self._numbers.requires_grad
 
     def dim(self) -> int:
         return self.ndim
 
     def size(self, dim: int | None = None) -> Any:
-        """The shape, or the extent of one axis."""
+        """Return the shape, or the extent of one axis."""
         return self.shape if dim is None else self.shape[dim]
 
     def numel(self) -> int:
         return math.prod(self.shape)
 
     def sparse_dim(self) -> int:
-        """The number of leading axes that are indexed."""
+        """Return the number of leading axes that are indexed."""
         return self._places.shape[0]
 
     def dense_dim(self) -> int:
-        """The number of axes of each value."""
+        """Return the number of axes of each value."""
         return self.ndim - self._places.shape[0]
 
     def _sparse_shape(self) -> tuple[int, ...]:
         return tuple(self.shape[: self._places.shape[0]])
 
     def is_coalesced(self) -> bool:
-        """Whether the indices are sorted and each occurs once."""
+        """Return True if the indices are sorted and unique."""
         return self._coalesced
 
     def _nnz(self) -> int:
@@ -96,7 +96,7 @@ class SparseTensor:
         return self._numbers
 
     def indices(self) -> Tensor:
-        """int64 (sparse_dim, K)
+        """Return the indices, int64 (sparse_dim, K).
 
         Raises:
             RuntimeError: the tensor is not coalesced.
@@ -105,7 +105,7 @@ class SparseTensor:
         return self._indices()
 
     def values(self) -> Tensor:
-        """(K, the dense axes)
+        """Return the values, (K, the dense axes).
 
         Raises:
             RuntimeError: the tensor is not coalesced.
@@ -125,13 +125,13 @@ class SparseTensor:
         return f"sparse_tensor({body}size={tuple(self.shape)}, nnz={self._nnz()}, layout={self.layout!r})"
 
     def restore(self, node: Any) -> SparseTensor:
-        """Itself, where a Function saved it for its backward."""
+        """Return the tensor itself: the hook for tensors that a Function saved for its backward pass."""
         return self
 
-    # ---- other forms
+    # ---- conversions
 
     def coalesce(self) -> SparseTensor:
-        """The same with sorted indices, each once."""
+        """Return the same tensor with sorted, unique indices; values with equal indices are summed."""
         if self._coalesced:
             return self
         flat = kernels.flat_places(self._places, self._sparse_shape())
@@ -139,13 +139,13 @@ class SparseTensor:
         return SparseTensor(places, _added(self._numbers, which, places.shape[1]), self.shape, True)
 
     def to_dense(self) -> Tensor:
-        """A Tensor with all elements."""
+        """Return a dense Tensor with all elements."""
         lines = math.prod(self._sparse_shape())
         flat = _added(self._numbers, kernels.flat_places(self._places, self._sparse_shape()), lines)
         return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
-        """Two sparse axes swapped.
+        """Swap two sparse axes.
 
         Raises:
             IndexError: there is no such axis.
@@ -164,7 +164,7 @@ class SparseTensor:
         return SparseTensor(places, self._numbers, tuple(self.shape[axis] for axis in axes))
 
     def t(self) -> SparseTensor:
-        """The matrix transposed.
+        """Transpose a matrix.
 
         Raises:
             ValueError: it is not a matrix.
@@ -179,7 +179,7 @@ class SparseTensor:
         return SparseTensor(places, values, self.shape, self._coalesced)
 
     def to(self, *args: Any, **kwargs: Any) -> SparseTensor:
-        """In another element type or on another device; see ``Tensor.to``."""
+        """Convert to another element type or device; see ``Tensor.to``."""
         return self._with(self._numbers.to(*args, **kwargs))
 
     def float(self) -> SparseTensor:
@@ -192,7 +192,7 @@ class SparseTensor:
         return self._with(self._numbers.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> SparseTensor:
-        """There is no GPU.
+        """Raise a RuntimeError: there is no GPU.
 
         Raises:
             RuntimeError: always.
@@ -215,7 +215,7 @@ class SparseTensor:
             )
 
     def __matmul__(self, other: Tensor) -> Tensor:
-        """The product with a dense matrix (C, D) or vector (C,).
+        """Multiply by a dense matrix (C, D) or vector (C,).
 
         Raises:
             TypeError: other is not a Tensor of the same floating-point type.
@@ -245,7 +245,7 @@ class SparseTensor:
         return self.transpose(0, 1).__matmul__(other.t()).t()
 
     def __mul__(self, other: Any) -> SparseTensor:
-        """Times a number, or element by element a Tensor of the same shape.
+        """Multiply by a number, or elementwise by a Tensor of the same shape.
 
         Raises:
             TypeError: other is neither.
@@ -269,7 +269,7 @@ class SparseTensor:
         return self._with(-self._numbers)
 
     def __add__(self, other: Any) -> Any:
-        """The sum with a sparse tensor, which is sparse, or with a dense one.
+        """Add a sparse tensor, with a sparse result, or a dense one.
 
         Raises:
             ValueError: the shapes differ.
@@ -297,7 +297,7 @@ class SparseTensor:
         return -self + other
 
     def sum(self, dim: int | None = None) -> Any:
-        """The sum of all elements, or over one axis, which is dense here."""
+        """Sum all elements, or over one axis with a dense result."""
         return self._numbers.sum() if dim is None else self.to_dense().sum(dim)
 
 
@@ -313,16 +313,16 @@ def sparse_coo_tensor(
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,
 ) -> SparseTensor:
-    """A sparse tensor with ``values[k]`` at ``indices[:, k]``, int64 (sparse_dim, K), and the shape ``size``.
+    """Create a sparse tensor with ``values[k]`` at ``indices[:, k]``, int64 (sparse_dim, K), and the shape ``size``.
 
     values: (K,), or (K, the dense axes)
     size: by default the smallest shape that holds all indices. The other options are those of ``tensor``.
-    is_coalesced: says that the indices are sorted and each occurs once.
+    is_coalesced: declare that the indices are sorted and unique.
 
     Raises:
         TypeError: indices are not integers, or values are not numbers.
         ValueError: the shapes of indices, values and size do not fit, an index is negative or beyond size, or
-            ``requires_grad`` is True: gradients flow to values that require them.
+            ``requires_grad`` is True: pass values that require gradients instead.
     """
     if interpreters and (seen := interpreted(sparse_coo_tensor, locals())) is not None:
         return seen
@@ -330,7 +330,7 @@ def sparse_coo_tensor(
 
     name = "sparse_coo_tensor"
     if as_flag(name, "requires_grad", requires_grad):
-        raise ValueError(f"{name}: requires_grad=True: give values that require gradients, they flow to these")
+        raise ValueError(f"{name}: requires_grad=True is not supported; pass values that require gradients instead")
     for label, flag in (("check_invariants", check_invariants), ("is_coalesced", is_coalesced)):
         if flag is not None:
             as_flag(name, label, flag)
@@ -358,16 +358,16 @@ def sparse_coo_tensor(
     for axis, (first, last, extent) in enumerate(zip(least, most, shape, strict=False)):
         if places.size and not 0 <= first <= last < extent:
             wrong = first if first < 0 else last
-            raise ValueError(f"{name}: indices[{axis}] holds {wrong}, which must be at least 0 and below {extent}")
+            raise ValueError(f"{name}: indices[{axis}] contains {wrong}, which must be at least 0 and below {extent}")
     return SparseTensor(places, numbers, shape, bool(is_coalesced))
 
 
 @operator(methods="to_sparse", dtypes="bihf")
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
-    """The elements that are not zero, as a sparse tensor; gradients flow to them.
+    """Return the nonzero elements as a sparse tensor; gradients flow to them.
 
-    sparse_dim: the number of leading axes that are indexed, all by default. The values are then arrays of the other
-        axes: those that hold an element that is not zero.
+    sparse_dim: the number of leading axes that are indexed, all by default. If it is smaller, the values are arrays
+        over the other axes that contain a nonzero element.
 
     Raises:
         TypeError: input is not a Tensor, or sparse_dim is not an int.
@@ -388,13 +388,13 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
 
 
 def _lines(x: Tensor, places: np.ndarray) -> Tensor:
-    """The elements of x at places, or its parts there if these name leading axes alone."""
+    """Return the elements of x at the places, or subarrays if the places index only leading axes."""
     leading, rest = x.array.shape[: len(places)], x.array.shape[len(places) :]
     return taken(Reshape.apply(x, (math.prod(leading), *rest)), kernels.flat_places(places, leading))
 
 
 def _extremes(places: np.ndarray) -> tuple[list[int], list[int]]:
-    """The least and the largest index along each axis."""
+    """Return the smallest and the largest index along each axis."""
     why = "whether indices of a sparse tensor are in range"
     least, most = kernels.integer_amin(places, (1,), False), kernels.integer_amax(places, (1,), False)
     return integers(least, why), integers(most, why)
@@ -402,7 +402,7 @@ def _extremes(places: np.ndarray) -> tuple[list[int], list[int]]:
 
 @operator
 def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
-    """The product of a sparse matrix (R, C) and a dense one (C, D); either may be the sparse one.
+    """The product of a sparse matrix (R, C) and a dense matrix (C, D); either operand may be the sparse one.
 
     Raises:
         TypeError: neither is a SparseTensor, or the types differ.
@@ -421,7 +421,7 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 
 
 def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
-    """``count`` lines: the numbers, or parts of several axes, added up at their places."""
+    """Sum the numbers, or subarrays, with equal places into ``count`` lines."""
     if numbers.array.dtype.char not in "fd":
         return Tensor(kernels.line_sums(numbers.array, places, count))
     starts, order, _ = kernels.csr_transpose(places, count, None, None)

@@ -18,7 +18,7 @@ from ..kernel_set import kernels
 __all__: list[str] = []
 
 
-# ---- A sparse matrix of constants times a tensor along one axis -----------------------------------------------------
+# ---- Products of a constant sparse matrix and a tensor along one axis ------------------------------------------------
 
 
 class Matrix:
@@ -38,7 +38,7 @@ class Matrix:
         return self.indices.size if self.starts is None else self.starts.size - 1
 
     def csr(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """starts, indices and weights of x's type, next to x"""
+        """Return starts, indices and weights in x's type, on x's device."""
         starts, weights, dtype = self.starts, self.weights, x.dtype
         if starts is None:
             starts = arange(self.rows + 1, like=self.indices)
@@ -52,7 +52,7 @@ class Matrix:
 
     @property
     def transposed(self) -> Matrix:
-        """The transpose; the entries of a row are in the order of the rows they come from."""
+        """Return the transpose; the entries of a row are in the order of the rows they come from."""
         if self._transposed is None:
             starts, row_of, weights = kernels.csr_transpose(self.indices, self.columns, self.starts, self.weights)
             self._transposed = Matrix(row_of, self.rows, starts, weights)
@@ -95,7 +95,7 @@ class SparseProducts(Function):
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """The lines ``indices`` of x along ``axis``, in x's memory order."""
+    """Return the lines ``indices`` of x along ``axis``, in x's memory order."""
     if type(x) is not np.ndarray:
         indices = from_host(indices, like=x) if type(indices) is np.ndarray else indices
     if x.dtype.char in "fd":
@@ -103,7 +103,7 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return kernels.take(x, indices, axis)
 
 
-# ---- The product of a sparse matrix, whose values may require gradients, and a dense one ----------------------------
+# ---- Products of a sparse matrix, whose values may require gradients, and a dense one --------------------------------
 
 
 class Pattern:
@@ -114,23 +114,23 @@ class Pattern:
 
     @cached_property
     def starts(self) -> np.ndarray:
-        """The first entry of each row, and the number of all."""
+        """Return the number of the first entry of each row, and the total number of entries."""
         return kernels.row_starts(self.row_of, self.shape[0])
 
     @cached_property
     def transposed(self) -> tuple[np.ndarray, Pattern]:
-        """The entries' numbers, column by column, and the pattern of the transposed matrix."""
+        """Return the entry numbers in column order, and the pattern of the transposed matrix."""
         return sorted_pattern(self.column_of, self.row_of, self.shape[::-1])
 
 
 def sorted_pattern(row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, Pattern]:
-    """The entries' numbers in the order of their rows, and their pattern."""
+    """Return the entry numbers in row order, and their pattern."""
     _, order, _ = kernels.csr_transpose(row_of, shape[0], None, None)
     return order, Pattern(pick(row_of, order, 0), pick(column_of, order, 0), (shape[0], shape[1]))
 
 
 def taken(x: Tensor, indices: np.ndarray) -> Tensor:
-    """x[indices] along the first axis."""
+    """Return x[indices] along the first axis."""
     return SparseProduct.apply(x, Matrix(indices, x.array.shape[0]), 0)
 
 

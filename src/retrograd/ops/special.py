@@ -1,8 +1,7 @@
-"""Special functions: gamma, Bessel, the normal distribution's; NumPy computes the values in float64.
+"""Special functions: gamma, Bessel, zeta, and those of the normal distribution; values are computed in float64.
 
-Source: NIST Digital Library of Mathematical Functions, 10.25.2 (series) and 10.40.1 (asymptotic expansion).
-
-Source of the formulas: NIST Digital Library of Mathematical Functions, chapters 5, 8 and 25.
+Source of the formulas: NIST Digital Library of Mathematical Functions, chapters 5, 8 and 25; for the Bessel functions
+10.25.2 (series) and 10.40.1 (asymptotic expansion).
 """
 
 from __future__ import annotations
@@ -35,10 +34,10 @@ Values = Callable[..., np.ndarray]
 
 
 class Special(Function):
-    """y = kernel(x, *numbers) of single elements, with the gradient g * slope(x, y, *numbers)."""
+    """An elementwise function y = kernel(x, *numbers) with the gradient g * slope(x, y, *numbers)."""
 
-    kernel: ClassVar[str]  # its name
-    slope: ClassVar[Callable[..., Any]]  # of Tensors, made of differentiable operators
+    kernel: ClassVar[str]  # name of the kernel
+    slope: ClassVar[Callable[..., Any]]  # a function of Tensors, composed of differentiable operators
 
     @classmethod
     def forward(cls, ctx: Any, x: Tensor, *numbers: Any) -> Tensor:
@@ -54,7 +53,7 @@ class Special(Function):
 
 
 def applied(function: type[Function], name: str, x: Tensor, *numbers: Any) -> Tensor:
-    """The operator of a Tensor; integers and truth values become float32; TypeError for anything else."""
+    """Apply the operator to a Tensor; integers and bool become floating point; TypeError for a non-Tensor."""
     return function.apply(as_float(name, x), *numbers)
 
 
@@ -67,7 +66,7 @@ def _gap_slope(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _quotient(x: Tensor, y: Tensor, limit: float) -> Tensor:
-    """y / x; the limit where x is 0, and 0 where y is infinite, beside which it does not count."""
+    """y / x; the limit where x is 0, and 0 where y is infinite, since the quotient is then negligible."""
     zero, infinite = x == 0, abs(y) == math.inf
     return where(zero, limit, where(infinite, 0.0, y) / where(zero, 1.0, x))
 
@@ -167,7 +166,7 @@ def i1e(input: Tensor) -> Tensor:
     return applied(I1e, "i1e", input)
 
 
-# ---- The gamma function's logarithm and its derivatives, and the incomplete gamma functions -------------------------
+# ---- The log-gamma function, its derivatives, and the incomplete gamma functions -------------------------------------
 
 
 class LogGamma(Special):
@@ -234,7 +233,7 @@ def polygamma(n: int, input: Tensor) -> Tensor:
 
 @operator(methods="mvlgamma", in_place=True, dtypes="bif")
 def mvlgamma(input: Tensor, p: int) -> Tensor:
-    """The multivariate lgamma: p (p - 1) / 4 log(pi) + the sum over j < p of lgamma(input - j / 2)
+    """The multivariate ``lgamma``: p (p - 1) / 4 log(pi) + the sum over j < p of lgamma(input - j / 2)
 
     Raises:
         TypeError: input is not a Tensor, or p is not an int.
@@ -249,7 +248,7 @@ def mvlgamma(input: Tensor, p: int) -> Tensor:
 
 
 class GammaDensity(Function):
-    """x**(a - 1) exp(-x) / gamma(a), the derivative of igamma to x; it has no gradient to a."""
+    """x**(a - 1) exp(-x) / gamma(a), the derivative of igamma with respect to x; no gradient with respect to a."""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, x: Tensor) -> Tensor:
@@ -263,7 +262,7 @@ class GammaDensity(Function):
 
 
 class IncompleteGamma(Function):
-    """The regularised lower, or upper, incomplete gamma function of a and x; it has no gradient to a."""
+    """The regularized lower or upper incomplete gamma function of a and x; no gradient with respect to a."""
 
     gradient = "x: g x**(a - 1) exp(-x) / gamma(a), and its negative for the upper one"
 
@@ -278,7 +277,9 @@ class IncompleteGamma(Function):
         a, x = ctx.saved_tensors
         name = "igammac" if ctx.upper else "igamma"
         if ctx.needs_input_grad[0]:
-            raise NotImplementedError(f"{name}: there is no gradient to input; use input.detach()")
+            raise NotImplementedError(
+                f"{name}: the gradient with respect to input is not supported; use input.detach()"
+            )
         slope = GammaDensity.apply(a, x)
         return None, sum_to(g * (-slope if ctx.upper else slope), x.array.shape), None
 
@@ -287,7 +288,7 @@ class IncompleteGamma(Function):
 def igamma(input: Tensor, other: Tensor) -> Tensor:
     """The integral of t**(input - 1) exp(-t) from 0 to other, divided by gamma(input); shapes broadcast.
 
-    It has a gradient to other.
+    Only ``other`` has a gradient.
 
     Raises:
         TypeError: neither operand is floating-point, or one is not a Tensor.
@@ -300,7 +301,7 @@ def igamma(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(records=IncompleteGamma, methods="igammac", in_place=True)
 def igammac(input: Tensor, other: Tensor) -> Tensor:
-    """1 - igamma(input, other), accurate where that is small; it has a gradient to other.
+    """1 - igamma(input, other), accurate where that is small; only ``other`` has a gradient.
 
     Raises: as ``igamma``.
     """
@@ -310,7 +311,7 @@ def igammac(input: Tensor, other: Tensor) -> Tensor:
 
 
 class Zeta(Function):
-    """The sum of (q + k)**-s over k from 0 on; the gradient to q is -s zeta(s + 1, q), and there is none to s."""
+    """The sum of (q + k)**-s over k from 0 on; the gradient for q is -s zeta(s + 1, q), and s has none."""
 
     gradient = "q: -g s zeta(s + 1, q)"
 
@@ -323,7 +324,7 @@ class Zeta(Function):
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         s, q = ctx.saved_tensors
         if ctx.needs_input_grad[0]:
-            raise NotImplementedError("zeta: there is no gradient to input; use input.detach()")
+            raise NotImplementedError("zeta: the gradient with respect to input is not supported; use input.detach()")
         return None, sum_to(g * -s * Zeta.apply(s + 1, q), q.array.shape)
 
 
@@ -332,7 +333,8 @@ def zeta(input: Tensor | float, other: Tensor | float) -> Tensor:
     """The Hurwitz zeta function, the sum of (other + k)**-input over k from 0 on; one operand may be a number.
 
     It is inf for input 1 and where other is 0 or a negative integer. It is NaN for input below 1, and where input is
-    not an integer and other is negative, since a negative number has no real power there. It has a gradient to other.
+    not an integer and other is negative, since a negative number has no real power there. Only ``other`` has a
+    gradient.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or both are numbers.
@@ -353,7 +355,7 @@ def _of_both(name: str, a: Tensor, x: Tensor, upper: bool) -> Tensor:
     return IncompleteGamma.apply(a, x, upper)
 
 
-# ---- Functions of probabilities -------------------------------------------------------------------------------------
+# ---- Functions of the normal distribution and of entropy -------------------------------------------------------------
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 _ROOT = math.sqrt(0.5)
@@ -498,7 +500,7 @@ def xlog1py(input: Tensor | float, other: Tensor | float) -> Tensor:
     return where(zero, 0.0, x * where(zero, 0.0, y).log1p())
 
 
-# ---- Logarithms of densities as one operator, for distributions -----------------------------------------------------
+# ---- Log-densities as one operator, for distributions ----------------------------------------------------------------
 
 
 class NormalLogDensity(Pointwise, formula="normal_log_density"):
@@ -506,6 +508,6 @@ class NormalLogDensity(Pointwise, formula="normal_log_density"):
 
 
 def normal_log_density(value: Tensor, mean: Tensor, scale: Tensor) -> Tensor:
-    """The logarithm of the normal density; three operands that broadcast, floating point."""
+    """The logarithm of the normal density; the three floating-point operands broadcast."""
     dtype = promoted_type(value.array, mean.array, scale.array)
     return NormalLogDensity.apply(cast(value, dtype), cast(mean, dtype), cast(scale, dtype))

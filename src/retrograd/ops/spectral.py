@@ -1,9 +1,9 @@
 """Short-time Fourier transforms and their window functions.
 
-Complex numbers are pairs, see ``retrograd.fft``. Source of the inverse: D. Griffin, J. Lim, "Signal estimation from
-modified short-time Fourier transform", 1984.
+Complex numbers are pairs, see ``retrograd.fft``. NumPy computes the symmetric window functions.
 
-Source: A. Oppenheim, R. Schafer, "Discrete-Time Signal Processing"; NumPy computes the symmetric ones.
+Source of the inverse: D. Griffin, J. Lim, "Signal estimation from modified short-time Fourier transform", 1984.
+Source of the windows: A. Oppenheim, R. Schafer, "Discrete-Time Signal Processing".
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["bartlett_window", "blackman_window", "hamming_window", "hann_window"
 
 # ---- Short-time Fourier transforms ----------------------------------------------------------------------------------
 
-_SMALLEST = 1e-11  # of the sum of the squared windows, by which the inverse divides
+_SMALLEST = 1e-11  # lower limit of the sum of squared windows, by which the inverse divides
 
 
 @operator(records=(ComplexFft, RealFft), methods="stft")
@@ -46,25 +46,27 @@ def stft(
     return_complex: bool | None = None,
     align_to_window: bool | None = None,
 ) -> Tensor:
-    """The transforms of frames of ``n_fft`` samples, one every ``hop_length``: pairs (K, T, 2) or (N, K, T, 2)
+    """Compute the Fourier transforms of frames of ``n_fft`` samples, one every ``hop_length`` samples.
+
+    The result is pairs (K, T, 2) or (N, K, T, 2).
 
     input: real (L,) or (N, L), or pairs (N, L, 2); T frames, K frequencies
     hop_length: n_fft // 4 by default
-    window: a Tensor (win_length,), with which each frame is multiplied, by default ones. Where win_length is below
-        n_fft, its default, zeros are added on both sides.
+    window: a Tensor (win_length,) that multiplies each frame, by default ones. If win_length is below n_fft, its
+        default, the window is zero-padded on both sides.
     center: first pad the signal by n_fft // 2 on both sides, with ``nn.functional.pad`` in ``pad_mode``, so that frame
-        t has its middle at sample t * hop_length
+        t is centered at sample t * hop_length
     normalized: divide by sqrt(n_fft)
-    onesided: only the frequencies 0 to n_fft // 2, of which the others are the conjugates; the default for real input
-    return_complex: the result is the same either way: there is no complex type, and pairs are what PyTorch returns for
-        False. The magnitude is ``hypot(y[..., 0], y[..., 1])``; ``y.abs()`` would be that of each part.
-    align_to_window: without ``center``, add zeros at both ends, so that the first frame has its window at the first
-        sample
+    onesided: return only the frequencies 0 to n_fft // 2, whose conjugates are the others; the default for real input
+    return_complex: no effect. There is no complex type, and the result is pairs, as PyTorch returns for False.
+        The magnitude is ``hypot(y[..., 0], y[..., 1])``; ``y.abs()`` would be that of each part.
+    align_to_window: without ``center``, add zeros at both ends, so that the window of the first frame starts at the
+        first sample
 
     Raises:
         TypeError: input or window is not a floating-point Tensor, or a size is not an int.
-        ValueError: a size is out of range, a shape does not fit, ``onesided`` is asked for of pairs, or
-            ``align_to_window`` with ``center``.
+        ValueError: a size is out of range, a shape does not fit, ``onesided`` is True for pairs, or
+            ``align_to_window`` is combined with ``center``.
     """
     if interpreters and (seen := interpreted(stft, locals())) is not None:
         return seen
@@ -77,7 +79,7 @@ def stft(
         raise ValueError(f"stft: input.shape={shape} must be real (L,) or (N, L), or pairs (N, L, 2)")
     of_pairs = len(shape) == 3
     if of_pairs and onesided:
-        raise ValueError("stft: onesided=True needs a real input; no half of the transform of pairs gives the other")
+        raise ValueError("stft: onesided=True needs a real input; the transform of pairs has no redundant half")
     if center and align is not None:
         raise ValueError("stft: align_to_window is for center=False; leave it out")
     count, hop, size = _sizes("stft", n_fft, hop_length, win_length)
@@ -120,17 +122,17 @@ def istft(
 ) -> Tensor:
     """The signal (L,) or (N, L) whose ``stft`` is closest to input, pairs (K, T, 2) or (N, K, T, 2).
 
-    The frames, each times the window, are summed where they lie, and divided by the sum of the squared windows.
+    The frames are multiplied by the window, summed at their positions, and divided by the sum of the squared windows.
 
     n_fft, hop_length, win_length, window, center, normalized: as for ``stft``
-    onesided: whether input has only the frequencies 0 to n_fft // 2, by default if K is not n_fft
-    length: L; by default the samples up to the last frame, without the padding of ``center``. Zeros are added where it
-        is longer.
+    onesided: input has only the frequencies 0 to n_fft // 2, by default if K is not n_fft
+    length: L; by default the samples up to the last frame, without the padding of ``center``. A longer signal
+        is zero-padded.
     return_complex: input is the transform of pairs, and the result is pairs (L, 2) or (N, L, 2)
 
     Raises:
         TypeError: input or window is not a floating-point Tensor, or a size is not an int.
-        ValueError: a size is out of range, a shape does not fit, ``return_complex`` is asked for of one half of the
+        ValueError: a size is out of range, a shape does not fit, ``return_complex`` is True for one half of the
             frequencies, or the squared windows add up to 0 somewhere.
     """
     if interpreters and (seen := interpreted(istft, locals())) is not None:
@@ -192,7 +194,7 @@ def _sizes(name: str, n_fft: Any, hop_length: Any, win_length: Any) -> tuple[int
 
 
 def _window(name: str, window: Any, size: int, count: int, input: Tensor) -> Tensor | None:
-    """The window (n_fft,), with zeros on both sides; None for ones."""
+    """Return the window zero-padded to (n_fft,); None for ones."""
     if window is None:
         if size == count:
             return None
@@ -218,12 +220,12 @@ def _centered(x: Tensor, around: int, mode: str) -> Tensor:
 
 
 def _overlapped(frames: Tensor, batch: int, parts: int, whole: int, hop: int) -> Tensor:
-    """The sum (N, parts, whole) of frames (N, parts, T, n_fft), each at its place."""
+    """Add frames (N, parts, T, n_fft) at their positions: (N, parts, whole)."""
     return AddWindows.apply(frames, (batch, parts, whole), (2,), (frames.array.shape[-1],), (hop,), (1,))
 
 
 def _cut(y: Tensor, sums: Tensor, start: int, stop: int, length: Any) -> Tensor:
-    """y over the sums, from ``start`` on, and zeros up to the length."""
+    """Divide y by the sums, from ``start`` on, zero-padded to the length."""
     whole = y.array.shape[-1]
     if length is not None:
         wanted = as_int("istft", "length", length)
@@ -248,7 +250,7 @@ def _cut(y: Tensor, sums: Tensor, start: int, stop: int, length: Any) -> Tensor:
     return pad(y, [0, stop - whole]) if stop > whole else y
 
 
-# ---- Window functions of signal processing --------------------------------------------------------------------------
+# ---- Window functions ------------------------------------------------------------------------------------------------
 
 
 @operator(by_shape=True, dtypes="")
@@ -260,7 +262,7 @@ def bartlett_window(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """A triangle (window_length,): 1 - |2 n / N - 1|, N = window_length if ``periodic``, else window_length - 1
+    """The triangular window: 1 - |2 n / N - 1|, N = window_length if ``periodic``, else window_length - 1
 
     Raises:
         ValueError: window_length is negative.
@@ -279,7 +281,9 @@ def blackman_window(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N), N = window_length if ``periodic``, else window_length - 1
+    """The Blackman window: 0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N).
+
+    N = window_length if ``periodic``, else window_length - 1
 
     Raises:
         ValueError: window_length is negative.
@@ -300,7 +304,7 @@ def hamming_window(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """alpha - beta cos(2 pi n / N), N = window_length if ``periodic``, else window_length - 1
+    """The Hamming window: alpha - beta cos(2 pi n / N), N = window_length if ``periodic``, else window_length - 1
 
     Raises:
         ValueError: window_length is negative.
@@ -319,7 +323,7 @@ def hann_window(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """sin(pi n / N)**2, N = window_length if ``periodic``, else window_length - 1
+    """The Hann window: sin(pi n / N)**2, N = window_length if ``periodic``, else window_length - 1
 
     Raises:
         ValueError: window_length is negative.
@@ -339,7 +343,9 @@ def kaiser_window(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """i0(beta sqrt(1 - (2 n / N - 1)**2)) / i0(beta), N = window_length if ``periodic``, else window_length - 1
+    """The Kaiser window: i0(beta sqrt(1 - (2 n / N - 1)**2)) / i0(beta).
+
+    N = window_length if ``periodic``, else window_length - 1
 
     Raises:
         ValueError: window_length is negative.
@@ -359,7 +365,7 @@ def _made(
     requires_grad: bool,
     options: Options,
 ) -> Tensor:
-    """A symmetric window, or of a periodic one the first part of the next longer one."""
+    """Compute a symmetric window, or for a periodic one the symmetric window of length + 1 without its last element."""
     check_options(name, options)
     count = as_int(name, "window_length", length)
     if count < 0:

@@ -1,13 +1,12 @@
-"""The memory of a tensor: storages, strides, addresses, views by strides and of bytes.
+"""The memory of a tensor: storages, strides, addresses, and views by strides and of bytes.
 
-The storage of a tensor is all the memory of the NumPy array that owns it. A view of a tensor has the storage of that
-tensor. A tensor made by ``from_numpy`` from a slice has the storage of the whole array. Elements are counted in the
-order of memory, from the lowest address: for a channels-last tensor that is not the order of its indices, and the first
-element of a tensor that runs backwards is not the first of the storage.
+The storage of a tensor is all the memory of the NumPy array that owns it. A view shares the storage of its base, and a
+tensor made by ``from_numpy`` from a slice has the storage of the whole array. Positions are counted in elements, in
+memory order from the lowest address. For a channels-last tensor that is not the order of its indices, and the first
+element of a tensor with negative strides is not the first of the storage.
 
-Positions are counted in elements of the storage, see memory/storage.py. The gradient of ``as_strided`` adds up what
-reaches each position, and gives it to the element of input there; where several elements of input share a position,
-each gets an equal part.
+The gradient of ``as_strided`` sums the gradients of each position and passes the sum to the element of input there. If
+several elements of input share a position, each gets an equal part.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ __all__ = ["as_strided", "as_strided_scatter"]
 class Storage:
     """The memory that a tensor and its views share: its elements, or its bytes if it is untyped.
 
-    It is for comparing and measuring; elements are changed through tensors.
+    It is for comparisons and sizes; elements are changed through tensors.
     """
 
     def __init__(self, tensor: Tensor, typed: bool) -> None:
@@ -55,25 +54,25 @@ class Storage:
         self.device = CPU
 
     def data_ptr(self) -> int:
-        """The address of the first byte."""
+        """Return the address of the first byte."""
         return lowest(self._owner)
 
     def nbytes(self) -> int:
-        """The number of bytes."""
+        """Return the number of bytes."""
         return self._owner.nbytes
 
     def size(self) -> int:
-        """The number of elements."""
+        """Return the number of elements."""
         return self._owner.nbytes // self._element
 
     __len__ = size
 
     def element_size(self) -> int:
-        """Bytes of an element."""
+        """Return the number of bytes per element."""
         return self._element
 
     def tolist(self) -> list[Any]:
-        """The elements, in the order of memory."""
+        """Return the elements as a list, in memory order."""
         found: list[Any] = to_host(self._owner, "the elements of a storage").ravel("K").view(self.dtype).tolist()
         return found
 
@@ -88,18 +87,18 @@ class Storage:
 
 
 def lowest(array: np.ndarray) -> int:
-    """The lowest address of an element; that of the first one if no axis runs backwards."""
+    """Return the lowest address of an element: that of the first one if no stride is negative."""
     back = [step * (extent - 1) for step, extent in zip(array.strides, array.shape, strict=True) if step < 0 < extent]
     return address(array) + sum(back)
 
 
 def offset_of(array: np.ndarray) -> tuple[int, int]:
-    """The position of the first element in the storage: in elements, and the bytes that remain."""
+    """Return the position of the first element in the storage: in elements, and the remaining bytes."""
     return divmod(address(array) - lowest(memory(array)), array.itemsize)
 
 
 def bytes_of(array: np.ndarray) -> np.ndarray | None:
-    """All bytes of an array's storage as a vector that shares the memory; None if there are gaps between them."""
+    """Return all bytes of an array's storage as a vector that shares the memory; None if it has gaps."""
     owner = memory(array)
     order = sorted(range(owner.ndim), key=lambda axis: -abs(owner.strides[axis]))
     ahead = tuple([slice(None, None, -1 if owner.strides[axis] < 0 else 1) for axis in order])
@@ -107,7 +106,7 @@ def bytes_of(array: np.ndarray) -> np.ndarray | None:
     return dense.reshape(-1).view(np.uint8) if dense.flags.c_contiguous else None
 
 
-# ---- The memory of a tensor: strides, addresses, storages, and views of its bytes -----------------------------------
+# ---- Methods for strides, addresses, storages, copies, and views of bytes --------------------------------------------
 
 
 def stride(input: Tensor, dim: int | None = None) -> Any:
@@ -121,27 +120,27 @@ def stride(input: Tensor, dim: int | None = None) -> Any:
 
 
 def storage_offset(input: Tensor) -> int:
-    """The position of input's first element in the storage, counted in elements from its lowest address."""
+    """Return the position of input's first element in the storage, counted in elements from the lowest address."""
     return offset_of(input.array)[0]
 
 
 def data_ptr(input: Tensor) -> int:
-    """The address of the first element."""
+    """Return the address of the first element."""
     return address(input.array)
 
 
 def element_size(input: Tensor) -> int:
-    """Bytes of an element."""
+    """Return the number of bytes per element."""
     return input.array.itemsize
 
 
 def untyped_storage(input: Tensor) -> Storage:
-    """The memory that input shares with its views, as bytes."""
+    """Return the memory that input shares with its views, as bytes."""
     return Storage(input, False)
 
 
 def storage(input: Tensor) -> Storage:
-    """The memory that input shares with its views, as elements; PyTorch no longer recommends it."""
+    """Return the memory that input shares with its views, as elements; deprecated in PyTorch."""
     warnings.warn(
         "TypedStorage is deprecated, use tensor.untyped_storage() instead of tensor.storage()",
         UserWarning,
@@ -151,36 +150,36 @@ def storage(input: Tensor) -> Storage:
 
 
 def is_set_to(input: Tensor, tensor: Tensor) -> bool:
-    """Whether both show the same elements of the same memory, in the same shape."""
+    """Return True if both refer to the same elements of the same memory, in the same shape."""
     require_tensor("is_set_to", tensor, "tensor")
     a, b = input.array, tensor.array
     return (address(a), a.shape, a.strides, a.dtype) == (address(b), b.shape, b.strides, b.dtype)
 
 
 def is_shared(input: Tensor) -> bool:
-    """False: a DataLoader's workers copy tensors to this process, no memory is shared between processes."""
+    """Return False: processes share no memory, and the workers of a DataLoader copy tensors to this process."""
     return False
 
 
 @operator(methods="share_memory_", dtypes="bihf")
 def share_memory_(input: Tensor) -> Tensor:
-    """input itself: no memory is shared between processes."""
+    """Return input itself: processes share no memory."""
     if interpreters and (seen := interpreted(share_memory_, locals())) is not None:
         return seen
     return input
 
 
 def dim_order(input: Tensor) -> tuple[int, ...]:
-    """The axes from the slowest to the fastest in memory."""
+    """Return the axes from the largest to the smallest stride."""
     steps = input.array.strides
     return tuple(sorted(range(len(steps)), key=lambda axis: -abs(steps[axis])))
 
 
-_LAST = {channels_last: 4, channels_last_3d: 5}  # memory formats with the channels last -> the axes they are for
+_LAST = {channels_last: 4, channels_last_3d: 5}  # channels-last memory formats -> number of axes
 
 
 def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements lie in memory in C order, or in that of a ``memory_format``.
+    """Return True if the elements are in C order in memory, or in the order of a ``memory_format``.
 
     Raises:
         TypeError: it is not a memory format.
@@ -193,7 +192,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
 
 @operator(methods="contiguous", dtypes="bihf")
 def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
-    """input itself if its elements lie in memory in C order, or in that of a ``memory_format``; else a copy.
+    """Return input itself if it is in C order, or in the order of a ``memory_format``, otherwise a copy.
 
     No operator needs this: all accept any strides.
 
@@ -216,7 +215,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 
 @operator(methods="clone", dtypes="bihf")
 def clone(input: Tensor, memory_format: Any = None) -> Tensor:
-    """A copy of input, whose elements lie in memory as those of input or in the order of a ``memory_format``.
+    """Copy input, in its own memory order or in that of a ``memory_format``.
 
     Raises: as ``contiguous``.
     """
@@ -228,10 +227,12 @@ def clone(input: Tensor, memory_format: Any = None) -> Tensor:
 
 @operator(methods="view", dtypes="bihf")
 def view(input: Tensor, *shape: Any) -> Tensor:
-    """input in another shape, see ``reshape``; or its bytes as elements of another type: ``x.view(dtype)``.
+    """View input in another shape, see ``reshape``, or its bytes as elements of another type: ``x.view(dtype)``.
 
-    The latter has no gradient. Raises:
-        ValueError: the bytes cannot be shown so.
+    The latter has no gradient.
+
+    Raises:
+        ValueError: the bytes cannot be viewed as that type.
         RuntimeError: input requires a gradient.
     """
     if interpreters and (seen := interpreted(view, locals())) is not None:
@@ -248,7 +249,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 @operator(methods="__contains__", dtypes="bihf")
 def contains(input: Tensor, element: Any) -> bool:
-    """Whether an element of input equals ``element``, a number or a tensor.
+    """Return True if an element of input equals ``element``, a number or a tensor.
 
     Raises:
         TypeError: it is neither.
@@ -262,20 +263,20 @@ def contains(input: Tensor, element: Any) -> bool:
         return False
     if isinstance(element, Tensor):
         broadcast_shape("in", input.array.shape, element.array.shape)
-    if not isinstance(element, Tensor):  # Python's numbers take the type of input
+    if not isinstance(element, Tensor):  # Python numbers are converted to the type of input
         plain = input.array.dtype.kind == "f" and type(element) in (bool, int, float)
         other = as_element("in", "element", element, input.array.dtype) if plain else from_host(element)
     return any_true(exact("eq")(input.array, other), "whether an element occurs in a tensor")
 
 
 def _reversed(input: Tensor) -> Tensor:
-    """input with its first axis turned round."""
+    """input with its first axis reversed."""
     return flip(input, (0,)) if input.array.ndim else input
 
 
 @operator(methods="sum_to_size", dtypes="bihf")
 def sum_to_size(input: Tensor, *size: Any) -> Tensor:
-    """input summed to a shape that broadcasts to it; integers and truth values sum to int64.
+    """Sum input to a shape that broadcasts to it; sums of integers and bool are int64.
 
     Raises:
         ValueError: ``size`` does not broadcast to the shape of input.
@@ -298,11 +299,11 @@ def sum_to_size(input: Tensor, *size: Any) -> Tensor:
 
 @operator(methods="__dlpack__", dtypes="bihf")
 def dlpack(input: Tensor, **options: Any) -> Any:
-    """The capsule of the DLPack protocol: ``numpy.from_dlpack(x)`` shares the memory.
+    """Return a DLPack capsule: ``numpy.from_dlpack(x)`` shares the memory.
 
     Raises:
         RuntimeError: input requires a gradient.
-        BufferError: an axis is read backwards, which ends a process of PyTorch; or as NumPy's arrays raise.
+        BufferError: an axis has a negative stride, which crashes PyTorch; or NumPy's array raises it.
     """
     if interpreters and (seen := interpreted(dlpack, locals())) is not None:
         return seen
@@ -312,13 +313,13 @@ def dlpack(input: Tensor, **options: Any) -> Any:
     elif array.size and min(array.strides, default=0) < 0:
         raise BufferError(
             f"__dlpack__: an axis of the tensor, of shape {array.shape}, is read backwards in memory, which not every "
-            "library can show; use tensor.clone()"
+            "library supports; use tensor.clone()"
         )
     return array.__dlpack__(**options)
 
 
 def dlpack_device(input: Tensor) -> tuple[int, int]:
-    """(1, 0), the CPU in the DLPack protocol."""
+    """Return (1, 0), the CPU in the DLPack protocol."""
     return 1, 0
 
 
@@ -342,18 +343,20 @@ METHODS: dict[str, Any] = {
     "ndimension": Tensor.dim,
     "__dlpack_device__": dlpack_device,
     "__reversed__": _reversed,
-    "itemsize": _doc("itemsize", element_size, "Bytes of an element."),
-    "nbytes": _doc("nbytes", lambda input: input.array.nbytes, "Bytes of all elements."),
+    "itemsize": _doc("itemsize", element_size, "The number of bytes per element."),
+    "nbytes": _doc("nbytes", lambda input: input.array.nbytes, "The number of bytes of all elements."),
     "output_nr": _doc(
-        "output_nr", lambda input: 0 if input._edge is None else input._edge[1], "Which output of ``grad_fn`` it is."
+        "output_nr",
+        lambda input: 0 if input._edge is None else input._edge[1],
+        "The index of this tensor among the outputs of ``grad_fn``.",
     ),
 }
 
 
-# ---- Views of a storage by strides ----------------------------------------------------------------------------------
+# ---- Strided views of a storage --------------------------------------------------------------------------------------
 
 Shape = tuple[int, ...]
-_MOST = 2**60  # elements: more than any memory has
+_MOST = 2**60  # more elements than any memory has
 
 
 class Layout(NamedTuple):
@@ -364,14 +367,14 @@ class Layout(NamedTuple):
     start: int
 
     def bounds(self) -> tuple[int, int]:
-        """The lowest and the highest position; of no elements, twice the first."""
+        """Return the lowest and the highest position; both are ``start`` if there are no elements."""
         if 0 in self.shape:
             return self.start, self.start
         ends = [(extent - 1) * step for extent, step in zip(self.shape, self.stride, strict=True)]
         return self.start + sum(end for end in ends if end < 0), self.start + sum(end for end in ends if end > 0)
 
     def covers(self, other: Layout) -> bool:
-        """Whether this one has each position between its bounds once, and the other lies between them."""
+        """Return True if self has each position between its bounds once, and ``other`` lies within them."""
         count = 1
         for step, extent in sorted((abs(step), n) for step, n in zip(self.stride, self.shape, strict=True) if n > 1):
             if step != count:
@@ -381,7 +384,7 @@ class Layout(NamedTuple):
         return 0 not in self.shape and low <= first and last <= high
 
     def shows(self, other: Layout) -> bool:
-        """Whether all positions of the other one are among those of this one."""
+        """Return True if all positions of ``other`` are among those of self."""
         if self.covers(other):
             return True
         shown = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
@@ -389,10 +392,10 @@ class Layout(NamedTuple):
 
 
 class AsStrided(View):
-    """The elements of the storage of x where ``layout`` says, counted from the first element of x.
+    """The elements of x's storage at the positions of ``layout``, counted from the first element of x.
 
-    stride, place: the strides and the address of x. Of another tensor, such as a gradient, it shows the elements of the
-    same indices, and 0 where the layout leads outside of x.
+    stride, place: the strides and the address of x. Applied to another tensor, such as a gradient, it gives the
+    elements with the same indices, and 0 where the layout leads outside x.
     """
 
     @staticmethod
@@ -409,9 +412,9 @@ class AsStrided(View):
 
 
 class Rearranged(Function):
-    """The sums of the elements of x at each position of ``source``, read at those of ``target``; 0 where there is none.
+    """The sums of the elements of x at each position of ``source``, read at those of ``target``; 0 for no element.
 
-    shared: divide each sum by how many elements of this layout have the position.
+    shared: divide each sum by the number of elements of this layout at the position.
     """
 
     @staticmethod
@@ -428,15 +431,15 @@ class Rearranged(Function):
 def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
     """A view: element (i, j, ...) is the element storage_offset + i stride[0] + j stride[1] + ... of input's storage.
 
-    The storage is all the memory that input shares with its views, counted in the order of memory; input may have any
-    strides, and elements may come several times. storage_offset: by default ``input.storage_offset()``.
+    The storage is all the memory that input shares with its views, counted in memory order. Input may have any strides,
+    and elements may repeat. storage_offset: by default ``input.storage_offset()``.
 
-    The gradient to an element of input is the sum over its appearances. If input is a view and the result shows
-    elements that input does not, the gradient goes to the base of input; elements that the base does not show get none.
+    The gradient of an element of input is the sum over its occurrences. If input is a view and the result contains
+    elements that input does not, the gradient goes to the base of input; elements outside the base get none.
 
     Raises:
         TypeError: input is not a Tensor, or a number is not an int.
-        ValueError: the lengths differ, a number is negative, or elements lie outside of the storage.
+        ValueError: the lengths differ, a number is negative, or elements are outside the storage.
     """
     if interpreters and (seen := interpreted(as_strided, locals())) is not None:
         return seen
@@ -450,7 +453,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     if base._requires_grad and input._edge is not None and not own.shows(layout):
         return _view_of(base, of_base)
     view = _view_of(input, layout)
-    if type(getattr(view, "_view", None)) is tuple:  # a change in place may reach elements that input does not show
+    if type(getattr(view, "_view", None)) is tuple:  # an in-place change may reach elements outside input
         view._view = base, (AsStrided, (None, of_base, _strides(base.array), address(base.array)), 0, None)
     return view
 
@@ -462,12 +465,12 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
 
 @operator(records=Rearranged, methods="as_strided_scatter", dtypes="bihf")
 def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
-    """A copy of input with src as ``as_strided(input, size, stride, storage_offset)``.
+    """Copy input with ``as_strided(input, size, stride, storage_offset)`` replaced by src.
 
     Raises:
         TypeError: input or src is not a Tensor, or their types differ.
-        ValueError: src does not have the shape ``size``, or several of its elements have one place. And as
-            ``as_strided``.
+        ValueError: src does not have the shape ``size``, or several of its elements have the same position.
+            And as ``as_strided``.
     """
     if interpreters and (seen := interpreted(as_strided_scatter, locals())) is not None:
         return seen
@@ -481,8 +484,8 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     counts = kernels.rearranged(ones(layout.shape, int64, like=src.array), layout, layout, True, None)
     if any_true(exact("ne")(counts, ones((), int64, like=counts)), "whether elements share a place"):
         raise ValueError(
-            f"{name}: size={layout.shape} and stride={layout.stride} give several elements of src one place; use other "
-            "strides, or index_add for sums"
+            f"{name}: size={layout.shape} and stride={layout.stride} map several elements of src to one position; use "
+            "other strides, or index_add for sums"
         )
     own = Layout(input.array.shape, _strides(input.array), 0)
     on = kernels.rearranged(ones(layout.shape, np.bool_, like=src.array), layout, own, False, None)
@@ -490,7 +493,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
 
 
 def _checked(name: str, x: Tensor, size: Any, stride: Any, storage_offset: int | None) -> Layout:
-    """The layout, counted from the first element of x; all of it lies in the storage."""
+    """Return the layout, counted from the first element of x, checked to be within the storage."""
     require_tensor(name, x)
     a = x.array
     shape, steps = sizes(name, "size", (size,)), sizes(name, "stride", (stride,))
@@ -498,8 +501,8 @@ def _checked(name: str, x: Tensor, size: Any, stride: Any, storage_offset: int |
     start = own if storage_offset is None else as_int(name, "storage_offset", storage_offset)
     if len(shape) != len(steps) or min((*shape, *steps, start), default=0) < 0:
         raise ValueError(
-            f"{name}: size={shape} and stride={steps} must have one length, and they and storage_offset={start} be at "
-            "least 0"
+            f"{name}: size={shape} and stride={steps} must have the same length, and they and storage_offset={start} "
+            "must be at least 0"
         )
     storage = bytes_of(a)
     if storage is None or (rest and start != own) or any(step % a.itemsize for step in a.strides):
@@ -508,8 +511,8 @@ def _checked(name: str, x: Tensor, size: Any, stride: Any, storage_offset: int |
     last = start + sum((n - 1) * step for n, step in zip(shape, steps, strict=True))
     if 0 not in shape and last >= count:
         raise ValueError(
-            f"{name}: size={shape}, stride={steps}, storage_offset={start} lead to element {last}, the storage of "
-            f"input has {count}; use a smaller size, stride or offset"
+            f"{name}: size={shape}, stride={steps}, storage_offset={start} lead to element {last}, but the storage "
+            f"of input has {count}; use a smaller size, stride or offset"
         )
     if math.prod(shape) > _MOST or max((*shape, *steps), default=0) > _MOST:
         raise ValueError(f"{name}: size={shape} and stride={steps} are too large for any memory")
@@ -517,12 +520,12 @@ def _checked(name: str, x: Tensor, size: Any, stride: Any, storage_offset: int |
 
 
 def _strides(a: np.ndarray) -> Shape:
-    """The strides in elements; 0 along axes that have only one, which do not matter."""
+    """Return the strides in elements; 0 along axes of extent 1, where they do not matter."""
     return tuple([step // a.itemsize if n > 1 else 0 for step, n in zip(a.strides, a.shape, strict=True)])
 
 
 def _window(a: np.ndarray, layout: Layout) -> np.ndarray:
-    """The elements of the storage of ``a`` at the layout, counted from the first of ``a``."""
+    """Return the elements of the storage of ``a`` at the layout, counted from the first element of ``a``."""
     storage, (own, rest) = bytes_of(a), offset_of(a)
     start = 0 if 0 in layout.shape else rest + (own + layout.start) * a.itemsize
     assert storage is not None

@@ -1,4 +1,4 @@
-"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`, and tensors over foreign memory."""
+"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`; tensors over foreign memory."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ __all__ = [
 ]
 
 
-# ---- PyTorch's older constructors: `FloatTensor(2, 3)`, `LongTensor([1, 2])` and their like -------------------------
+# ---- PyTorch's legacy constructors: `FloatTensor(2, 3)`, `LongTensor([1, 2])` ----------------------------------------
 
 
 class _Kind(type):
-    """The class of these classes: a call of one makes a Tensor, and tensors of its type are its instances."""
+    """Metaclass of the typed constructors: calling one creates a Tensor, and its instances are Tensors of its type."""
 
     dtype: np.dtype[Any]
 
@@ -60,7 +60,7 @@ class _Kind(type):
 
 
 def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
-    """A Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
+    """Create a Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
     found = _from(name, dtype, data)
     return found if device is None else on_device(found, as_any_device(name, device))
 
@@ -81,9 +81,9 @@ def _from(name: str, dtype: np.dtype[Any], data: tuple[Any, ...]) -> Tensor:
     return wrap(as_allowed_array(data[0], dtype))
 
 
-_DOC = """A Tensor of {}: zeros of the extents given, or a copy of a sequence or an array.
+_DOC = """A Tensor of {}: zeros with the given extents, or a copy of a sequence or an array.
 
-A Tensor of this type is returned as another one of the same memory and history.
+For a Tensor of this type, the result is a new Tensor with the same memory and history.
 
     Raises:
         TypeError: data is neither, or a Tensor of another type.
@@ -130,12 +130,12 @@ class LongTensor(_Typed): ...
 class ShortTensor(_Typed): ...
 
 
-# ---- New tensors of the type of a given one, as methods: `x.new_zeros(2, 3)`, `x.new_tensor([1, 2])` ----------------
+# ---- Methods for new tensors of the same type: `x.new_zeros(2, 3)`, `x.new_tensor([1, 2])` ---------------------------
 
 
 @operator(by_shape=True, methods="new", dtypes="bihf")
 def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
-    """A tensor of input's type from extents, a sequence, an array or a Tensor, as ``retrograd.FloatTensor`` makes."""
+    """A tensor of input's type from extents, a sequence, an array or a Tensor, as in ``retrograd.FloatTensor``."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
         return seen
     return beside(made("new", input.array.dtype, data, device), input, device)
@@ -145,7 +145,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
 def new_tensor(
     input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """``retrograd.tensor(data)`` in input's type, or ``dtype``."""
+    """A copy of ``data`` in input's type, or ``dtype``; see ``retrograd.tensor``."""
     if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
         return seen
     check_options("new_tensor", options)
@@ -156,7 +156,7 @@ def new_tensor(
 def new_zeros(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """Zeros of shape ``size`` in input's type, or ``dtype``."""
+    """A tensor of zeros with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
         return seen
     found = zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
@@ -167,7 +167,7 @@ def new_zeros(
 def new_ones(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """Ones of shape ``size`` in input's type, or ``dtype``."""
+    """A tensor of ones with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_ones, locals())) is not None:
         return seen
     found = ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
@@ -178,7 +178,7 @@ def new_ones(
 def new_empty(
     input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
-    """A tensor of shape ``size`` in input's type, or ``dtype``, uninitialized."""
+    """An uninitialized tensor with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_empty, locals())) is not None:
         return seen
     found = empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
@@ -195,7 +195,7 @@ def new_full(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """One number in shape ``size`` and input's type, or ``dtype``."""
+    """A tensor filled with one number, with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_full, locals())) is not None:
         return seen
     return beside(
@@ -212,7 +212,7 @@ def new_empty_strided(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """``retrograd.empty_strided`` in input's type, or ``dtype``."""
+    """An uninitialized tensor in input's type, or ``dtype``; see ``retrograd.empty_strided``."""
     if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
         return seen
     kind = dtype or input.array.dtype
@@ -230,7 +230,7 @@ def empty_strided(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """An uninitialized tensor of shape ``size`` with ``stride[i]`` elements between neighbours along axis i.
+    """An uninitialized tensor of shape ``size`` with ``stride[i]`` elements between neighbors along axis i.
 
     Raises:
         ValueError: a number is negative, or there are not as many strides as extents.
@@ -241,18 +241,20 @@ def empty_strided(
     extents = as_counts("empty_strided", "size", size).tolist()
     steps = as_counts("empty_strided", "stride", stride).tolist()
     if len(steps) != len(extents) or min((*extents, *steps), default=0) < 0:
-        raise ValueError(f"empty_strided: size={size} and stride={stride} must be as many numbers of at least 0 each")
+        raise ValueError(
+            f"empty_strided: size={size} and stride={stride} must have the same length, with numbers of at least 0"
+        )
     kind = as_dtype(dtype, default=True)
     count = 1 + sum((extent - 1) * step for extent, step in zip(extents, steps, strict=True)) if all(extents) else 0
     if count >= TOO_LONG:
-        raise ValueError(f"empty_strided: size={size} and stride={stride} reach further than any memory")
+        raise ValueError(f"empty_strided: size={size} and stride={stride} exceed any memory")
     array = arrays.as_strided(arrays.empty(count, kind), extents, [step * kind.itemsize for step in steps])
     return Tensor(array, requires_grad, device=options.get("device"))
 
 
 @operator(by_shape=True, dtypes="")
 def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
-    """A tensor without axes of one number, of the default type if ``dtype`` is None."""
+    """A 0-d tensor of one number, of the default type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(scalar_tensor, locals())) is not None:
         return seen
     return full((), s, as_dtype(dtype, default=True), requires_grad, **options)
@@ -268,9 +270,9 @@ def range(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """start, start + step, ... up to and including ``end``; PyTorch recommends ``arange``, which leaves it out.
+    """The numbers start, start + step, ... up to and including ``end``.
 
-    Of the default type if ``dtype`` is None.
+    The result is of the default type if ``dtype`` is None. PyTorch recommends ``arange``, which excludes ``end``.
 
     Raises:
         ValueError: as ``arange``.
@@ -297,18 +299,17 @@ def range(
 
 @operator(by_shape=True, dtypes="")
 def from_dlpack(ext_tensor: Any) -> Tensor:
-    """A tensor of the memory of another library's array, by the DLPack protocol.
+    """Create a tensor that shares the memory of another library's array, through the DLPack protocol.
 
     Raises:
-        TypeError: it does not have the protocol, or its elements are not of a type that a Tensor can hold, or not on
-            the CPU.
+        TypeError: it does not support the protocol, a Tensor cannot hold its elements, or they are not on the CPU.
         BufferError: the other library refuses, as PyTorch does for a tensor that requires a gradient.
     """
     if interpreters and (seen := interpreted(from_dlpack, locals())) is not None:
         return seen
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
-            f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not have the protocol (__dlpack__); "
+            f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not support DLPack (__dlpack__); "
             "retrograd.tensor(x) takes other data"
         )
     if isinstance(ext_tensor, Tensor):
@@ -319,21 +320,21 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
         raise BufferError(f"from_dlpack: the array cannot be shared: {error}; copy it with tensor()") from None
     except RuntimeError as error:
         raise TypeError(
-            f"from_dlpack: NumPy cannot show the elements of ext_tensor, a {type(ext_tensor).__name__}: {error} It "
-            "takes numbers of its own types on the CPU; convert it first"
+            f"from_dlpack: NumPy cannot read the elements of ext_tensor, a {type(ext_tensor).__name__}: {error} It "
+            "reads only its own number types on the CPU; convert ext_tensor first"
         ) from None
     return from_numpy(array)
 
 
 @operator(by_shape=True, dtypes="")
 def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, requires_grad: bool = False) -> Tensor:
-    """The bytes of an object such as bytes or a bytearray as a vector of ``dtype``, whose memory it shares.
+    """Create a vector of ``dtype`` from an object such as bytes or a bytearray, whose memory it shares.
 
-    count: how many elements; -1 is all. offset: bytes to leave out at the start.
+    count: the number of elements; -1 means all. offset: the number of bytes to skip at the start.
 
     Raises:
         TypeError: ``buffer`` is not such an object.
-        ValueError: the buffer is too short, or its length is no multiple of an element's.
+        ValueError: the buffer is too short, or its length is not a multiple of the element size.
     """
     if interpreters and (seen := interpreted(frombuffer, locals())) is not None:
         return seen
@@ -351,7 +352,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     rest = length - offset
     if rest < 0 or (rest % kind.itemsize if count == -1 else count * kind.itemsize > rest):
         raise ValueError(
-            f"frombuffer: buffer has {length} bytes, of which offset={offset} are left out and count={count} elements "
+            f"frombuffer: buffer has {length} bytes, of which offset={offset} are skipped and count={count} elements "
             f"of {kind.itemsize} bytes are to be read (-1: all); they must fit exactly, or count must be smaller"
         )
     array = arrays.from_buffer(buffer, kind, count, offset)

@@ -238,7 +238,7 @@ def test_output_size_beside_same() -> None:
         back = Tensor(np.zeros((1, 1, size)), requires_grad=True)
         F.conv1d(back, Tensor(w), stride=3, padding="same").backward(Tensor(x))
         np.testing.assert_allclose(y.array, back.grad.array, rtol=1e-12)
-    with pytest.raises(ValueError, match=re.escape("output_size=(10,) is impossible; for an input of extents (3,) it")):
+    with pytest.raises(ValueError, match=re.escape("output_size=(10,) is impossible; for an input with extents (3,)")):
         F.conv_transpose1d(Tensor(x), Tensor(w), None, 3, "same", output_size=[10])
 
 
@@ -292,8 +292,8 @@ def test_messages_of_both(options: dict[str, Any], message: str) -> None:
 @pytest.mark.parametrize(
     ("mode", "padding", "message"),
     [
-        ("reflect", 5, "padding_mode='reflect' must add (5, 5) positions to axis 0 of 5, and can add at most 4 on a"),
-        ("circular", ((0, 6),), "padding_mode='circular' must add (0, 6) positions to axis 0 of 5, and can add at"),
+        ("reflect", 5, "padding_mode='reflect' adds (5, 5) positions to axis 0 of extent 5, but can add at most 4 per"),
+        ("circular", ((0, 6),), "padding_mode='circular' adds (0, 6) positions to axis 0 of extent 5, but can add at"),
     ],
 )
 def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) -> None:
@@ -301,7 +301,7 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
         F.conv1d(Tensor(np.zeros(X)), Tensor(np.zeros(W)), padding=padding, padding_mode=mode)
     y = F.conv1d(Tensor(np.ones(X)), Tensor(np.ones(W)), padding=9, padding_mode="replicate")
     np.testing.assert_array_equal(y.array, np.full((1, 2, 21), 6))
-    with pytest.raises(ValueError, match=f"conv_transpose1d: padding_mode='{mode}' must add "):
+    with pytest.raises(ValueError, match=f"conv_transpose1d: padding_mode='{mode}' adds "):
         F.conv_transpose1d(Tensor(np.zeros(X)), Tensor(np.zeros((2, 2, 9))), padding_mode=mode)
 
 
@@ -309,20 +309,20 @@ def test_a_mode_takes_only_what_is_there(mode: str, padding: Any, message: str) 
     ("options", "message"),
     [
         ({"padding": "same", "output_padding": 1}, "output_padding=(1,) and padding='same' contradict each other"),
-        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of one argument; give one"),
+        ({"adj": 1, "output_padding": 1}, "adj=1 and output_padding=1 are two names of the same argument; give one"),
         ({"adj": 2}, "output_padding=2 on axis 0 must be less than max(stride, dilation) = max(2, 1)"),
         ({"adj": -1}, "adj=-1 must be at least 0"),
-        ({"output_size": [11], "output_padding": 1}, "output_size=(11,) and output_padding=(1,) are given; leave one"),
-        ({"output_size": [13]}, "output_size=(13,) is impossible; for an input of extents (5,) it may be (11,) to"),
+        ({"output_size": [11], "output_padding": 1}, "output_size=(11,) and output_padding=(1,) are both given"),
+        ({"output_size": [13]}, "output_size=(13,) is impossible; for an input with extents (5,) it can be (11,) to"),
         ({"output_size": 11}, "output_size=11 needs 1 extents, or 3 for the whole shape"),
         ({"output_size": [1, 11]}, "output_size=(1, 11) needs 1 extents, or 3 for the whole shape"),
-        ({"target_shape": 12}, "target_shape=(12,) is too large on axis 0: the most is (I - 1)*stride + dilation*(R -"),
+        ({"target_shape": 12}, "target_shape=(12,) is too large on axis 0: the maximum is (I - 1)*stride"),
         ({"target_shape": 12}, "= (5 - 1)*2 + 1*(3 - 1) + 1 = 11"),
         ({"target_shape": 0}, "target_shape=0 must be at least 1"),
-        ({"target_shape": 9, "padding": 1}, "target_shape is given, which decides padding, too; leave one of them out"),
-        ({"target_shape": 9, "padding": "same"}, "target_shape is given, which decides padding, too"),
-        ({"target_shape": 9, "adj": 1}, "target_shape is given, which decides output_padding or adj, too"),
-        ({"target_shape": 9, "output_size": [9]}, "target_shape is given, which decides output_size, too"),
+        ({"target_shape": 9, "padding": 1}, "target_shape already determines padding; leave one of them out"),
+        ({"target_shape": 9, "padding": "same"}, "target_shape already determines padding"),
+        ({"target_shape": 9, "adj": 1}, "target_shape already determines output_padding or adj"),
+        ({"target_shape": 9, "output_size": [9]}, "target_shape already determines output_size"),
     ],
 )
 def test_messages_of_conv_transpose(options: dict[str, Any], message: str) -> None:

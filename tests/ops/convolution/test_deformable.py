@@ -120,10 +120,10 @@ X, P, W = (2, 6, 9, 9), (2, 18, 7, 7), (4, 3, 3, 3)
 @pytest.mark.parametrize(
     ("shapes", "options", "message"),
     [
-        ((X, P, (4, 4, 3, 3)), {}, "input has 6 channels, which must be a multiple (one time for each group) of the 4"),
-        ((X, P, (4, 0, 3, 3)), {}, "input has 6 channels, which must be a multiple (one time for each group) of the 0"),
+        ((X, P, (4, 4, 3, 3)), {}, "input has 6 channels, which must be a multiple of the 4 per group"),
+        ((X, P, (4, 0, 3, 3)), {}, "input has 6 channels, which must be a multiple of the 0 per group"),
         ((X, P, (3, 3, 3, 3)), {}, "weight.shape=(3, 3, 3, 3) makes 3 channels, which groups=2 does not divide"),
-        ((X, P, (4, 3, 3)), {}, "weight has 3 axes, needs 4 (two of channels, 2 of taps); weight.shape=(4, 3, 3)"),
+        ((X, P, (4, 3, 3)), {}, "weight has 3 axes, needs 4 (two for channels, 2 for taps); weight.shape=(4, 3, 3)"),
         (((9, 9), P, W), {}, "input has 2 axes, needs 4"),
         ((X, (2, 18, 9, 9), W), {}, "offset.shape=(2, 18, 9, 9) must be (2, 2*D*9, 7, 7): rows and columns for each"),
         ((X, (1, 18, 7, 7), W), {}, "offset.shape=(1, 18, 7, 7) must be (2, 2*D*9, 7, 7)"),

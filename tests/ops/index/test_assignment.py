@@ -152,5 +152,5 @@ def test_scatter_takes_a_number_by_its_name():
         assert found.tolist() == [[0, 0, 1], [1, 0, 0]]
     assert retrograd.ones(2, 3).scatter(1, labels, value=2, reduce="add").tolist() == [[1, 1, 3], [3, 1, 1]]
     for given in ({}, {"src": 1, "value": 1}):
-        with pytest.raises(TypeError, match=r"scatter: src=.* and value=.*: give one of them"):
+        with pytest.raises(TypeError, match=r"scatter: src=.* and value=.*: give exactly one"):
             retrograd.zeros(2, 3).scatter(1, labels, **given)

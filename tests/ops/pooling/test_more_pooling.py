@@ -132,7 +132,7 @@ def test_fractional_pooling_draws_its_windows(ndim: int) -> None:
     assert not np.array_equal(first, second) and np.isin(first, x.array).all()
     fixed = layer(2, 4, _random_samples=Tensor(np.full((2, 3, ndim), 0.5)))
     assert list(fixed.state_dict()) == ["_random_samples"] and np.array_equal(fixed(x).array, fixed(x).array)
-    with pytest.raises(ValueError, match=rf"FractionalMaxPool{ndim}d: pass output_size or output_ratio, one of"):
+    with pytest.raises(ValueError, match=rf"FractionalMaxPool{ndim}d: pass either output_size or output_ratio; got"):
         layer(2)
     with pytest.raises(ValueError, match=r"output_ratio=1.5 must be a number between 0 and 1"):
         layer(2, output_ratio=1.5)

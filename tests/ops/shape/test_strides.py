@@ -156,7 +156,7 @@ def test_scatter_replaces_positions(name: str) -> None:
         x, start = make(line()).detach().requires_grad_(), own if offset is None else offset
         src = Tensor(rng.standard_normal(size)).requires_grad_()
         if size == (2, 3):
-            with pytest.raises(ValueError, match="as_strided_scatter: size=.* give several elements of src one place"):
+            with pytest.raises(ValueError, match="as_strided_scatter: size=.* map several elements of src to one"):
                 rg.as_strided_scatter(x, src, size, (1, 1), offset)
         values = {}
         for index in np.ndindex(size):
@@ -178,11 +178,11 @@ def test_scatter_replaces_positions(name: str) -> None:
 
 def test_what_is_refused() -> None:
     x = line()[4:]
-    with pytest.raises(ValueError, match="storage_offset=20 lead to element 24, the storage of input has 24"):
+    with pytest.raises(ValueError, match="storage_offset=20 lead to element 24, but the storage of input has 24"):
         x.as_strided((5,), (1,), 20)
-    with pytest.raises(ValueError, match="size=.* and stride=.* must have one length, and they and storage_offset=-1"):
+    with pytest.raises(ValueError, match="size=.* and stride=.* must have the same length, and they and storage"):
         x.as_strided((5,), (1,), -1)
-    with pytest.raises(ValueError, match="must have one length, and they and storage_offset=4 be at least 0"):
+    with pytest.raises(ValueError, match="must have the same length, and they and storage_offset=4 must be at least 0"):
         x.as_strided((5,), (-1,))
     with pytest.raises(TypeError, match=r"as_strided: storage_offset='3' must be an int"):
         x.as_strided((5,), (1,), "3")

@@ -1,1 +1,1 @@
-"""Convolution, its gradients and its plan; deformable convolution."""
+"""Convolution, its gradients, its plan, and deformable convolution."""

@@ -1,6 +1,6 @@
-"""The arguments of convolutions: checked, and turned into a Window and Options.
+"""Convolution arguments: checks, and conversion to a Window and Options.
 
-The window depends on shapes and arguments alone, so it is cached.
+The window depends only on shapes and arguments, so it is cached.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PADDING_MODES = ("zeros", "reflect", "replicate", "circular")
 
 
 def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[Sizes, Any]:
-    """The shapes of x and b. All operands must be Tensors of one type, floating-point or int64."""
+    """Return the shapes of x and b; all operands must be Tensors of one type, floating-point or int64."""
     try:
         dtype = x.array.dtype
         fits = dtype is w.array.dtype and dtype.char in "fd" and (b is None or b.array.dtype is dtype)
@@ -49,7 +49,7 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
 
 
 class Call(NamedTuple):
-    """The arguments of a call, which with the shapes make its window: a cache key, see ``frozen``.
+    """The arguments of a call, which together with the shapes determine its window: a cache key, see ``frozen``.
 
     Messages begin with ``name``.
     """
@@ -81,8 +81,9 @@ def frozen(
     padding_mode: str = "zeros",
     output_size: Sequence[int] | None = None,
 ) -> Call:
-    """A call as a cache key. In its options the workspace is in bytes, not in MB, and "auto" is "exact" if the thread's
-    mode is.
+    """Return a call as a cache key.
+
+    Its options give the workspace in bytes, not in MB, and "auto" becomes "exact" in the thread's exact mode.
     """
     if algorithm == "auto" and thread.mode.exact:
         algorithm = "exact"
@@ -107,7 +108,7 @@ def frozen(
 
 @lru_cache(maxsize=4096)
 def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Window, Pairs | None]:
-    """The window of a frozen call, and what to extend x by first if padding_mode is not "zeros".
+    """Return the window of a frozen call, and the pairs to extend x by first if padding_mode is not "zeros".
 
     The window of a transposed convolution is that of the convolution whose input gradient it is.
     """
@@ -153,7 +154,7 @@ def _window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs | None]:
 
 
 def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs | None]:
-    """The extents O of the output decide the window:
+    """Return the window of a transposed convolution, which follows from the extents O of its output:
 
     numbers, "valid"               O = (I - 1)*stride - lo - hi + dilation*(R - 1) + output_padding + 1
     "same", "same_upper",          O = I*stride, as in TensorFlow and ONNX; ``geometry.shared_padding`` splits the
@@ -175,7 +176,7 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
         pairs = as_pairs(padding, ndim)
         if output_size is not None:
             if any(extra):
-                raise ValueError(f"output_size={output_size} and output_padding={extra} are given; leave one out")
+                raise ValueError(f"output_size={output_size} and output_padding={extra} are both given; leave one out")
             least = tuple(-rest for rest in _rest(size, (0,) * ndim, kernel, steps, spread, pairs))
             most = tuple(o + s - 1 for o, s in zip(least, steps, strict=True))
             extra = _rest(size, _chosen(output_size, xs, least, most), kernel, steps, spread, pairs)
@@ -219,16 +220,16 @@ def _rest(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Si
 
 
 def check_word(padding: str, extra: Sizes) -> None:
-    """ValueError if there is an output_padding with a padding word other than "valid"."""
+    """Raise ValueError for an output_padding together with a padding word other than "valid"."""
     if any(extra):
         raise ValueError(
             f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "
-            f"leave output_padding out, or give output_size"
+            f"leave output_padding out, or pass output_size"
         )
 
 
 def _chosen(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
-    """``output_size``, the extents or the whole shape of the output, as extents from ``least`` to ``most``."""
+    """Check ``output_size``, the extents or the whole shape of the output, and return extents from least to most."""
     ndim = len(least)
     wanted = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
     if not isinstance(wanted, tuple) or len(wanted) != ndim:
@@ -236,24 +237,24 @@ def _chosen(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) ->
     extents = as_tuple(wanted, ndim, "output_size")
     if any(not low <= o <= high for o, low, high in zip(extents, least, most, strict=True)):
         raise ValueError(
-            f"output_size={extents} is impossible; for an input of extents {xs[-ndim:]} it may be {least} to {most}"
+            f"output_size={extents} is impossible; for an input with extents {xs[-ndim:]} it can be {least} to {most}"
         )
     return extents
 
 
 def _check_extension(mode: str, size: Sizes, pairs: Pairs) -> None:
-    """ValueError if the extension needs more of x than it has."""
+    """Raise ValueError if the extension needs more elements than x has."""
     for axis, (i, pair) in enumerate(zip(size, pairs, strict=True)):
         most = {"reflect": i - 1, "replicate": max(pair), "circular": i}[mode]
         if max(pair) > most:
             raise ValueError(
-                f"padding_mode={mode!r} must add {pair} positions to axis {axis} of {i}, and can add at most {most} "
-                f"on a side; take a larger input or a smaller padding or kernel, or padding_mode='zeros'"
+                f"padding_mode={mode!r} adds {pair} positions to axis {axis} of extent {i}, but can add at most {most} "
+                f"per side; use a larger input or a smaller padding or kernel, or padding_mode='zeros'"
             )
 
 
 def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
-    """ValueError if the padding mode or the algorithm is unknown."""
+    """Raise ValueError if the padding mode or the algorithm is unknown."""
     if padding_mode not in PADDING_MODES:
         raise ValueError(f"{name}: padding_mode={padding_mode!r} must be one of {', '.join(PADDING_MODES)}")
     if algorithm not in ALGORITHMS:
@@ -261,17 +262,20 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
 
 
 def _check_needs(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
-    """ValueError if the algorithm cannot compute the window. inputs, outputs: channels of the forward convolution."""
+    """Raise ValueError if the algorithm cannot compute the window.
+
+    inputs, outputs: channels of the forward convolution.
+    """
     if algorithm in NEEDS and not suits(algorithm, window, inputs, outputs, transposed):
         raise ValueError(
             f"algorithm={algorithm!r} needs {NEEDS[algorithm]}; here kernel={window.kernel}, stride={window.stride}, "
             f"dilation={window.dilation}, groups={window.groups}, channels {inputs} and {outputs}, positions "
-            f"{window.input} and {window.output}; algorithm='auto' takes what suits"
+            f"{window.input} and {window.output}; algorithm='auto' chooses a suitable one"
         )
 
 
 def as_bytes(name: str, workspace: Any) -> int:
-    """``workspace``, in MB of 1024*1024 bytes, as bytes; TypeError or ValueError if it is not a finite number >= 0."""
+    """Convert ``workspace`` from MB of 1024*1024 bytes to bytes; TypeError or ValueError unless finite and >= 0."""
     if isinstance(workspace, bool) or not isinstance(workspace, int | float | np.number):
         raise TypeError(f"{name}: workspace={workspace!r} must be a number of MB, or None for no limit")
     if not 0 <= workspace < float("inf"):
@@ -280,10 +284,11 @@ def as_bytes(name: str, workspace: Any) -> int:
 
 
 def check_ranks(name: str, ndim: int, xs: Sizes, ws: Sizes, groups: int) -> None:
-    """ValueError if the number of axes of an operand is wrong, or groups is not a positive int."""
+    """Raise ValueError if an operand has the wrong number of axes, or groups is not a positive int."""
     if len(ws) != ndim + 2:
         raise ValueError(
-            f"{name}: weight has {len(ws)} axes, needs {ndim + 2} (two of channels, {ndim} of taps); weight.shape={ws}"
+            f"{name}: weight has {len(ws)} axes, needs {ndim + 2} (two for channels, {ndim} for taps); "
+            f"weight.shape={ws}"
         )
     check_axes(name, ndim, xs)
     if isinstance(groups, bool) or not isinstance(groups, int) or groups < 1:
@@ -291,18 +296,18 @@ def check_ranks(name: str, ndim: int, xs: Sizes, ws: Sizes, groups: int) -> None
 
 
 def check_axes(name: str, ndim: int, xs: Sizes) -> None:
-    """ValueError unless the input has ndim + 2 axes, or ndim + 1 without a batch."""
+    """Raise ValueError unless the input has ndim + 2 axes, or ndim + 1 without a batch."""
     if len(xs) not in (ndim + 1, ndim + 2):
         raise ValueError(
-            f"{name}: input has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} of positions) or {ndim + 1} "
+            f"{name}: input has {len(xs)} axes, needs {ndim + 2} (batch, channels, {ndim} for positions) or {ndim + 1} "
             f"(without batch); input.shape={xs}"
         )
 
 
 def freeze(value: Any) -> Any:
-    """An argument as a cache key: ints, words, None and tuples as they are, lists as tuples.
+    """Return an argument as a cache key: ints, words, None and tuples unchanged, lists as tuples.
 
-    2.0 and True compare equal to ints and would hit their entries, so they are wrapped, and refused afterwards.
+    2.0 and True compare equal to ints and would hit their cache entries, so they are wrapped, and rejected later.
     """
     kind = type(value)
     if kind is int or kind is str or value is None:
@@ -318,7 +323,7 @@ def freeze(value: Any) -> Any:
     if kind is not bool and hasattr(kind, "__index__"):  # NumPy's integers
         try:
             return operator.index(value)
-        except TypeError:  # an array of several
+        except TypeError:  # an array with several elements
             pass
     return _NotAnInt(value)
 

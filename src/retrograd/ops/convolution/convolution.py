@@ -2,36 +2,38 @@
 
     T(x, w, g) = sum x[i] w[r] g[o]   over all i, r, o with   i = o*stride + r*dilation - padding
 
-summed over the batch and over the channels of each group as well. Leave out g, x or w and there are three operators;
-the gradients of each are the other two, with the incoming gradient v in the empty place:
+summed also over the batch and over the channels of each group. Without g, x or w, the form is one of three operators.
+The gradients of each are the other two, with the incoming gradient v in the empty slot:
 
-    value                     gradient to the 1st input (v)     gradient to the 2nd input (v)
+    value                     gradient of the 1st input (v)     gradient of the 2nd input (v)
     conv(x, w)                conv_input_grad(v, w)             conv_weight_grad(x, v)
     conv_input_grad(g, w)     conv(v, w)                        conv_weight_grad(v, g)
     conv_weight_grad(x, g)    conv_input_grad(g, v)             conv(x, v)
 
-So the family is closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window holds
-every size; the operators pass it on to each other. The gradient of a bias is the sum over all axes but 1.
+So the family is closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window
+contains all sizes, and the operators pass it on to each other. The gradient of a bias is the sum over all axes but 1.
 
 x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - dilation*(R-1) - 1)//stride + 1
 
 Padding other than zeros is a separate operator: x is extended, then convolved without padding (Conv), or convolved and
-cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and have no gradient.
+then cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and have no gradient.
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 
-    value                    gradient to the input       to the weight             to the bias
+The gradients are also separate functions:
+
+    value                    gradient of the input       of the weight             of the bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
     conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
 
-Those to weight and bias exist per sample too, without the sum over the batch:
+Those of weight and bias are also available per sample, without the sum over the batch:
 
     gw[n, k, c, r] = sum over o of g[n, k, o] x[n, c, i]      i = o*stride + r*dilation - padding
 
 With the samples as groups, this is a convolution of one image with N*Ci channels, and so are its gradients. With the
-incoming gradient v (N, Co, C, *R) as (N*Co, C, *R):
+incoming gradient v (N, Co, C, *R) reshaped to (N*Co, C, *R):
 
-    to x: conv_input_grad(g, v)       to g: conv(x, v)        x (1, N*Ci, *I), g (1, N*Co, *O)
+    of x: conv_input_grad(g, v)       of g: conv(x, v)        x (1, N*Ci, *I), g (1, N*Co, *O)
 
 Source: G. Rochette et al., "Efficient Per-Example Gradient Computations in Convolutional Neural Networks", 2019
 (arXiv:1912.06015).
@@ -83,7 +85,7 @@ class Conv(Function):
 
 
 class ConvInputGrad(Function):
-    """x[i] = sum g[o] w[r] + b: the gradient of Conv to x, and the transposed convolution of g"""
+    """x[i] = sum g[o] w[r] + b: the gradient of Conv for x, and the transposed convolution of g"""
 
     gradient = "g: conv(v, w); w: conv_weight_grad(v, g); b: v summed over all axes but 1"
 
@@ -105,7 +107,7 @@ class ConvInputGrad(Function):
 
 
 class ConvWeightGrad(Function):
-    """w[r] = sum x[i] g[o]: the gradient of Conv to w"""
+    """w[r] = sum x[i] g[o]: the gradient of Conv for w"""
 
     gradient = "x: conv_input_grad(g, v); g: conv(x, v)"
 
@@ -129,7 +131,7 @@ def _bias_grad(g: Tensor) -> Tensor:
     return Sum.apply(g, (0,) + tuple(range(2, g.array.ndim)), False)
 
 
-# the operators by the names in the table above; shapes must fit the window
+# the operators under the names in the table above; shapes must match the window
 conv, conv_input_grad, conv_weight_grad = Conv.apply, ConvInputGrad.apply, ConvWeightGrad.apply
 
 
@@ -174,7 +176,7 @@ def conv_transpose_nd(
 
 
 def convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """``function`` of checked operands, x perhaps without a batch axis."""
+    """Apply ``function`` to checked operands; x may lack the batch axis."""
     xs, bs = check_operands(call.name, x, w, b)
     window, extension = window_of(call, xs, w.array.shape, bs)
     batched = len(xs) == call.ndim + 2
@@ -186,7 +188,7 @@ def convolved(function: type[Function], call: Call, x: Tensor, w: Tensor, b: Ten
     return y if batched else Reshape.apply(y, y.array.shape[1:])
 
 
-# ---- The gradients of convolution and transposed convolution as separate functions with checked arguments -----------
+# ---- Gradients of convolutions as separate functions with checked arguments ------------------------------------------
 
 ThreeGradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 
@@ -200,7 +202,7 @@ class PerSampleConvWeightGrad(Function):
         ctx.window = window
         ctx.options = options
         N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
-        # a convolution per sample: to make the samples groups of one image, they would have to be copied
+        # one convolution per sample: turning the samples into groups of one image would need a copy
         layout = (N, *window.kernel, Ci // window.groups, Co)  # of weights
         memory = empty(layout, x.array.dtype, like=x.array)
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
@@ -215,7 +217,7 @@ class PerSampleConvWeightGrad(Function):
         if not x.array.shape[0]:
             return x * 0 if want_x else None, g * 0 if want_g else None, None, None
         window, options = replace(ctx.window, groups=x.array.shape[0] * ctx.window.groups), ctx.options
-        if options.algorithm != "exact":  # others may not suit so many groups
+        if options.algorithm != "exact":  # other algorithms may not support so many groups
             options = options._replace(algorithm="auto")
         v = Reshape.apply(v, (-1, *v.array.shape[2:]))  # (N, Co, C, *R) -> (N*Co, C, *R)
         gx = gg = None
@@ -243,14 +245,14 @@ def conv_gradients(
     mask: tuple[bool, ...],
     per_sample: bool = False,
 ) -> ThreeGradients:
-    """The gradients to x, w and bias that ``mask`` asks for, for ``nn.grad``.
+    """Compute the gradients of x, w and bias selected by ``mask``, for ``nn.grad``.
 
-    x and w may be shapes where their values are not needed.
+    x and w may be shapes if their values are not needed.
     """
     want_x, want_w, want_b = mask
     require_float(call.name, g, "grad_output")
     if want_w or isinstance(x, Tensor):
-        require_same(call.name, "input", x, "grad_output", g)  # type: ignore[arg-type]  # the check is in there
+        require_same(call.name, "input", x, "grad_output", g)  # type: ignore[arg-type]  # require_same checks the type
     if want_x or isinstance(w, Tensor):
         require_same(call.name, "weight", w, "grad_output", g)  # type: ignore[arg-type]
     xs = shape_of(call.name, "input_size", x)
@@ -270,7 +272,7 @@ def conv_gradients(
 
 
 def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> Window:
-    """The window of the forward pass; g must have the shape of its output."""
+    """Return the window of the forward pass; g must have the shape of its output."""
     name, ndim = call.name, call.ndim
     window, _ = window_of(call, xs, ws, None)
     lead = xs[: -ndim - 1]
@@ -287,14 +289,14 @@ def _window(call: Call, xs: tuple[int, ...], ws: tuple[int, ...], g: Tensor) -> 
     if g.array.shape != output:
         longer = "; output_padding selects one of several sizes" if call.transposed else ""
         raise ValueError(
-            f"{name}: grad_output.shape={g.array.shape}, needs {output}, the shape of the output of an input {xs} with "
-            f"a weight {ws}{longer}"
+            f"{name}: grad_output.shape={g.array.shape}, needs {output}, the output shape for an input {xs} and a "
+            f"weight {ws}{longer}"
         )
     return window
 
 
 def bias_gradient(name: str, ndim: int, g: Tensor, per_sample: bool) -> Tensor:
-    """g (N, Co, *O) or (Co, *O) summed over positions, and over the batch unless ``per_sample``."""
+    """Sum g (N, Co, *O) or (Co, *O) over positions, and over the batch unless ``per_sample``."""
     require_float(name, g, "grad_output")
     batched = _is_batched(name, ndim, g, per_sample)
     positions = tuple(range(g.array.ndim - ndim, g.array.ndim))
@@ -305,21 +307,21 @@ def _is_batched(name: str, ndim: int, g: Tensor, per_sample: bool) -> bool:
     shape = g.array.shape
     if len(shape) not in (ndim + 1, ndim + 2):
         raise ValueError(
-            f"{name}: grad_output.shape={shape}, needs {ndim + 2} axes (batch, channels, {ndim} of positions), or "
+            f"{name}: grad_output.shape={shape}, needs {ndim + 2} axes (batch, channels, {ndim} for positions), or "
             f"{ndim + 1} (without batch)"
         )
     batched = len(shape) == ndim + 2
     if per_sample and not batched:
-        raise ValueError(f"{name}: per_sample=True, but there is no axis of samples in grad_output.shape={shape}")
+        raise ValueError(f"{name}: per_sample=True needs a batch axis; grad_output.shape={shape}")
     return batched
 
 
 def shape_of(name: str, label: str, x: Tensor | Sequence[int]) -> tuple[int, ...]:
-    """The shape of a Tensor, or x itself if it is a shape; TypeError or ValueError if it is neither."""
+    """Return the shape of a Tensor, or x itself if it is a shape; TypeError or ValueError if it is neither."""
     if isinstance(x, Tensor):
         return x.array.shape
     if not isinstance(x, Sequence):
-        raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, ints in a tuple, or a Tensor of it")
+        raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, a tuple of ints, or a Tensor")
     return as_tuple(x, len(x), f"{name}: {label}", 0)
 
 
@@ -327,7 +329,7 @@ def _with_batch(x: Tensor) -> Tensor:
     return Reshape.apply(x, (1, *x.array.shape))
 
 
-# ---- adj and target_shape, MXNet's arguments of a transposed convolution, as output_padding and padding -------------
+# ---- MXNet's arguments of transposed convolutions, adj and target_shape ----------------------------------------------
 
 
 def conv_transpose_to_shape(
@@ -348,7 +350,7 @@ def conv_transpose_to_shape(
     algorithm: str = "auto",
     workspace: float | None = None,
 ) -> Tensor:
-    """``conv_transpose_nd`` with adj and target_shape."""
+    """``conv_transpose_nd`` with MXNet's arguments adj and target_shape."""
     if adj is not None or target_shape is not None:
         shapes = check_operands(name, x, w, b)[0], w.array.shape
         padding, output_padding = paddings(
@@ -385,7 +387,7 @@ def paddings(
     adj: Extent | None,
     target_shape: Extent | None,
 ) -> tuple[Padding, Extent]:
-    """The padding and output_padding that adj and target_shape amount to, by MXNet's InferPad."""
+    """Return the padding and output_padding equivalent to adj and target_shape, as in MXNet's InferPad."""
     if adj is None and target_shape is None:
         return padding, output_padding
     check_ranks(name, ndim, xs, ws, 1)
@@ -402,33 +404,33 @@ def paddings(
 
 
 def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes) -> Pairs:
-    """The padding that leaves ``target`` positions; an odd excess goes to the low side."""
+    """Return the padding that leaves ``target`` positions; an odd excess goes to the low side."""
     pairs = []
     for axis, (i, o, r, s, d) in enumerate(zip(size, target, kernel, stride, dilation, strict=True)):
         total = (i - 1) * s + d * (r - 1) + 1 - o
         if total < 0:
             raise ValueError(
-                f"target_shape={target} is too large on axis {axis}: the most is (I - 1)*stride + dilation*(R - 1) + 1 "
-                f"= ({i} - 1)*{s} + {d}*({r} - 1) + 1 = {total + o}"
+                f"target_shape={target} is too large on axis {axis}: the maximum is (I - 1)*stride + dilation*(R - 1) "
+                f"+ 1 = ({i} - 1)*{s} + {d}*({r} - 1) + 1 = {total + o}"
             )
         pairs.append(((total + 1) // 2, total // 2))
     return tuple(pairs)
 
 
 def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
-    """ValueError if target_shape is given with another argument that decides the extents of the output."""
+    """Raise ValueError if target_shape is combined with another argument that determines the output's extents."""
     others = {"output_size": output_size is not None, "output_padding or adj": any(extra)}
     others["padding"] = isinstance(padding, str) or any(map(any, as_pairs(padding, ndim)))
     for other, given in others.items():
         if given:
-            raise ValueError(f"target_shape is given, which decides {other}, too; leave one of them out")
+            raise ValueError(f"target_shape already determines {other}; leave one of them out")
 
 
 def one_name(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
-    """output_padding, under PyTorch's name or MXNet's; ValueError if both are given."""
+    """Return output_padding, given under PyTorch's or MXNet's name; ValueError if both are given."""
     extra = as_tuple(output_padding, ndim, "output_padding", 0)
     if adj is None:
         return extra
     if any(extra):
-        raise ValueError(f"adj={adj} and output_padding={output_padding} are two names of one argument; give one")
+        raise ValueError(f"adj={adj} and output_padding={output_padding} are two names of the same argument; give one")
     return as_tuple(adj, ndim, "adj", 0)

@@ -1,16 +1,16 @@
-"""Deformable convolution: the network itself moves the taps of a window, to fractional positions too.
+"""Deformable convolution: the network moves the taps of each window, also to fractional positions.
 
     y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
     p = o*stride + r*dilation - padding + offset[n, d, r, o]
 
 s reads x at p by bilinear interpolation, with zeros outside x; d is the deformable group of channel c. The columns
 m s(x, p) replace x at the taps of an ordinary convolution: gw = g columns^T, gcolumns = w^T g. With the weights of the
-corners q around p,
+corners q around p:
 
     gx[q] = sum of gcolumns m weight[q]        gm = sum over c of gcolumns s
-    goffset = sum over c of gcolumns m sum over q of x[q] (derivative of weight[q] to p)
+    goffset = sum over c of gcolumns m sum over q of x[q] (derivative of weight[q] for p)
 
-At integer p, where s has a kink, its derivative is the one-sided one from above.
+At integer p, where s has a kink, the one-sided derivative from above is used.
 
 Source: J. Dai et al., "Deformable Convolutional Networks", 2017, arXiv:1703.06211; X. Zhu et al., "Deformable ConvNets
 v2", 2018, arXiv:1811.11168 (the mask m).
@@ -77,7 +77,7 @@ class DeformConv(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """The fused gradients; the composed ones if they are recorded."""
+        """Compute the fused gradients, or the composed ones if they are recorded."""
         x, offset, mask, w = ctx.saved_tensors
         wanted, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
         gb = _bias_grad(g) if wanted[4] else None
@@ -97,7 +97,7 @@ class DeformConv(Function):
 def per_sample_deform_weight_grad(
     x: Tensor, offset: Tensor, mask: Tensor | None, g: Tensor, window: Window, workspace: int | None
 ) -> Tensor:
-    """The gradient of each image to w: (N, Co, Ci//groups, *R); not differentiable."""
+    """Compute the gradient of w for each image, (N, Co, Ci//groups, *R); not differentiable."""
     depth = x.array.shape[1] // window.groups
     found = empty((len(x.array), g.array.shape[1], depth, *window.kernel), x.array.dtype, like=x.array)
     for n in range(len(found)):
@@ -110,9 +110,9 @@ def per_sample_deform_weight_grad(
 
 
 class _Corner(NamedTuple):
-    """One of the positions around the places of all taps, each (N, D, 1, R*O)."""
+    """One of the corners around the positions of all taps, each (N, D, 1, R*O)."""
 
-    place: np.ndarray  # flat index into *I; prod(I), a zero, if outside
+    place: np.ndarray  # flat index into *I; outside, prod(I), the index of a zero
     weight: Tensor
     slopes: list[Tensor]  # derivatives of the weight along the axes
 
@@ -120,7 +120,7 @@ class _Corner(NamedTuple):
 def deform_conv_grad(
     g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, wanted: tuple[bool, ...]
 ) -> Gradients:
-    """The gradients of ``DeformConv`` to x, offset, mask and w, composed of operators; the kernels must equal them."""
+    """Compute the gradients of ``DeformConv`` from operators; the kernels must give the same values."""
     n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
     deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
     lead, last = (n, deformable, channels // deformable), prod(window.input)
@@ -163,7 +163,7 @@ def deform_conv_grad(
 
 
 def _corners(offset: Tensor, deformable: int, window: Window) -> list[_Corner]:
-    """The corners around p, their weights as functions of offset."""
+    """Return the corners around p, with weights as functions of offset."""
     n, taps, axes, outputs = len(offset.array), window.taps, window.ndim, prod(window.output)
     apart = Reshape.apply(offset, (n, deformable, taps, axes, outputs))
     flat = (n, deformable, 1, taps * outputs)
@@ -196,7 +196,7 @@ def deform_conv2d(
     *,
     workspace: float | None = None,
 ) -> Tensor:
-    """Convolution whose taps are moved by ``offset``, and weighted by ``mask`` (deformable convolution v1, v2).
+    """Convolution with taps moved by ``offset`` and weighted by ``mask`` (deformable convolution v1, v2).
 
     y[n, k, o] = bias[k] + sum over c, r of weight[k, c, r] mask[n, d, r, o] x[n, c, p], interpolated bilinearly at
     p = o*stride + r*dilation - padding + offset[n, d, r, :, o], with zeros outside x.
@@ -206,17 +206,18 @@ def deform_conv2d(
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
     The shapes imply the groups and the deformable groups D: Ci/D adjacent channels share their offsets.
-    The channels of offset are (D, R, 2): for every tap, rows down and columns to the right.
+    The channels of offset are (D, R, 2): for each tap, the offset down in rows, then to the right in columns.
 
     padding: an int, one per axis, a pair (low, high) per axis, or a word ("valid", "same", ...), see ``conv2d``.
     workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. At least those of one output
-        are stored (textbook kernels: always one tap of one image). The result does not depend on it.
+        are stored (textbook kernels: always one tap of one image). It does not affect the result.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ; a size is not an integer.
         ValueError: the shapes do not fit each other or the window; an option is out of range.
 
-    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, words, workspace and input without batch are ours.
+    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, padding words, workspace
+    and unbatched input are additions of retrograd.
     """
     if interpreters and (seen := interpreted(deform_conv2d, locals())) is not None:
         return seen
@@ -254,14 +255,14 @@ def _plan(
     padding: Padding,
     dilation: Extent,
 ) -> Window:
-    """The window of a checked deformable convolution."""
+    """Check the shapes of a deformable convolution and return its window."""
     groups = 1
-    if len(ws) == 4 and len(xs) in (3, 4):  # else refused below
+    if len(ws) == 4 and len(xs) in (3, 4):  # other ranks are rejected below
         channels = xs[-3]
         if not ws[1] or not channels or channels % ws[1]:
             raise ValueError(
-                f"{name}: input has {channels} channels, which must be a multiple (one time for each group) of the "
-                f"{ws[1]} that weight expects; input.shape={xs}, weight.shape={ws}"
+                f"{name}: input has {channels} channels, which must be a multiple of the {ws[1]} per group "
+                f"that weight expects; input.shape={xs}, weight.shape={ws}"
             )
         groups = channels // ws[1]
     window, _ = window_of(Call(name, 2, stride, padding, dilation, groups), xs, ws, bs)

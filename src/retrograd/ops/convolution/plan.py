@@ -1,8 +1,8 @@
-"""The plan of a convolution: the algorithm that runs, its cost, and a setting that excludes transforms.
+"""The plan of a convolution: the chosen algorithm, its cost, and a setting that excludes transforms.
 
-The compiled kernels choose by a cost model of the shapes alone, see kernels/convolution/algorithm.py. Direct algorithms
-sum products. Winograd's F(4x4, 3x3) transforms tiles of input and weights: up to four times fewer multiplications, and
-errors of about 1e-6 of the result's root mean square in float32, a few times those of the others.
+The compiled kernels choose by a cost model that depends only on shapes, see kernels/convolution/algorithm.py. Direct
+algorithms sum products. Winograd's F(4x4, 3x3) transforms tiles of input and weights. It needs up to four times fewer
+multiplications; its errors are about 1e-6 of the result's root mean square in float32, a few times those of the others.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ __all__ = ["conv_plan", "exact_convolution"]
 _HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by the model"
 
 
-class exact_convolution:  # noqa: N801  a function to its callers, a class so that "with" can restore
+class exact_convolution:  # noqa: N801  used like a function; a class so that "with" can restore the setting
     """Compute the calling thread's convolutions without transforms from now on; in a ``with``, until it ends.
 
-    This holds where algorithm is "auto", for the backward passes of any order, and for a checkpoint's second run. The
-    bits are those of algorithm="direct".
+    This applies if algorithm is "auto", to backward passes of any order, and to the recomputation of a checkpoint. The
+    results have the same bits as with algorithm="direct".
 
     A transform rounds more than a sum of products, and mixes whole tiles: an inf, a NaN or an overflow spreads to all
-    4x4 outputs of a tile, and next to a channel 1e7 times larger a small one is lost. Without transforms, every output
-    depends on its window alone.
+    4x4 outputs of a tile, and a small channel is lost next to one that is 1e7 times larger. Without transforms, every
+    output depends only on its window.
 
     exact: False allows transforms again.
 
@@ -73,9 +73,9 @@ class ConvPass:
     algorithm: "direct", "depthwise", "pointwise", "winograd", or a name of the textbook set
     form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; of "pointwise": "line" where all
         positions are one long line; otherwise empty
-    multiplications: without those of transforms
+    multiplications: the number of multiplications, without those of transforms
     memory: peak bytes of temporary arrays, without tables of a few kilobytes; None if unknown
-    costs: (algorithm, cost) of all that can compute it, in multiply-adds of whole vectors
+    costs: (algorithm, cost) of all applicable algorithms, in multiply-adds of whole vectors
     """
 
     algorithm: str
@@ -96,8 +96,9 @@ class ConvPlan:
     """The plan of a convolution or a transposed convolution, pass by pass; ``str()`` formats it as a table.
 
     title: the arguments and the kernel set
-    output: the forward pass; input_gradient, weight_gradient: the backward
-    window: all sizes, see ``geometry.Window``; of a transposed convolution, that of which it is the input gradient
+    output: the forward pass; input_gradient, weight_gradient: the backward passes
+    window: all sizes, see ``geometry.Window``; for a transposed convolution, those of the convolution whose input
+        gradient it is
     """
 
     title: str
@@ -134,24 +135,24 @@ def conv_plan(
     workspace: float | None = None,
     dtype: Any = "float32",
 ) -> ConvPlan:
-    """Return the plan for a convolution of these shapes and for its gradients, without computing any of them.
+    """Return the plan of a convolution of these shapes and of its gradients, without computing them.
 
     The arguments are those of ``conv1d`` to ``conv3d``, or with transposed=True of ``conv_transpose1d`` to ``3d``;
-    weight_shape decides the number of axes. The choice depends on them, on the kernel set, on ``exact_convolution`` and
-    on the CPU's vector width, never on values.
+    weight_shape determines the number of axes. The choice depends on these arguments, the kernel set,
+    ``exact_convolution`` and the CPU's vector width, never on values.
 
     input_shape: (N, Ci, *I) or (Ci, *I)
     weight_shape: (Co, Ci/groups, *R), transposed (Ci, Co/groups, *R)
 
     Raises:
-        TypeError: an argument is not an integer where it must be; dtype is neither float32 nor float64.
-        ValueError: the convolution would refuse the arguments; weight_shape does not have 3 to 5 axes.
+        TypeError: an argument that must be an integer is not; dtype is neither float32 nor float64.
+        ValueError: the convolution would reject the arguments; weight_shape does not have 3 to 5 axes.
     """
     ws = tuple(as_counts("conv_plan", "weight_shape", weight_shape).tolist())
     xs = tuple(as_counts("conv_plan", "input_shape", input_shape).tolist())
     ndim = len(ws) - 2
     if not 1 <= ndim <= 3:
-        raise ValueError(f"conv_plan: weight_shape={ws} needs 3 to 5 axes: two of channels, 1 to 3 of taps")
+        raise ValueError(f"conv_plan: weight_shape={ws} needs 3 to 5 axes: two for channels, 1 to 3 for taps")
     kind = np.dtype(dtype)
     if kind.char not in "fd":
         raise TypeError(f"conv_plan: dtype={dtype!r} must be float32 or float64")
@@ -170,7 +171,7 @@ def conv_plan(
         }
         for label, value in transposed_only.items():
             if value is not None and value != 0:
-                raise ValueError(f"conv_plan: {label}={value!r} is of transposed convolutions; transposed=True")
+                raise ValueError(f"conv_plan: {label}={value!r} is for transposed convolutions; pass transposed=True")
     call = frozen(
         named,
         ndim,
@@ -197,7 +198,7 @@ def conv_plan(
 def passes_of(
     window: Window, options: Options, batch: int, inputs: int, outputs: int, dtype: str
 ) -> dict[str, ConvPass]:
-    """The passes by the names of their kernels, from the place where each kernel set chooses."""
+    """Return the passes by the names of their kernels, as planned by the kernel set."""
     active, setting = kernel_setting()
     shape = batch, inputs, outputs, dtype
     if active == "compiled" and options.algorithm not in TEXTBOOK_ALGORITHMS:

@@ -1,1 +1,1 @@
-"""Element types: conversion, promotion, limits, and what can be asked of them."""
+"""Element types: conversion, promotion, numeric limits, and queries."""

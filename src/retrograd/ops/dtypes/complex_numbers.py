@@ -1,4 +1,4 @@
-"""PyTorch's operators for complex numbers, such as ``conj`` and ``imag``, on tensors, which hold real numbers only."""
+"""PyTorch's operators for complex numbers, such as ``conj`` and ``imag``, for tensors, which are always real."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["adjoint", "conj", "conj_physical", "imag", "is_conj", "is_neg", "rea
 
 @operator(methods="conj conj_physical resolve_conj resolve_neg", numpy="conjugate", dtypes="bihf")
 def real(input: Tensor) -> Tensor:
-    """input itself: no Tensor holds complex numbers."""
+    """Return input itself: tensors are always real."""
     if interpreters and (seen := interpreted(real, locals())) is not None:
         return seen
     require_tensor("real", input)
@@ -25,16 +25,16 @@ conj = conj_physical = resolve_conj = resolve_neg = real
 
 
 def imag(input: Tensor) -> NoReturn:
-    """There is no imaginary part, as in PyTorch for real numbers.
+    """Raise a RuntimeError: real numbers have no imaginary part, as in PyTorch.
 
     Raises:
         RuntimeError: always.
     """
-    raise RuntimeError("imag: input holds real numbers; those of retrograd.fft are in its last axis: input[..., 1]")
+    raise RuntimeError("imag: input is real; for pairs from retrograd.fft use input[..., 1]")
 
 
 def is_conj(input: Tensor) -> bool:
-    """False: no Tensor holds complex numbers."""
+    """Return False: tensors are always real."""
     require_tensor("is_conj", input)
     return False
 
@@ -51,7 +51,7 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 METHODS: dict[str, Any] = {
-    "real": property(lambda input: real(input), doc="The tensor itself: no Tensor holds complex numbers."),
+    "real": property(lambda input: real(input), doc="The tensor itself: tensors are always real."),
     "H": property(lambda input: adjoint(input), doc="The matrix with its axes swapped."),
     "mH": property(lambda input: adjoint(input), doc="The tensor with its last two axes swapped."),
     **dict.fromkeys(("is_conj", "is_neg"), is_conj),

@@ -1,4 +1,4 @@
-"""Conversions of a tensor's device and type: ``to``, ``type``, ``cpu``, ``float`` and the like, as Tensor methods."""
+"""Conversions of a tensor's type and device: Tensor methods such as ``to``, ``type``, ``cpu`` and ``float``."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from .dtype import (
     uint8,
 )
 
-# the names of PyTorch's older constructors, which Tensor.type shows and takes
+# the names of PyTorch's legacy constructors, which Tensor.type returns and accepts
 TENSOR_TYPES: dict[str, np.dtype[Any]] = {
     "FloatTensor": float32,
     "DoubleTensor": float64,
@@ -63,11 +63,11 @@ class Destination(NamedTuple):
 
 
 def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> Destination:
-    """The arguments of ``to``: (dtype, ...), (device, dtype, ...) or (other, ...), then non_blocking and copy.
+    """Parse the arguments of ``to``: (dtype, ...), (device, dtype, ...) or (other, ...), then non_blocking and copy.
 
     Raises:
         TypeError: they are none of these.
-        RuntimeError: the device is not known.
+        RuntimeError: the device is unknown.
     """
     left = list(args)
     dtype, device = None, None
@@ -86,7 +86,7 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
         given[option] = value
     if len(left) > 2 or given.keys() & options.keys():
         raise TypeError(
-            f"{name}: got {len(args)} arguments; it is {name}(dtype), {name}(device, dtype) or {name}(other)"
+            f"{name}: got {len(args)} arguments; the forms are {name}(dtype), {name}(device, dtype) and {name}(other)"
         )
     for option, value in options.items():
         if option == "device":
@@ -106,7 +106,7 @@ def destination(name: str, args: tuple[Any, ...], options: dict[str, Any]) -> De
 
 
 class Move(Function):
-    """The same elements on another device; the gradient goes back to where they were."""
+    """The same elements on another device; the gradient is moved back."""
 
     moves = True
     gradient = "input: g"
@@ -122,21 +122,21 @@ class Move(Function):
 
 
 def on_device(input: Tensor, device: str) -> Tensor:
-    """input on the device of this name; itself, if it is there."""
+    """Return input on the device of this name: itself if it is already there, otherwise a copy."""
     found: Tensor = input if name_of(input.array) == device else Move.apply(input, device)
     return found
 
 
 @operator(methods="to", dtypes="bihf")
 def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
-    """input in another element type: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
+    """Convert input: ``x.to(dtype)``, ``x.to(device)``, ``x.to(device, dtype)`` or ``x.to(other)``.
 
-    device: the CPU, or one that ``kernel_set.add_device`` has made known. copy: a new tensor even if nothing changes.
-    memory_format: the order of the result's axes in memory. non_blocking: without meaning here.
+    device: the CPU, or one registered with ``kernel_set.add_device``. copy: always return a new tensor.
+    memory_format: the order of the result's axes in memory. non_blocking: no effect.
 
     Raises:
         TypeError: the arguments are none of these, or dtype is not an element type.
-        RuntimeError: the device is not known.
+        RuntimeError: the device is unknown.
     """
     if interpreters and (seen := interpreted(to, locals())) is not None:
         return seen
@@ -153,7 +153,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
 
 @operator(methods="cpu", dtypes="bihf")
 def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
-    """input on the CPU: itself, but for devices that ``kernel_set.add_device`` has made known."""
+    """Return input on the CPU: itself, unless it is on a device registered with ``kernel_set.add_device``."""
     if interpreters and (seen := interpreted(cpu, locals())) is not None:
         return seen
     as_memory_format("cpu", memory_format)
@@ -161,13 +161,13 @@ def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
 
 
 def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
-    """Raises a RuntimeError: there is one device, the CPU."""
+    """Raise a RuntimeError: there is one device, the CPU."""
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 
 
 @operator(methods="pin_memory", dtypes="bihf")
 def pin_memory(input: Tensor, device: Any = None) -> Tensor:
-    """input itself: memory is pinned for copies to another device, and there is none."""
+    """Return input itself: pinned memory speeds up copies to an accelerator, and there is none."""
     if interpreters and (seen := interpreted(pin_memory, locals())) is not None:
         return seen
     as_device("pin_memory", device)
@@ -175,19 +175,19 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
 
 
 def is_pinned(input: Tensor, device: Any = None) -> bool:
-    """False: memory is pinned for copies to another device, and there is none."""
+    """Return False: pinned memory speeds up copies to an accelerator, and there is none."""
     as_device("is_pinned", device)
     return False
 
 
 def get_device(input: Tensor) -> int:
-    """-1, the number that stands for the CPU."""
+    """Return -1, the index of the CPU."""
     require_tensor("get_device", input)
     return -1
 
 
 def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
-    """The name of input's type, as "torch.FloatTensor"; with a ``dtype``, input in that type.
+    """Return the name of input's type, such as "torch.FloatTensor", or with ``dtype``, input in that type.
 
     dtype: an element type, a class such as retrograd.FloatTensor, or the name of one.
 
@@ -202,7 +202,7 @@ def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
 
 
 def named_type(name: str, dtype: Any) -> np.dtype[Any]:
-    """The element type of a dtype, of a class such as FloatTensor, or of the name of one."""
+    """Return the element type of a dtype, of a class such as FloatTensor, or of the name of one."""
     if isinstance(dtype, str) and dtype.endswith("Tensor"):
         place, _, kind = dtype.rpartition(".")
         if place == "torch.cuda":
@@ -227,7 +227,7 @@ def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
 
 @operator(methods="type_as", dtypes="bihf")
 def type_as(input: Tensor, other: Tensor) -> Tensor:
-    """input in the element type of ``other``."""
+    """Convert input to the element type of ``other``."""
     if interpreters and (seen := interpreted(type_as, locals())) is not None:
         return seen
     require_tensor("type_as", other, "other")
@@ -235,29 +235,29 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 def bfloat16(input: Tensor, memory_format: Any = None) -> NoReturn:
-    """Raises a TypeError: no Tensor holds bfloat16."""
-    raise TypeError("bfloat16: no Tensor holds bfloat16; use x.float(), or x.half() for storage")
+    """Raise a TypeError: tensors cannot hold bfloat16."""
+    raise TypeError("bfloat16: tensors cannot hold bfloat16; use x.float(), or x.half() for storage")
 
 
 METHODS: dict[str, Any] = {
     "cuda": cuda,
     "get_device": get_device,
     "type": type_,
-    "float": _converted("float", float32, "input as float32."),
-    "double": _converted("double", float64, "input as float64."),
-    "half": _converted("half", float16, "input as float16, which holds numbers and does not compute."),
-    "long": _converted("long", int64, "input as int64, truncated."),
-    "int": _converted("int", int32, "input as int32, truncated."),
-    "short": _converted("short", int16, "input as int16, truncated; larger integers wrap."),
-    "char": _converted("char", int8, "input as int8, truncated; larger integers wrap."),
-    "byte": _converted("byte", uint8, "input as uint8, truncated; larger integers wrap."),
-    "bool": _converted("bool", bool_, "Where input is not 0."),
+    "float": _converted("float", float32, "Convert input to float32."),
+    "double": _converted("double", float64, "Convert input to float64."),
+    "half": _converted("half", float16, "Convert input to float16, a storage type without arithmetic."),
+    "long": _converted("long", int64, "Convert input to int64, truncated."),
+    "int": _converted("int", int32, "Convert input to int32, truncated."),
+    "short": _converted("short", int16, "Convert input to int16, truncated; larger integers wrap."),
+    "char": _converted("char", int8, "Convert input to int8, truncated; larger integers wrap."),
+    "byte": _converted("byte", uint8, "Convert input to uint8, truncated; larger integers wrap."),
+    "bool": _converted("bool", bool_, "Convert input to bool: True where it is not 0."),
     "bfloat16": bfloat16,
-    "device": property(device_of, doc="Where the elements are."),
+    "device": property(device_of, doc="The device of the elements."),
     "layout": property(lambda input: strided, doc="retrograd.strided"),
-    "is_cpu": property(lambda input: name_of(input.array) == "cpu", doc="Whether the elements are on the CPU."),
+    "is_cpu": property(lambda input: name_of(input.array) == "cpu", doc="True if the elements are on the CPU."),
     **{
-        name: property(lambda input: False, doc="False: every tensor is an ordinary one.")
+        name: property(lambda input: False, doc="False: there are only ordinary dense tensors.")
         for name in (
             "is_cuda",
             "is_mps",

@@ -1,7 +1,7 @@
 """Element types, the operator that converts between them, and their numeric limits.
 
-float32, float64, int64 and bool are computed in. uint8, int8, int16 and int32 are computed in too, and wrap; float16
-holds numbers, which are moved, compared and converted: the compiled kernels do not compute in it.
+Operators compute in float32, float64, int64 and bool, and also in uint8, int8, int16 and int32, which wrap. float16 is
+a storage type: its numbers are moved, compared and converted, but the compiled kernels do not compute in it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.dtype import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
-from ...engine.dtype import default_dtype as default_dtype  # for the files of ops
+from ...engine.dtype import default_dtype as default_dtype  # re-exported for the modules of ops
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -20,7 +20,7 @@ from ...kernel_set import kernels
 __all__ = ["finfo", "iinfo"]
 
 
-# ---- Element types of tensors, and the operator that converts one to another ----------------------------------------
+# ---- Element types, and the operator that converts between them ------------------------------------------------------
 
 float32, float64, int64, bool_, float16 = FLOAT32, FLOAT64, INT64, BOOL, FLOAT16
 uint8, int8, int16, int32, _ = STORED
@@ -43,7 +43,7 @@ class Cast(Function):
 
 @operator(dtypes="bihf")
 def cast(x: Tensor, dtype: Any) -> Tensor:
-    """x in another element type; gradients flow between floating-point types.
+    """Convert x to another element type; gradients flow between floating-point types.
 
     dtype: an element type, as a NumPy dtype, its name, or Python's float (the default type), int, bool.
 
@@ -61,14 +61,14 @@ def cast(x: Tensor, dtype: Any) -> Tensor:
 
 
 def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """array in another type, in its order of memory: numbers are truncated to integers, which wrap."""
+    """Convert an array, keeping its memory order; numbers are truncated to integers, which wrap."""
     return kernels.cast(array, dtype)
 
 
 def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
-    """``dtype`` as one of a Tensor's element types; TypeError otherwise.
+    """Return ``dtype`` as one of a Tensor's element types; TypeError otherwise.
 
-    default: None is the type of new floating-point tensors, as Python's float is.
+    default: None means the type of new floating-point tensors, like Python's float.
     """
     if dtype is float or (default and dtype is None):
         return default_dtype()
@@ -78,13 +78,13 @@ def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
         if isinstance(dtype, Unavailable):
             raise TypeError(dtype.reason) from None
         found = None
-    if found is None or found not in ALLOWED:  # for NumPy, None is float64
+    if found is None or found not in ALLOWED:  # NumPy reads None as float64
         raise TypeError(f"dtype={dtype!r} is not an element type of a Tensor; choose {TYPES}")
     return found
 
 
 class Unavailable:
-    """An element type of PyTorch that no Tensor has; to use it is a TypeError, to name it is none."""
+    """An element type of PyTorch that tensors do not support: it can be named, but using it is a TypeError."""
 
     def __init__(self, name: str, way_out: str) -> None:
         self.name, self._way_out = name, way_out
@@ -103,11 +103,11 @@ class Unavailable:
         return Unavailable, (self.name, self._way_out)
 
 
-# ---- The largest, the smallest and the nearest numbers of element types ---------------------------------------------
+# ---- Numeric limits of element types ---------------------------------------------------------------------------------
 
 
 class _Limits:
-    """Numbers about an element type."""
+    """The numeric limits of an element type."""
 
     _names: tuple[str, ...]
 
@@ -129,7 +129,7 @@ class _Limits:
 
 
 class finfo(_Limits):  # noqa: N801  PyTorch's name
-    """Numbers about a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
+    """The numeric limits of a floating-point type: bits, eps, max, min, tiny, smallest_normal, resolution.
 
     Raises:
         TypeError: ``type`` is not a floating-point type.
@@ -146,7 +146,7 @@ class finfo(_Limits):  # noqa: N801  PyTorch's name
 
 
 class iinfo(_Limits):  # noqa: N801  PyTorch's name
-    """Numbers about an integer type: bits, max, min.
+    """The numeric limits of an integer type: bits, max, min.
 
     Raises:
         TypeError: ``type`` is not an integer type.

@@ -1,7 +1,8 @@
-"""PyTorch's promotion rules: the type of what is computed from several tensors and numbers.
+"""PyTorch's type promotion: the result type of operators on several tensors and numbers.
 
-bool < integers < floating point: the higher category decides, then the wider type; uint8 with int8 is int16. Within a
-category a Python number never changes a tensor's type, nor does a 0-d tensor that of one with axes.
+The categories are bool < integers < floating point. The higher category decides, then the wider type; uint8 with int8
+gives int16. Within a category, a Python number never changes a tensor's type, nor does a 0-d tensor change the type of
+a tensor with axes.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .dtype import bool_, cast, default_dtype, int16, int64
 
 
 def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tensor, ...]:
-    """The operands, by their names in the caller, promoted to a floating-point type; TypeError without a floating one.
+    """Promote the operands, given by their names in the caller, to a floating-point type.
 
-    integers: allow integers and truth values alone, in the default type.
+    TypeError if none is floating-point. integers: instead convert integers and bool to the default type.
     """
     for label, x in operands.items():
         require_tensor(name, x, label)
@@ -35,17 +36,17 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
 
 
 def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor:
-    """As ``as_element``; beside a tensor of a smaller type than int64 a number wraps."""
+    """Convert a number as ``as_element`` does, but wrap it next to a tensor of an integer type below int64."""
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return wrap(exact("cast")(as_element(name, label, number, int64), dtype))
     return wrap(as_element(name, label, number, dtype))
 
 
 def as_operand(x: Any, others: Iterable[Any]) -> Any:
-    """x; as a Tensor if it is an array, which is copied if a backward may read it, since the user may change it.
+    """Convert x to a Tensor if it is an array; copy it if a backward pass may read it, since the user may change it.
 
     Raises:
-        TypeError: its elements are of a type that a Tensor cannot hold.
+        TypeError: a Tensor cannot hold elements of its type.
     """
     if not isinstance(x, np.ndarray):
         return x
@@ -54,9 +55,12 @@ def as_operand(x: Any, others: Iterable[Any]) -> Any:
 
 
 def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:
-    """Both operands, one of them perhaps a number, as Tensors of one type; ``second`` is y's name in the caller.
+    """Promote two operands, one of which may be a number, to Tensors of one type.
 
-    TypeError if an operand is neither a Tensor nor a number, or both are numbers; ValueError if a number does not fit.
+    second: the name of y in the caller.
+
+    Raise TypeError if an operand is neither a Tensor nor a number, or both are numbers, and ValueError if a number
+    does not fit.
     """
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = promoted_type(x.array, y.array)
@@ -69,7 +73,7 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
         return _operand(name, "input", x, dtype), cast(y, dtype)
     if is_number(x) and is_number(y):
         raise TypeError(
-            f"{name}: input={shown(x)} and {second}={shown(y)} are numbers, one must be a Tensor; "
+            f"{name}: input={shown(x)} and {second}={shown(y)} are both numbers, but one must be a Tensor; "
             f"try retrograd.tensor({shown(x)})"
         )
     label, wrong = (second, y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
@@ -80,7 +84,7 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
 
 
 def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
-    """The promoted type of arrays; next to arrays with axes, a 0-d array counts only by its category."""
+    """Return the promoted type of arrays; next to arrays with axes, only the category of a 0-d array counts."""
     for y in others:
         if y.dtype is not x.dtype:
             break
@@ -97,8 +101,8 @@ def promoted_type(x: np.ndarray, *others: np.ndarray) -> np.dtype[Any]:
 
 
 def joined(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
-    """The smallest type that holds what two tensors with axes hold: ``promote_types``."""
-    if one == other:  # not "is": types that were pickled are equal, and others
+    """Return the promoted type of two tensors with axes, as ``promote_types``."""
+    if one == other:  # not "is": unpickled dtypes are equal but not identical
         return one
     difference = CATEGORY[one.kind] - CATEGORY[other.kind]
     if not difference and one.itemsize == other.itemsize:  # uint8 and int8
@@ -107,7 +111,7 @@ def joined(one: np.dtype[Any], other: np.dtype[Any]) -> np.dtype[Any]:
 
 
 def with_number(dtype: np.dtype[Any], number: Any) -> np.dtype[Any]:
-    """The promoted type of a tensor of ``dtype`` and a Python number."""
+    """Return the promoted type of a tensor of ``dtype`` and a Python number."""
     if dtype.kind == "f" or isinstance(number, (bool, np.bool_)):
         return dtype
     if isinstance(number, (int, np.integer)):

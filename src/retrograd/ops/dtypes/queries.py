@@ -1,4 +1,4 @@
-"""Queries about tensors and their types: functions of the package, and methods where PyTorch has them."""
+"""Queries about tensors and their types, as functions and, as in PyTorch, methods."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ __all__ = [
 
 
 def is_tensor(obj: Any) -> bool:
-    """Whether ``obj`` is a Tensor."""
+    """Return True if ``obj`` is a Tensor."""
     return isinstance(obj, Tensor)
 
 
 def is_floating_point(input: Tensor) -> bool:
-    """Whether input holds floating-point numbers."""
+    """Return True if input has a floating-point type."""
     require_tensor("is_floating_point", input)
     return input.array.dtype.kind == "f"
 
 
 def is_complex(input: Tensor) -> bool:
-    """False: no Tensor holds complex numbers."""
+    """Return False: tensors are always real."""
     require_tensor("is_complex", input)
     return False
 
 
 def is_signed(input: Tensor) -> bool:
-    """Whether input's type holds negative numbers."""
+    """Return True if input's type includes negative numbers."""
     require_tensor("is_signed", input)
     return input.array.dtype.kind in "fi"
 
 
 @operator(methods="is_nonzero", dtypes="bihf")
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the only element of input is not 0.
+    """Return True if the only element of input is not 0.
 
     Raises:
         RuntimeError: input does not have one element.
@@ -68,21 +68,21 @@ def is_nonzero(input: Tensor) -> bool:
 
 
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape."""
+    """Return True if both have the same shape."""
     require_tensor("is_same_size", input)
     require_tensor("is_same_size", other, "other")
     return input.array.shape == other.array.shape
 
 
 def is_inference(input: Tensor) -> bool:
-    """Whether input was made in inference_mode."""
+    """Return True if input was created in inference_mode."""
     require_tensor("is_inference", input)
     return input.is_inference()
 
 
 @operator(dtypes="bihf")
 def detach(input: Tensor) -> Tensor:
-    """input without its history; see ``Tensor.detach``."""
+    """Return input without its history; see ``Tensor.detach``."""
     if interpreters and (seen := interpreted(detach, locals())) is not None:
         return seen
     require_tensor("detach", input)
@@ -90,7 +90,7 @@ def detach(input: Tensor) -> Tensor:
 
 
 def typename(obj: Any) -> str:
-    """The name of a Tensor's type, as "torch.FloatTensor", or of the class of another object."""
+    """Return the name of a Tensor's type, such as "torch.FloatTensor", or of the class of another object."""
     if isinstance(obj, Tensor):
         return str(type_(obj))
     kind = obj if isinstance(obj, type) else type(obj)
@@ -98,7 +98,7 @@ def typename(obj: Any) -> str:
 
 
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether numbers of the one type may become the other in place: not floating-point to integers, nor these to bool.
+    """Return True if in-place operators may convert ``from_`` to ``to``: not float to integer, nor integer to bool.
 
     Raises:
         TypeError: one is not an element type.
@@ -107,7 +107,7 @@ def can_cast(from_: Any, to: Any) -> bool:
 
 
 def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
-    """The smallest type that holds the results of operators of both.
+    """Return the result type of operators on tensors of these two types.
 
     Raises:
         TypeError: one is not an element type.
@@ -116,7 +116,7 @@ def promote_types(type1: Any, type2: Any) -> np.dtype[Any]:
 
 
 def result_type(tensor1: Any, tensor2: Any) -> np.dtype[Any]:
-    """The type of the result of an operator of these, Tensors or numbers.
+    """Return the result type of operators on two Tensors or numbers.
 
     Raises:
         TypeError: one is neither a Tensor nor a number.

@@ -1,1 +1,1 @@
-"""Elements chosen by index, mask or order; embedding, search, sparse matrices."""
+"""Indexing: elements selected by index, mask or order, embedding, search."""

@@ -1,4 +1,4 @@
-"""Rows of a matrix by index, and sums of such rows; the gradients of repeated rows add up."""
+"""Embedding: rows of a matrix by index, and sums of such rows; the gradients of repeated rows add up."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 class Embedding(Function):
-    """The rows ``matrix.indices`` of w; the gradient is that of a product with ``weighted``, which may have weights."""
+    """The rows ``matrix.indices`` of w; the gradient is that of a product with ``weighted``, which may be weighted."""
 
     @staticmethod
     def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
@@ -52,7 +52,7 @@ class BagMax(Function):
 
 
 class _BagMaxGrad(Function):
-    """Zeros with g where BagMax found the maxima: its transpose."""
+    """Zeros with g at the maxima that BagMax found: its transpose."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, places: np.ndarray, shape: tuple[int, ...]) -> Tensor:
@@ -77,15 +77,17 @@ def embedding(
     scale_grad_by_freq: bool = False,
     sparse: bool = False,
 ) -> Tensor:
-    """y[..., :] = weight[input[...], :]; input int64 of any shape, weight (V, D) -> y (*input.shape, D)
+    """Look up rows of ``weight``: y[..., :] = weight[input[...], :].
+
+    input int64 of any shape, weight (V, D) -> y (*input.shape, D)
 
     padding_idx: this row gets no gradient
     max_norm: used rows with a larger ``norm_type``-norm are first scaled down to it, in the memory of ``weight``
     scale_grad_by_freq: the gradient of a row is divided by the number of its uses
-    sparse: how PyTorch stores the gradient of weight; here it is dense in any case, with the same numbers
+    sparse: no effect; PyTorch then stores the gradient of weight as a sparse tensor, here it is dense with equal values
 
     Raises:
-        TypeError: input does not hold int64, or ``max_norm`` is given and weight does not hold floating-point numbers.
+        TypeError: input is not int64, or ``max_norm`` is given and weight is not floating-point.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
         ValueError: weight is not a matrix.
     """
@@ -121,17 +123,17 @@ def embedding_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> Tensor:
-    """Sums, means or maxima over bags of rows of ``weight`` (V, D) -> (bags, D); 0 for an empty bag.
+    """Compute sums, means or maxima over bags of rows of ``weight`` (V, D) -> (bags, D); 0 for an empty bag.
 
     input: int64 (bags, K), or (K,) with ``offsets`` (bags,), the start of each bag
-    include_last_offset: ``offsets`` also holds the end of the last bag
+    include_last_offset: ``offsets`` also contains the end of the last bag
     per_sample_weights: a factor for each entry, in input's shape, for sums
     padding_idx: entries with this index are left out; for the other options see ``embedding``
 
     Raises:
-        TypeError: input or offsets does not hold int64, or the floating-point types differ.
+        TypeError: input or offsets is not int64, or the floating-point types differ.
         IndexError: an index is not in [0, V), or ``padding_idx`` not in [-V, V).
-        ValueError: the shapes or offsets do not fit, the mode is unknown, or an option does not exist for it.
+        ValueError: the shapes or offsets do not fit, the mode is unknown, or an option is not available for it.
     """
     if interpreters and (seen := interpreted(embedding_bag, locals())) is not None:
         return seen
@@ -142,16 +144,16 @@ def embedding_bag(
     last = as_flag("embedding_bag", "include_last_offset", include_last_offset)
     starts = _starts(indices, offsets, last)
     if scale_grad_by_freq and mode == "max":
-        raise ValueError("embedding_bag: scale_grad_by_freq=True does not exist for mode='max'")
+        raise ValueError("embedding_bag: scale_grad_by_freq=True is not available for mode='max'")
     if per_sample_weights is not None:
         require_same("embedding_bag", "weight", weight, "per_sample_weights", per_sample_weights)
         if mode != "sum" or per_sample_weights.array.shape != indices.shape:
             raise ValueError(
-                f"embedding_bag: per_sample_weights is for mode='sum' and has input's shape {indices.shape}; got "
+                f"embedding_bag: per_sample_weights needs mode='sum' and input's shape {indices.shape}; got "
                 f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
             )
     flat = reshaped(indices, (-1,))
-    if last:  # entries after it are in no bag
+    if last:  # entries after the last bag are dropped
         flat = flat[: number(starts[-1:], "where the last bag ends")]
     if max_norm is not None:
         _renormalize(weight, flat, max_norm, norm_type)
@@ -179,12 +181,14 @@ def embedding_bag(
 
 @operator
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
-    """y[..., c] = 1 where tensor[...] = c, else 0; int64 (*tensor.shape, num_classes), by default the largest + 1.
+    """Encode classes: y[..., c] = 1 where tensor[...] = c, else 0; int64 (*tensor.shape, num_classes).
+
+    num_classes: by default the largest class + 1.
 
     Raises:
-        TypeError: ``tensor`` does not hold int64.
-        ValueError: a class is negative or not below ``num_classes``, an empty tensor comes without ``num_classes``, or
-            this is too large for any memory.
+        TypeError: ``tensor`` is not int64.
+        ValueError: a class is negative or not below ``num_classes``, ``num_classes`` is missing for an empty tensor, or
+            it is too large for any memory.
     """
     if interpreters and (seen := interpreted(one_hot, locals())) is not None:
         return seen
@@ -193,12 +197,12 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     low, high = extremes(classes, "whether classes are in range") if classes.size else (0, 0)
     if num_classes == -1:
         if not classes.size:
-            raise ValueError("one_hot: an empty tensor does not say how many classes there are; give num_classes")
+            raise ValueError("one_hot: an empty tensor does not determine the number of classes; pass num_classes")
         num_classes = high + 1
     if num_classes < 1 or low < 0 or (classes.size and high >= num_classes):
         raise ValueError(
-            f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which are {low} to {high} "
-            f"and must not be negative"
+            f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which range from {low} to "
+            f"{high} and must not be negative"
         )
     if num_classes >= TOO_LONG:
         raise ValueError(f"one_hot: num_classes={num_classes} is too large for any memory")
@@ -208,7 +212,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def _checked(
     name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool, by_frequency: bool
 ) -> tuple[np.ndarray, int | None]:
-    """The indices, and the row that gets no gradient, counted from the front."""
+    """Return the indices, and the row that gets no gradient, counted from the front."""
     require_tensor(name, weight, "weight")
     as_flag(name, "scale_grad_by_freq", by_frequency)
     as_flag(name, "sparse", sparse)
@@ -224,7 +228,7 @@ def _checked(
 
 
 def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> np.ndarray:
-    """The start of each bag, and the end of the last one."""
+    """Return the start of each bag, and the end of the last one."""
     if indices.ndim == 2:
         if offsets is not None:
             raise ValueError("embedding_bag: offsets are for an input (K,); each row of an input (bags, K) is a bag")
@@ -246,13 +250,13 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
 
 
 def _grow(starts: np.ndarray, most: int) -> bool:
-    """Whether starts grow from 0 to at most so many."""
+    """Return True if starts begin with 0 and increase to at most ``most``."""
     why = "whether offsets fit"
     return number(starts[:1], why) == 0 and number(starts[-1:], why) <= most and increasing(starts, why)
 
 
 def _renormalize(weight: Tensor, indices: np.ndarray, max_norm: float, norm_type: float) -> None:
-    """Scale used rows down to ``max_norm``, in place and not recorded."""
+    """Scale used rows down to ``max_norm``, in place and unrecorded."""
     rows, factors = kernels.long_rows(weight.array, indices, max_norm, norm_type)
     if rows.size:
         mark((weight.array,), "embedding: max_norm")

@@ -1,4 +1,4 @@
-"""Gather and scatter operators, with elements or slices replaced and reduced."""
+"""Gather and scatter operators, including replacement and reduction of elements and slices."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ __all__ = [
 ]
 
 
-# ---- gather and scatter in all its forms: elements read or written by index along an axis ---------------------------
+# ---- Gather and scatter: elements read or written by index along an axis ---------------------------------------------
 
 _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 class Gather(Function):
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; the other extents may be smaller than x's."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be below x's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
@@ -91,7 +91,7 @@ class Extreme(Function):
 
 @operator(records=Gather, methods="gather", dtypes="bihf")
 def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
-    """y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and likewise for other axes; y has index's shape.
+    """Gather elements: y[i, j, k] = input[i, index[i, j, k], k] for ``dim`` = 1, and so on; y has index's shape.
 
     index: int64, with as many axes as input, and no longer than input in axes other than ``dim``.
 
@@ -112,7 +112,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
 
 @operator(methods="take_along_dim", dtypes="bihf")
 def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """``gather`` with its other axes broadcast; without ``dim``, of the flattened tensors.
+    """``gather`` with the other axes broadcast; without ``dim``, on the flattened tensors.
 
     With ``dim``, negative indices count from the end.
 
@@ -148,16 +148,16 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 def scatter(
     input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
 ) -> Tensor:
-    """A copy of input with y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and likewise for other axes.
+    """Scatter into a copy of input: y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and so on for other axes.
 
     index: int64, with as many axes as input, no longer than src, and no longer than input in axes other than ``dim``
-    src: a Tensor of input's type, or a number. If an index repeats, the last value counts, and it alone has a gradient
+    src: a Tensor of input's type, or a number. If an index repeats, only the last value is used and has a gradient
     value: a number in place of src
-    reduce: "add" or "multiply": combine with the element there instead of replacing it
+    reduce: "add" or "multiply": combine with the existing element instead of replacing it
 
     Raises:
-        TypeError: ``index`` does not hold integers, ``src`` is not of input's type, or both or none of src and value
-            are given.
+        TypeError: ``index`` does not contain integers, ``src`` is not of input's type, or not exactly one of src and
+            value is given.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shapes do not fit, or ``reduce`` is neither.
     """
@@ -165,7 +165,7 @@ def scatter(
         return seen
     require_tensor("scatter", input)
     if (src is None) == (value is None):
-        raise TypeError(f"scatter: src={src!r} and value={value!r}: give one of them")
+        raise TypeError(f"scatter: src={src!r} and value={value!r}: give exactly one")
     if src is None:
         src = value.item() if isinstance(value, Tensor) else value
     if reduce not in (None, "add", "multiply"):
@@ -181,7 +181,9 @@ def scatter(
 
 @operator(records=Put, methods="scatter_add", in_place=True, dtypes="bihf")
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    """A copy of input with y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1; see ``scatter``.
+    """Scatter with addition into a copy of input: y[i, index[i, j, k], k] += src[i, j, k] for ``dim`` = 1.
+
+    See ``scatter``.
 
     Raises:
         TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
@@ -201,10 +203,10 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 def scatter_reduce(
     input: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy of input, each element reduced with the values that ``src`` has for it; see ``scatter``.
+    """Scatter with reduction into a copy of input: each element is reduced with its values in ``src``; see ``scatter``.
 
     reduce: "sum", "prod", "mean", "amax" or "amin"; ties share the gradient
-    include_self: whether to include input's element; if not, it remains only where ``src`` has no value
+    include_self: include input's element in the reduction; otherwise it remains only where ``src`` has no value
 
     Raises:
         TypeError: ``index`` is not an int64 Tensor, or ``src`` is not of input's type.
@@ -243,7 +245,7 @@ def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumula
 
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
-    """x times all values for an index: the first values of all indices in one step, then the second ones, ..."""
+    """Multiply x by all values of an index: first values of all indices in one step, then the second ones, ..."""
     flat, turn = kernels.scatter_turns(indices, position, x.array.shape)
     last = extremes(turn, "how often an index repeats")[1] if turn.size else -1
     unit = wrap(ones(x.array.size, x.array.dtype, like=x.array))
@@ -261,12 +263,12 @@ def _places(indices: np.ndarray, position: int) -> Places:
 
 
 def _line(x: Tensor) -> Tensor:
-    """x, or a line of one element if x is 0-d."""
+    """Return x, or a line of one element if x is 0-d."""
     return x if x.array.ndim else reshape(x, 1)
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
-    """The indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
+    """Return the indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
     index = as_index(name, index, "index")
     sx, si = x.array.shape or (1,), index.array.shape or (1,)
     position = axis(name, "dim", dim, len(sx))
@@ -283,7 +285,7 @@ def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, in
 
 
 def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
-    """The values for each index: src, cropped to the shape of the indices."""
+    """Return the values for each index: src cropped to the shape of the indices."""
     if is_number(src):
         return wrap(full(indices.shape, as_element(name, "src", src, x.array.dtype), like=x.array))
     if not isinstance(src, Tensor) or src.array.dtype != x.array.dtype:
@@ -304,7 +306,7 @@ def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
 
 @operator(records=Put, methods="select_scatter", dtypes="bihf")
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    """A copy of input with src as its slice ``index`` along ``dim``.
+    """Copy input with its slice ``index`` along ``dim`` replaced by src.
 
     Raises:
         TypeError: input or src is not a Tensor, or their types do not fit.
@@ -322,7 +324,7 @@ def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
 def slice_scatter(
     input: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """A copy of input with src as its slices start, start + step, ... before ``end`` along ``dim``.
+    """Copy input with the slices start, start + step, ... before ``end`` along ``dim`` replaced by src.
 
     Raises:
         TypeError: input or src is not a Tensor, or their types do not fit.
@@ -339,7 +341,7 @@ def slice_scatter(
 
 @operator(records=DiagonalFill, methods="diagonal_scatter", dtypes="bihf")
 def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """A copy of input with src as ``diagonal(input, offset, dim1, dim2)``.
+    """Copy input with ``diagonal(input, offset, dim1, dim2)`` replaced by src.
 
     Raises:
         TypeError: input or src is not a Tensor, or their types differ.
@@ -364,12 +366,12 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
 
 @operator(records=Put, methods="put", in_place=True, dtypes="bihf")
 def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of input with source at the flat indices ``index`` (C order), or added there with ``accumulate``.
+    """Copy input with source written to the flat indices ``index`` (C order), or added there with ``accumulate``.
 
     Raises:
-        TypeError: ``index`` does not hold integers, or the types differ.
+        TypeError: ``index`` does not contain integers, or the types differ.
         IndexError: an index is out of range.
-        ValueError: source has another number of elements than ``index``.
+        ValueError: source and ``index`` have different numbers of elements.
     """
     if interpreters and (seen := interpreted(put, locals())) is not None:
         return seen
@@ -389,12 +391,12 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
 def index_reduce(
     input: Tensor, dim: int, index: Tensor, source: Tensor, reduce: str, *, include_self: bool = True
 ) -> Tensor:
-    """A copy of input with the slices source[k] along ``dim`` reduced into slice index[k].
+    """Copy input with the slices source[k] along ``dim`` reduced into slice index[k].
 
-    reduce: "prod", "mean", "amax" or "amin". include_self: what input has there counts, too
+    reduce: "prod", "mean", "amax" or "amin". include_self: include the elements of input in the reduction
 
     Raises:
-        TypeError: ``index`` does not hold integers, or the types differ.
+        TypeError: ``index`` does not contain integers, or the types differ.
         IndexError: input has no such axis, or an index is out of range.
         ValueError: ``reduce`` is unknown, or the shapes do not fit.
     """
@@ -429,5 +431,5 @@ def _replaced(name: str, x: Tensor, src: Any, index: tuple[Any, ...]) -> Tensor:
     places = places_of(name, x.array.shape, index)
     wanted = places.selected(x.array.shape)
     if src.array.shape != wanted:
-        raise ValueError(f"{name}: src.shape={src.array.shape} must be {wanted}, the shape of what it replaces")
+        raise ValueError(f"{name}: src.shape={src.array.shape} must be {wanted}, the shape of the replaced part")
     return Put.apply(x, fitting(name, x, places, src), places, False)

@@ -1,9 +1,10 @@
 """Indexing and index assignment: `x[index]` as a view or a selection, `x[index] = value`.
 
-An index is split once: first its ints, slices and Nones give a view, then its arrays select from that. (This is
-PyTorch's rule; NumPy does both in one step, which differs when ints and arrays are mixed.)
+An index is split once: first its ints, slices and Nones give a view, then its arrays select from that view. (This is
+PyTorch's rule; NumPy does both in one step, and the result differs if ints and arrays are mixed.)
 
-``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, ``value`` gets that of its elements.
+For assignments, ``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, and ``value`` gets
+the gradient of the elements it was written to.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from ..sparse_products import Matrix, SparseProduct
 __all__ = ["argwhere", "index_put", "narrow", "nonzero", "nonzero_static", "select"]
 
 
-# ---- `x[index]` and its assignment. Basic indices give a view -------------------------------------------------------
+# ---- `x[index]`: basic indices give a view, arrays a selection -------------------------------------------------------
 
 Basic = tuple[Any, ...]
 
@@ -65,14 +66,14 @@ class PadSlice(Function):
 
 
 class Places(NamedTuple):
-    """A split index: ``basic`` first, then arrays (int64, broadcast, not negative) at ``axes`` of that view."""
+    """A split index: ``basic`` first, then arrays (int64, broadcast, nonnegative) at ``axes`` of that view."""
 
     basic: Basic | None
     axes: tuple[int, ...]
     arrays: tuple[np.ndarray, ...]
 
     def selected(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        """The shape of what it selects from a tensor of ``shape``."""
+        """Return the shape of the selection from a tensor of ``shape``."""
         if self.basic is not None:
             shape = broadcast_to(zeros((), np.int8), shape)[self.basic].shape
         if not self.axes:
@@ -84,9 +85,9 @@ class Places(NamedTuple):
 
 
 class Put(Function):
-    """x with v at ``places``, or added there; without adding, the last value of a repeated index counts."""
+    """x with v written to ``places``, or added there; without addition, the last value of a repeated index is used."""
 
-    gradient = "x: g, with 0 in the places that v went to, unless accumulate; v: g read from these places"
+    gradient = "x: g, with 0 at the places of v, unless accumulate; v: g read from these places"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, v: Tensor, places: Places, accumulate: bool) -> Tensor:
@@ -108,7 +109,7 @@ class Put(Function):
 
 
 def get(x: Tensor, places: Places) -> Tensor:
-    """The elements of x at ``places``."""
+    """Return the elements of x at ``places``."""
     y = x if places.basic is None else GetItem.apply(x, places.basic)
     if not places.axes:
         return y
@@ -131,9 +132,9 @@ def get(x: Tensor, places: Places) -> Tensor:
 
 @operator(methods="__getitem__", dtypes="bihf")
 def getitem(input: Tensor, index: Any) -> Tensor:
-    """``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists and Tensors, masks, and tuples of them.
+    """Return ``input[index]``: ints, slices, None, Ellipsis, integer arrays, lists, Tensors, masks, tuples of them.
 
-    Without arrays the result is a view. Arrays are broadcast to each other; their axes replace those they index, or
+    Without arrays the result is a view. Arrays are broadcast to each other. Their axes replace the indexed ones, or
     come first if a slice separates them. A mask selects where it is True.
 
     Raises:
@@ -152,7 +153,7 @@ def getitem(input: Tensor, index: Any) -> Tensor:
 
 @operator(methods="__iter__", dtypes="bihf")
 def iterate(input: Tensor) -> Iterator[Tensor]:
-    """The slices of input along its first axis.
+    """Iterate over the slices of input along its first axis.
 
     Raises:
         TypeError: input has no axis.
@@ -160,7 +161,7 @@ def iterate(input: Tensor) -> Iterator[Tensor]:
     if interpreters and (seen := interpreted(iterate, locals())) is not None:
         return seen
     if not input.array.ndim:
-        raise TypeError("iteration over a tensor without axes; input.item() is its value")
+        raise TypeError("iteration over a tensor without axes; input.item() returns its value")
     return (GetItem.apply(input, (i,)) for i in range(input.array.shape[0]))
 
 
@@ -208,10 +209,10 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 @operator(records=Put, methods="index_put", in_place=True, dtypes="bihf")
 def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate: bool = False) -> Tensor:
-    """A copy of input with ``values``, broadcast, at ``[indices]``, or added there with ``accumulate``.
+    """Copy input with broadcast ``values`` written to ``[indices]``, or added there with ``accumulate``.
 
-    indices: a tuple of integer Tensors or masks. If an index repeats, the last value counts, and it alone has a
-        gradient; with ``accumulate`` all are added
+    indices: a tuple of integer Tensors or masks. If an index repeats, only the last value is used and has a gradient;
+        with ``accumulate`` all are added
 
     Raises:
         TypeError: ``indices`` is not a tuple of these, or ``values`` is not a Tensor of input's type.
@@ -229,7 +230,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
 
 
 def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
-    """``value`` as a Tensor of x's type; TypeError if it cannot be one, ValueError if it does not broadcast."""
+    """Convert ``value`` to a Tensor of x's type; TypeError if that fails, ValueError if it does not broadcast."""
     if not isinstance(value, Tensor):
         if not is_number(value):
             raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
@@ -254,9 +255,9 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
 
 @operator(methods="nonzero", dtypes="bihf")
 def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
-    """The indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
+    """Return the indices of the elements that are neither 0 nor False, in C order: int64 (K, axes of input).
 
-    as_tuple: one Tensor (K,) per axis instead, for use as an index.
+    as_tuple: return one Tensor (K,) per axis instead, for use as an index.
     """
     if interpreters and (seen := interpreted(nonzero, locals())) is not None:
         return seen
@@ -268,7 +269,7 @@ def nonzero(input: Tensor, as_tuple: bool = False) -> Any:
 
 @operator(methods="nonzero_static", dtypes="bihf")
 def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
-    """``nonzero`` with a fixed number of rows: the first ``size`` ones, or all and rows of ``fill_value`` after them.
+    """``nonzero`` with a fixed number of rows: the first ``size``, or all followed by rows of ``fill_value``.
 
     Raises:
         TypeError: input is not a Tensor, or ``size`` or ``fill_value`` is not an int.
@@ -362,7 +363,7 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
 
 @operator
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
-    """A private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    """Return a private copy of ``index``, counted from the front; IndexError names the first index out of range."""
     if interpreters and (seen := interpreted(in_range, locals())) is not None:
         return seen
     index = private(index)
@@ -390,7 +391,7 @@ def _consumed(part: Any) -> int:
 
 
 def _part(name: str, part: Any) -> Any:
-    """None, ..., a slice of ints, an int, or an array of int64 (with axes) or bool."""
+    """Convert a part of an index: None, ..., a slice of ints, an int, or an array of int64 (with axes) or bool."""
     if part is None or part is Ellipsis:
         return part
     if isinstance(part, slice):
@@ -427,13 +428,13 @@ def _part(name: str, part: Any) -> Any:
     )
 
 
-# ---- `x[index] = value`, and the in-place forms of the operators of indices and masks -------------------------------
+# ---- `x[index] = value` ----------------------------------------------------------------------------------------------
 
 
 def setitem(input: Tensor, index: Any, value: Any) -> None:
-    """``input[index] = value``: a number, or a Tensor that is broadcast to ``input[index]``; any index of ``getitem``.
+    """Assign a number, or a Tensor broadcast to ``input[index]``, to any index accepted by ``getitem``.
 
-    A tensor of another type is refused unless it is 0-d. If an index repeats, the last value counts.
+    A tensor of another type is rejected unless it is 0-d. If an index repeats, the last value is used.
 
     Raises:
         TypeError: a part of the index is not an index, or ``value`` is neither of these.
@@ -464,7 +465,7 @@ def setitem(input: Tensor, index: Any, value: Any) -> None:
 
 
 def _write(array: np.ndarray, value: np.ndarray) -> None:
-    """array[...] = value, which may share memory with it."""
+    """Assign array[...] = value; the two may share memory."""
     kernels.copy(array, kernels.duplicate(value) if overlap(array, value) else value)
 
 

@@ -1,6 +1,6 @@
-"""Selection of elements or rows by distinct indices, and the transposed placement.
+"""Selection of elements or rows by distinct indices, and its transpose, placement.
 
-No row is selected twice, so each is the gradient of the other, and no sum is needed.
+No element is selected twice, so each operator is the gradient of the other, and no sums are needed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...kernel_set import exact, kernels
 __all__: list[str] = []
 
 
-# ---- Elements of each line along an axis by distinct indices --------------------------------------------------------
+# ---- Elements of each line along an axis, by distinct indices --------------------------------------------------------
 
 Shape = tuple[int, ...]
 
@@ -38,7 +38,7 @@ class Pick(Function):
 
 
 class Place(Function):
-    """Zeros of ``shape``, in this memory ``order``, with g at the indices of Pick: its transpose."""
+    """Zeros of ``shape``, in memory order ``order``, with g at the indices of Pick: its transpose."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, indices: np.ndarray, axis: int, shape: Shape, order: Shape) -> Tensor:
@@ -53,12 +53,12 @@ class Place(Function):
 
 
 def memory_order(x: np.ndarray) -> Shape:
-    """The axes of x from the longest step in memory to the shortest."""
+    """Return the axes of x from the largest stride to the smallest."""
     strides = x.strides
     return tuple(sorted(range(x.ndim), key=lambda axis: -abs(strides[axis])))
 
 
-# ---- Rows selected from a batch of sequences, and put back: the operators of packing and padding --------------------
+# ---- Rows of a batch of sequences, for packing and padding -----------------------------------------------------------
 
 
 class PickRows(Function):
@@ -93,6 +93,6 @@ class PlaceRows(Function):
 
 
 def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
-    """x[indices], and ``filling`` where the index is -1; the compiled kernel takes only floating-point numbers."""
+    """x[indices], and ``filling`` where the index is -1; the compiled kernel supports only floating point."""
     found: np.ndarray = (kernels.lines if x.dtype.char in "fd" else exact("lines"))(x, indices, 0, filling)
     return found

@@ -50,11 +50,11 @@ def searchsorted(
     side: str | None = None,
     sorter: Tensor | None = None,
 ) -> Tensor:
-    """The index of each element of input in its sorted sequence: before equal elements, or after them if ``right``.
+    """Find the insertion index of each element in a sorted sequence, before equal elements, or after if ``right``.
 
     sorted_sequence (*, L), increasing or sorted by the indices ``sorter`` (*, L); input (*, K) -> (*, K), no
-    gradient. With a sequence (L,) input has any shape, or is a number. side: "left" or "right", instead of ``right``.
-    out_int32: int32 instead of int64
+    gradient. For a sequence (L,), input has any shape, or is a number. side: "left" or "right", instead of ``right``.
+    out_int32: return int32 instead of int64
 
     Raises:
         TypeError: sorted_sequence is not a Tensor, or input neither a Tensor nor a number.
@@ -75,7 +75,7 @@ def searchsorted(
         require_tensor("searchsorted", sorter, "sorter")
         if sorter.array.shape != sequence.shape or sorter.array.dtype != np.int64:
             raise ValueError(
-                f"searchsorted: sorter must hold int64 indices in the shape of sorted_sequence, {sequence.shape}; "
+                f"searchsorted: sorter must contain int64 indices in the shape of sorted_sequence, {sequence.shape}; "
                 f"it is {sorter.array.dtype} of shape {sorter.array.shape}"
             )
         sequence = kernels.gather(sequence, sorter.array, sequence.ndim - 1)
@@ -87,15 +87,15 @@ def searchsorted(
         raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
     if sequence.ndim > 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]):
         raise ValueError(
-            f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal but "
-            f"for the last axis, or sorted_sequence must have one axis"
+            f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal "
+            f"except for the last axis, or sorted_sequence must have one axis"
         )
     return wrap(kernels.searchsorted(sequence, values, right or side == "right", kind))
 
 
 @operator(dtypes="bihf")
 def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
-    """The number, 0 to L, of the interval between increasing ``boundaries`` (L,) in which each element lies.
+    """Return the index, 0 to L, of the interval between increasing ``boundaries`` (L,) that contains each element.
 
     A boundary belongs to the interval below it, or above it if ``right``. out_int32: as in ``searchsorted``.
 
@@ -115,7 +115,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 
 @operator(methods="histc")
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
-    """The number of elements in each of ``bins`` equal parts of [min, max], or of their own range if min = max.
+    """Count the elements in each of ``bins`` equal parts of [min, max], or of the elements' range if min = max.
 
     input (any shape) -> (bins,) in input's type, no gradient. Elements outside, and NaN, are not counted.
 
@@ -143,13 +143,13 @@ def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Ten
 
 @operator(methods="bincount", dtypes="i")
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    """The number of occurrences of each of 0, 1, 2, ..., or the sum of their ``weights``; no gradient.
+    """Count the occurrences of each of 0, 1, 2, ..., or sum their ``weights``; no gradient.
 
     input (n,) int64, weights (n,) -> (max(minlength, largest + 1),) int64, or float64 or the weights' type
 
     Raises:
         TypeError: input is not an int64 Tensor.
-        ValueError: input does not have one axis or has a negative element, weights have another shape, minlength is
+        ValueError: input does not have one axis or has a negative element, weights have a different shape, minlength is
             negative, or an element or minlength is too large for any memory.
     """
     if interpreters and (seen := interpreted(bincount, locals())) is not None:
@@ -163,7 +163,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if isinstance(minlength, bool) or not isinstance(minlength, (int, np.integer)) or not 0 <= minlength < TOO_LONG:
         raise ValueError(f"bincount: minlength={minlength!r} must be an int from 0 to {TOO_LONG - 1}")
     if largest >= TOO_LONG:
-        raise ValueError(f"bincount: input has the element {largest}, which is too large for any memory")
+        raise ValueError(f"bincount: input contains {largest}, which is too large for any memory")
     length = max(int(minlength), largest + 1 if input.array.size else 0)
     return wrap(kernels.bincount(input.array, None if weights is None else weights.array, length))
 
@@ -172,17 +172,17 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
 def histogram(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Histogram:
-    """(hist, bin_edges): how many elements lie between neighbouring edges, the last edge included; no gradient.
+    """Return (hist, bin_edges): the number of elements between neighboring edges, the last edge included; no gradient.
 
-    bins: the number of equal parts of ``range`` (low, high), by default of the elements' own range, or of (0, 1) if
-        there are none; or increasing edges
-    weight: what each element counts, in input's shape. density: divided by the total and the parts' widths, NaN where
-    nothing is counted
+    bins: the number of equal parts of ``range`` (low, high), by default of the elements' range, or of (0, 1) if there
+        are no elements; or increasing edges
+    weight: the weight of each element, in input's shape
+    density: divide by the total and by the width of each bin; NaN if nothing is counted
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: bins are no positive int and no increasing edges, the range is not finite or empty, or weight has
-            another shape.
+        ValueError: bins are neither a positive int nor increasing edges, the range is empty or not finite, or weight
+            has a different shape.
     """
     if interpreters and (seen := interpreted(histogram, locals())) is not None:
         return seen
@@ -196,20 +196,20 @@ def histogram(
         raise ValueError(f"histogram: bins={bins!r} must be an int from 1 to {TOO_LONG - 1}, or a Tensor of edges")
     else:
         x = input.array
-        if range is None and x.size:  # in the type of x, as are the edges
+        if range is None and x.size:  # in the type of x, like the edges
             low, high = map(x.dtype.type, extremes(x, "the range of a histogram"))
         elif range is None:
             low, high = 0.0, 1.0
         else:
             ends = as_list("histogram", "range", range, "two numbers")
             if len(ends) != 2:
-                raise ValueError(f"histogram: range={range} must be two numbers: (least, greatest)")
+                raise ValueError(f"histogram: range={range} must be two numbers: (low, high)")
             low, high = (as_real("histogram", "range", end) for end in ends)
         if low == high:
             low, high = low - 0.5, high + 0.5
         if not (low < high and isfinite(low) and isfinite(high)):
             raise ValueError(f"histogram: range={range}, from {low} to {high}, must be finite and not empty")
-        edges = linspace(low, high, bins + 1, x.dtype, like=x)  # those that are returned
+        edges = linspace(low, high, bins + 1, x.dtype, like=x)  # the returned edges, so that counts agree with them
     if weight is not None:
         require_tensor("histogram", weight, "weight")
     if weight is not None and weight.array.shape != input.array.shape:
@@ -222,20 +222,20 @@ def histogram(
 def histogramdd(
     input: Tensor, bins: Any, *, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> HistogramDD:
-    """(hist, bin_edges): how many points lie in each bin of a grid over N axes; no gradient.
+    """Return (hist, bin_edges): the number of points in each bin of a grid over N axes; no gradient.
 
-    input (..., N) holds the points; hist has one axis for each coordinate, bin_edges one tuple entry. A bin includes
-    its lower edge, the last one of an axis both; points outside, and those with a NaN, are not counted.
+    input (..., N) contains the points; for each coordinate, hist has one axis and bin_edges one tuple entry. A bin
+    includes its lower edge, and the last bin of an axis both. Points outside, and those with a NaN, are not counted.
 
     bins: an int, or a sequence of N ints, the number of bins on each axis; or a sequence of N increasing Tensors of
         edges
     range: (low, high) of each axis in one flat sequence, by default that of the points
-    weight: what each point counts, in the shape of input without its last axis
-    density: divide by the total and by the volume of each bin; NaN where nothing is counted
+    weight: the weight of each point, in the shape of input without its last axis
+    density: divide by the total and by the volume of each bin; NaN if nothing is counted
 
     Raises:
-        TypeError: input is not a floating-point Tensor, bins are neither ints nor Tensors, or edges or weight have
-            another type than input.
+        TypeError: input is not a floating-point Tensor, bins are neither ints nor Tensors, or edges or weight
+            differ in type from input.
         ValueError: a shape does not fit, bins is not positive, edges do not increase, or a range is not finite or
             descends.
     """
@@ -245,7 +245,7 @@ def histogramdd(
     density = as_flag("histogramdd", "density", density)
     shape = input.array.shape
     if len(shape) < 2:
-        raise ValueError(f"histogramdd: input.shape={shape} must have at least 2 axes, (..., N): N coordinates")
+        raise ValueError(f"histogramdd: input.shape={shape} must have at least 2 axes: (..., N) with N coordinates")
     axes = shape[-1]
     points = reshaped(input.array, (prod(shape[:-1]), axes))
     given = list(bins) if isinstance(bins, (tuple, list)) else [bins] * axes
@@ -256,7 +256,7 @@ def histogramdd(
     if weight is not None:
         require_same("histogramdd", "input", input, "weight", weight)
         if weight.array.shape != shape[:-1]:
-            raise ValueError(f"histogramdd: weight.shape={weight.array.shape} must be {shape[:-1]}, one a point")
+            raise ValueError(f"histogramdd: weight.shape={weight.array.shape} must be {shape[:-1]}, one per point")
     edges = []
     for axis, entry in enumerate(given):
         limits = None if range is None else (float(range[2 * axis]), float(range[2 * axis + 1]))
@@ -266,17 +266,19 @@ def histogramdd(
 
 
 def _increasing(edges: np.ndarray) -> bool:
-    """Whether no edge is below the one before it, and no two in a row are infinite or NaN."""
+    """Return True if no edge is below its predecessor, and no two consecutive ones are infinite or NaN."""
     widths = exact("sub")(edges[1:], edges[:-1])
     return all_true(exact("le")(zeros((), widths.dtype, like=edges), widths), "whether edges increase")
 
 
 def _edges(bins: Any, axis: int, x: np.ndarray, limits: tuple[float, float] | None) -> np.ndarray:
-    """The edges of one axis of ``histogramdd``, in the type of its coordinates x."""
+    """Return the edges of one axis of ``histogramdd``, in the type of its coordinates x."""
     if isinstance(bins, Tensor):
         edges: np.ndarray = bins.array
         if edges.dtype != x.dtype:
-            raise TypeError(f"histogramdd: bins[{axis}] is {edges.dtype}, input is {x.dtype}; both must have one type")
+            raise TypeError(
+                f"histogramdd: bins[{axis}] is {edges.dtype}, input is {x.dtype}; both must have the same type"
+            )
         if edges.ndim != 1 or edges.size < 2 or not _increasing(edges):
             raise ValueError(f"histogramdd: bins[{axis}]={bins} must be at least 2 edges in increasing order")
         return kernels.duplicate(edges)

@@ -1,4 +1,4 @@
-"""Slices selected by a vector of indices, and elements selected by a mask: read, replaced, added to."""
+"""Selection of slices by a vector of indices and of elements by a mask: read, replace, add."""
 
 from __future__ import annotations
 
@@ -55,10 +55,10 @@ class MaskedFill(Function):
 
 @operator(records=SparseProduct, methods="index_select", dtypes="bihf")
 def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The slices ``index`` (a vector of int64) of input along ``dim``.
+    """Select the slices ``index`` (a vector of int64) of input along ``dim``.
 
     Raises:
-        TypeError: ``index`` does not hold int64.
+        TypeError: ``index`` is not int64.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: ``index`` is not a vector.
     """
@@ -68,17 +68,19 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
     indices, position = _vector("index_select", input, dim, index)
     if not input.array.ndim:
         if indices.size != 1:
-            raise ValueError(f"index_select: index.shape={index.array.shape}, a number has one element to select")
+            raise ValueError(
+                f"index_select: index.shape={index.array.shape}, but a 0-d input has only one element to select"
+            )
         return of_line(index_select, input, dim, index)
     return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
 
 
 @operator(records=Put, methods="index_add", in_place=True, dtypes="hf")
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
-    """A copy of input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
+    """Copy input with alpha * source[k] added to slice index[k] along ``dim``; slices may repeat.
 
     Raises:
-        TypeError: ``index`` does not hold int64, the types of input and source differ, or alpha is not an integer and
+        TypeError: ``index`` is not int64, the types of input and source differ, or alpha is not an integer but
             they are.
         IndexError: input has no such axis, or an index is not in [0, extent).
         ValueError: the shape of ``source`` does not fit.
@@ -97,7 +99,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 @operator(records=Put, methods="index_copy", in_place=True, dtypes="bihf")
 def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """A copy of input with source[k] as slice index[k] along ``dim``; the last one of a repeated slice counts.
+    """Copy input with slice index[k] along ``dim`` replaced by source[k]; for a repeated slice, the last one is used.
 
     Raises: as ``index_add``.
     """
@@ -113,10 +115,10 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 @operator(records=Put, methods="index_fill", in_place=True, dtypes="bihf")
 def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
-    """A copy of input with the number ``value`` in the slices ``index``, which may be negative, along ``dim``.
+    """Copy input with the slices ``index``, which may be negative, along ``dim`` filled with the number ``value``.
 
     Raises:
-        TypeError: ``index`` does not hold int64, or ``value`` is not a number.
+        TypeError: ``index`` is not int64, or ``value`` is not a number.
         IndexError: input has no such axis, or an index is out of range.
         ValueError: ``value`` has more than one element.
     """
@@ -132,12 +134,12 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
 
 @operator(methods="take", dtypes="bihf")
 def take(input: Tensor, index: Tensor) -> Tensor:
-    """The elements of input at flat indices in C order; negative ones count from the end.
+    """Select elements of input by flat indices in C order; negative ones count from the end.
 
     index: int64 of any shape, which is the shape of the result.
 
     Raises:
-        TypeError: ``index`` does not hold int64.
+        TypeError: ``index`` is not int64.
         IndexError: an index is out of range.
     """
     if interpreters and (seen := interpreted(take, locals())) is not None:
@@ -151,10 +153,10 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 @operator(records=MaskedFill, methods="masked_fill", in_place=True, dtypes="bihf")
 def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
-    """input with the number ``value`` where ``mask`` is True; the two are broadcast.
+    """Copy input with the number ``value`` where ``mask`` is True; input and mask are broadcast.
 
     Raises:
-        TypeError: ``mask`` does not hold truth values, or ``value`` is not a number.
+        TypeError: ``mask`` is not bool, or ``value`` is not a number.
         ValueError: the shapes do not broadcast, or ``value`` has more than one element.
     """
     if interpreters and (seen := interpreted(masked_fill, locals())) is not None:
@@ -168,10 +170,10 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
 
 @operator(methods="masked_select", dtypes="bihf")
 def masked_select(input: Tensor, mask: Tensor) -> Tensor:
-    """The elements of input where ``mask`` is True, in C order, as a vector; the two are broadcast.
+    """Select the elements of input where ``mask`` is True, in C order, as a vector; input and mask are broadcast.
 
     Raises:
-        TypeError: ``mask`` does not hold truth values.
+        TypeError: ``mask`` is not bool.
         ValueError: the shapes do not broadcast.
     """
     if interpreters and (seen := interpreted(masked_select, locals())) is not None:
@@ -183,10 +185,10 @@ def masked_select(input: Tensor, mask: Tensor) -> Tensor:
 
 @operator(records=Put, methods="masked_scatter", in_place=True, dtypes="bihf")
 def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
-    """A copy of input with the first elements of ``source``, in C order, where ``mask`` is True.
+    """Copy input with the first elements of ``source``, in C order, where ``mask`` is True.
 
     Raises:
-        TypeError: ``mask`` does not hold truth values, or the types of input and source differ.
+        TypeError: ``mask`` is not bool, or the types of input and source differ.
         ValueError: the shapes do not broadcast, or ``source`` has too few elements.
     """
     if interpreters and (seen := interpreted(masked_scatter, locals())) is not None:
@@ -197,7 +199,7 @@ def masked_scatter(input: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     places = kernels.nonzero(broadcast_to(mask.array, shape))
     count = places[0].size
     if source.array.size < count:
-        raise ValueError(f"masked_scatter: source has {source.array.size} elements, the mask is True in {count}")
+        raise ValueError(f"masked_scatter: source has {source.array.size} elements, but the mask is True at {count}")
     if not shape:
         return source.reshape(-1)[0] if count else input.clone()
     values = source.reshape(source.array.size)[:count]
@@ -209,7 +211,7 @@ def _at(indices: np.ndarray, position: int) -> Places:
 
 
 def _vector(name: str, x: Tensor, dim: int, index: Any, negative: bool = False) -> tuple[np.ndarray, int]:
-    """A vector of indices and the axis, counted from the front."""
+    """Return a vector of indices and the axis, counted from the front."""
     index = as_index(name, index, "index")
     shape = x.array.shape
     position = axis(name, "dim", dim, max(1, len(shape)))
@@ -228,8 +230,8 @@ def _slices(name: str, x: Tensor, indices: np.ndarray, position: int, source: An
         return reshape(source, 1)
     if source.array.shape != wanted:
         raise ValueError(
-            f"{name}: source.shape={source.array.shape}, {indices.size} slices of input.shape={shape} along dim="
-            f"{position} have {wanted}"
+            f"{name}: source.shape={source.array.shape}, but {indices.size} slices of input.shape={shape} along dim="
+            f"{position} have shape {wanted}"
         )
     return source
 
@@ -240,14 +242,14 @@ def _require_type(name: str, x: Tensor, source: Any) -> None:
 
 
 def _require_mask(name: str, x: Tensor, mask: Any) -> tuple[int, ...]:
-    """The common shape of input and mask."""
+    """Return the broadcast shape of input and mask."""
     if not isinstance(mask, Tensor) or mask.array.dtype != np.bool_:
-        raise TypeError(f"{name}: mask is {kind_of(mask)}, needs a bool Tensor; compare, or use mask.bool()")
+        raise TypeError(f"{name}: mask is {kind_of(mask)}, needs a bool Tensor; use mask.bool()")
     return broadcast_shape(name, x.array.shape, mask.array.shape)
 
 
 def _number(name: str, x: Tensor, value: Any) -> Tensor:
-    """A number as a 0-d Tensor of x's type."""
+    """Convert a number to a 0-d Tensor of x's type."""
     if isinstance(value, Tensor):
         if value.array.ndim:
             raise ValueError(f"{name}: value.shape={value.array.shape}, needs a number or a Tensor without axes")

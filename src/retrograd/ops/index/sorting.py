@@ -1,6 +1,6 @@
 """Sorting and order statistics: sort, topk, median, quantile, unique, membership.
 
-NaN is larger than all numbers. The gradient of a selected element goes to its index.
+NaN sorts after all numbers. The gradient of a selected element goes to its index.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Ordered(NamedTuple):
 
 
 class MedianOfAll(Function):
-    """The median of all elements, the lower one of two; ties share the gradient evenly."""
+    """The median of all elements, the lower of two; ties share the gradient evenly."""
 
     gradient = "x: g, shared evenly among the elements that are the median"
 
@@ -73,7 +73,7 @@ class MedianOfAll(Function):
 
 @operator(records=Pick, methods="sort", dtypes="bihf")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
-    """(values, indices): the elements of each line along ``dim`` in order, and their indices.
+    """Return (values, indices): the sorted elements of each line along ``dim``, and their indices.
 
     stable: equal elements keep their order.
 
@@ -93,7 +93,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 @operator(methods="msort", dtypes="bihf")
 def msort(input: Tensor) -> Tensor:
-    """The elements of each line along the first axis in order.
+    """Sort the elements of each line along the first axis.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -106,7 +106,7 @@ def msort(input: Tensor) -> Tensor:
 
 @operator(methods="argsort", dtypes="bihf")
 def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Tensor:
-    """The indices that ``sort`` returns (int64, no gradient).
+    """Return the indices that sort input, as ``sort`` returns them (int64, no gradient).
 
     Raises: as ``sort``.
     """
@@ -122,7 +122,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 
 @operator(records=Pick, methods="topk", dtypes="bihf")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
-    """(values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
+    """Return (values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
 
     sorted: accepted for compatibility with PyTorch; the result is always sorted.
 
@@ -148,7 +148,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 @operator(records=Pick, methods="kthvalue", dtypes="bihf")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """(values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
+    """Return (values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -169,7 +169,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
 
 @operator(records=(MedianOfAll, Pick), methods="median", dtypes="bihf")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """The median of all elements, or (values, indices) of the medians along ``dim``; the lower one of two.
+    """Compute the median of all elements, or (values, indices) of the medians along ``dim``; the lower of two.
 
     It is NaN if there is a NaN. The gradient of ``median(input)`` is shared evenly among ties; that of
     ``median(input, dim)`` goes to the index.
@@ -186,7 +186,7 @@ def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
 
 @operator(records=(MedianOfAll, Pick), methods="nanmedian", dtypes="bihf")
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """``median`` of the elements that are not NaN; NaN if there are none.
+    """Compute the ``median`` of the elements that are not NaN; NaN if there are none.
 
     Raises: as ``median``.
     """
@@ -197,7 +197,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @operator(records=Pick, methods="mode", dtypes="bihf")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """(values, indices): the most frequent element of each line along ``dim``, the smallest of several; its last index.
+    """Return (values, indices): the most frequent element of each line along ``dim``, and its last index.
+
+    Of several equally frequent elements, it is the smallest.
 
     Raises: as ``median``.
     """
@@ -219,12 +221,12 @@ def unique(
     return_counts: bool = False,
     dim: int | None = None,
 ) -> Any:
-    """The distinct elements of input, or distinct slices along ``dim``, sorted. NaN differ.
+    """Return the distinct elements of input, or distinct slices along ``dim``, sorted. Each NaN is distinct.
 
-    It has no gradient: a backward through the result raises NotImplementedError.
+    There is no gradient: a backward pass through the result raises NotImplementedError.
 
-    return_inverse: also the index of each element of input among them; return_counts: also their counts. The result is
-        then a tuple of output and those requested, in the order (output, inverse, counts)
+    return_inverse: also return the index of each element of input in the output; return_counts: also return counts. The
+        result is then a tuple of the requested values, in the order (output, inverse, counts)
     sorted: accepted for compatibility with PyTorch; the result is always sorted
 
     Raises: as ``sort``.
@@ -250,13 +252,13 @@ def _axis(name: str, x: Tensor, dim: int) -> int:
 
 
 def require_elements(name: str, x: Tensor, along: int, dim: int | None) -> None:
-    """ValueError unless x has elements along the axis."""
+    """Raise ValueError unless x has elements along the axis."""
     if x.array.shape[along] == 0:
         raise ValueError(f"{name}: input.shape={x.array.shape} has no element to choose from along dim={dim}")
 
 
 def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
-    """Indices of the k-th smallest elements (counted from 0); their axis has extent 1."""
+    """Return the indices of the k-th smallest elements (counted from 0); their axis has extent 1."""
     index: np.ndarray = (kernels.kth if x.dtype.kind == "f" else exact("kth"))(x, k, along)
     return index
 
@@ -269,7 +271,7 @@ def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
 
 
 def _one_each(x: Tensor, indices: np.ndarray, along: int, keepdim: bool) -> Ordered:
-    """The elements at indices with extent 1 along the axis, which is removed unless ``keepdim``."""
+    """Return the elements at indices with extent 1 along the axis, which is removed unless ``keepdim``."""
     found = _picked(x, indices, along)
     if keepdim:
         return found
@@ -306,13 +308,13 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The quantiles ``q`` of each line along ``dim``, or of all elements.
+    """Compute the quantiles ``q`` of each line along ``dim``, or of all elements.
 
-    Of n sorted elements, that is the one with the index q (n - 1), or, between two, a value by ``interpolation``:
-    "linear", "lower", "higher", "midpoint" or "nearest". NaN if there is a NaN.
+    A quantile is the element with index q (n - 1) of n sorted elements. Between two elements, ``interpolation`` selects
+    the value: "linear", "lower", "higher", "midpoint" or "nearest". The result is NaN if there is a NaN.
 
-    q: number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; with linear interpolation q
-        has a gradient, too
+    q: a number from 0 to 1, or a Tensor (Q,) of them, whose axis comes first in the result; with linear interpolation
+        q also has a gradient
 
     Raises:
         TypeError: input is not a floating-point Tensor, or q neither a number nor a Tensor of input's type.
@@ -328,7 +330,7 @@ def quantile(
 def nanquantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """``quantile`` of the elements that are not NaN; NaN if there are none.
+    """Compute the ``quantile`` of the elements that are not NaN; NaN if there are none.
 
     Raises: as ``quantile``.
     """
@@ -380,22 +382,23 @@ def _quantiles(x: Tensor, parts: Tensor, along: int, interpolation: str, skip: b
     y = Gather.apply(x, lower, along)
     if interpolation == "linear" and parts.requires_grad:
         own = Reshape.apply(parts, (parts.array.size, *(1,) * (x.array.ndim - along - 1)))
-        weight = wrap(share) + (own - own.detach()) * wrap(steps)  # with the slope of q
+        weight = wrap(share) + (own - own.detach()) * wrap(steps)  # with the derivative with respect to q
     elif not any_true(between, "whether a quantile lies between two elements"):
         return y
     else:
         weight = wrap(full((), 0.5, dtype, like=x.array) if interpolation == "midpoint" else share)
-    return y + where(wrap(between), Gather.apply(x, upper, along) - y, 0.0) * weight  # not inf - inf
+    return y + where(wrap(between), Gather.apply(x, upper, along) - y, 0.0) * weight  # avoids inf - inf
 
 
-# ---- Membership, runs of equal elements, and indices of flat places -------------------------------------------------
+# ---- Membership, runs of equal elements, and unraveled indices -------------------------------------------------------
 
 
 @operator(dtypes="bihf")
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """True where an element is in ``test_elements``; either argument may be a number, but not both; no gradient.
+    """Return True where an element is in ``test_elements``; one argument may be a number; no gradient.
 
-    assume_unique: all elements of each differ; the result is the same. invert: True where it is not
+    assume_unique: declare that each argument has distinct elements; no effect on the result. invert: return True where
+    it is not
 
     Raises:
         TypeError: neither is a Tensor, or one is neither a Tensor nor a number.
@@ -417,12 +420,12 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """input as a vector with equal neighbors merged, or with equal neighboring slices along ``dim``.
+    """Merge equal neighboring elements of input as a vector, or equal neighboring slices along ``dim``.
 
-    It has no gradient: a backward through the result raises NotImplementedError.
+    There is no gradient: a backward pass through the result raises NotImplementedError.
 
-    return_inverse: also the index in the result of each element, or slice. return_counts: also how many were merged.
-        The result is then a tuple of output and those requested
+    return_inverse: also return the index in the output of each element or slice. return_counts: also return the lengths
+        of the runs. The result is then a tuple of the output and the requested values
 
     Raises:
         TypeError: input is not a Tensor.
@@ -446,10 +449,10 @@ def unique_consecutive(
 
 @operator(dtypes="i")
 def unravel_index(indices: Tensor, shape: Any) -> tuple[Tensor, ...]:
-    """For each axis of ``shape``, the index along it of the flat places ``indices`` (C order): int64, indices' shape.
+    """Convert flat ``indices`` (C order) to one index per axis of ``shape``, each int64 in the shape of indices.
 
     Raises:
-        TypeError: ``indices`` does not hold int64, or shape is not an int or ints.
+        TypeError: ``indices`` is not int64, or shape is neither an int nor ints.
         IndexError: an index is out of range.
         ValueError: a tensor of this shape has more elements than int64 can count.
     """

@@ -1,1 +1,1 @@
-"""Linear algebra: decompositions, solving, determinants and functions of matrices."""
+"""Linear algebra: decompositions, linear equations, determinants, matrix functions."""

@@ -1,4 +1,4 @@
-"""Linear algebra under the names that PyTorch has outside `torch.linalg`."""
+"""Linear algebra under PyTorch's names outside `torch.linalg`, such as `inverse` and `geqrf`."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 
-# ---- Linear algebra under the names that PyTorch has outside `linalg` -----------------------------------------------
+# ---- Linear algebra under PyTorch's names outside `torch.linalg` -----------------------------------------------------
 
 
 class SVDWithV(NamedTuple):
@@ -67,7 +67,7 @@ class SVDWithV(NamedTuple):
 
 @operator(records=Inverse, methods="inverse")
 def inverse(input: Tensor) -> Tensor:
-    """``linalg.inv``
+    """Alias of ``linalg.inv``.
 
     Raises: as ``linalg.inv``.
     """
@@ -79,7 +79,7 @@ def inverse(input: Tensor) -> Tensor:
 
 @operator(methods="cholesky")
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """``linalg.cholesky``; ``upper`` may be given by position.
+    """Compute ``linalg.cholesky``; ``upper`` may be positional.
 
     Raises: as ``linalg.cholesky``.
     """
@@ -91,11 +91,11 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 @operator(methods="lu")
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, ...]:
-    """(LU, pivots): ``linalg.lu_factor``; if ``get_infos``, (LU, pivots, info): ``linalg.lu_factor_ex``.
+    """Return (LU, pivots) of ``linalg.lu_factor``; if ``get_infos``, (LU, pivots, info) of ``linalg.lu_factor_ex``.
 
-    pivot: False exchanges no rows
+    pivot: if False, no rows are exchanged
 
-    Raises: as these.
+    Raises: as ``linalg.lu_factor`` or ``linalg.lu_factor_ex``.
     """
     if interpreters and (seen := interpreted(lu, locals())) is not None:
         return seen
@@ -105,7 +105,7 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> tuple[Tensor, 
 
 @operator(methods="lu_solve")
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """``linalg.lu_solve(LU_data, LU_pivots, b)``
+    """Return ``linalg.lu_solve(LU_data, LU_pivots, b)``.
 
     Raises: as ``linalg.lu_solve``.
     """
@@ -116,11 +116,12 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
 
 @operator(records=Geqrf, methods="geqrf")
 def geqrf(input: Tensor) -> Reflections:
-    """(a, tau): the QR factorization as LAPACK holds it, input = Q R with R in the upper triangle of a.
+    """Return (a, tau): the QR factorization in LAPACK's format, input = Q R with R in the upper triangle of a.
 
     input (..., M, N), K = min(M, N); a (..., M, N), tau (..., K). Q is the product of K reflections 1 - tau_i v_i v_iT,
-    whose vectors are the columns of a below the diagonal, with 1 on it and 0 above: ``linalg.householder_product``
-    makes the matrix, ``ormqr`` multiplies by it. Gradients need columns that are not 0 below the diagonal.
+    whose vectors are the columns of a below the diagonal, with 1 on the diagonal and 0 above.
+    ``linalg.householder_product`` builds the matrix, ``ormqr`` multiplies by it. Gradients need columns that are not 0
+    below the diagonal.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -134,7 +135,7 @@ def geqrf(input: Tensor) -> Reflections:
 
 @operator(methods="orgqr")
 def orgqr(input: Tensor, tau: Tensor) -> Tensor:
-    """``linalg.householder_product``
+    """Alias of ``linalg.householder_product``.
 
     Raises: as ``linalg.householder_product``.
     """
@@ -145,7 +146,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
 
 @operator(methods="ormqr")
 def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
-    """Q other, or other Q if not ``left``, with Q (M, M) the product of the reflections that ``geqrf`` gives.
+    """Multiply other by Q (M, M), the product of the reflections from ``geqrf``: Q other, or other Q if not ``left``.
 
     input (..., M, N), tau (..., K), K <= min(M, N); other (..., M, L), or (..., L, M) if not ``left``
 
@@ -162,7 +163,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
 
 @operator(methods="qr")
 def qr(input: Tensor, some: bool = True) -> QR:
-    """``linalg.qr`` in mode "reduced", or "complete" if not ``some``.
+    """Compute ``linalg.qr`` in mode "reduced", or "complete" if not ``some``.
 
     Raises: as ``linalg.qr``.
     """
@@ -174,7 +175,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
 
 @operator(records=Svd, methods="svd")
 def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
-    """(U, S, V) with input = U diag(S) VT; U (..., M, K) and V (..., N, K), or all their columns if not ``some``.
+    """Return (U, S, V) with input = U diag(S) VT; U (..., M, K) and V (..., N, K), or all columns if not ``some``.
 
     compute_uv: False gives zeros (..., M, M) and (..., N, N) for U and V
 
@@ -191,14 +192,16 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> SVDWithV:
     return SVDWithV(u, Svd.apply(input)[1], v)
 
 
-# ---- Matrices of powers ---------------------------------------------------------------------------------------------
+# ---- Vandermonde matrices --------------------------------------------------------------------------------------------
 
 
 @operator(dtypes="bihf")
 def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
-    """The powers N - 1 to 0 of x (M,), or 0 to N - 1 if ``increasing``: (M, N), with N = M by default.
+    """The Vandermonde matrix (M, N): the powers N - 1 to 0 of x (M,), or 0 to N - 1 if ``increasing``.
 
-    Truth values count as integers.
+    N: M by default
+
+    Booleans count as integers.
 
     Raises:
         TypeError: x is not a Tensor.

@@ -1,7 +1,7 @@
 """Matrix decompositions: Cholesky, QR, Householder products, singular values, symmetric eigenvalues.
 
-The reflections are H_i = 1 - tau_i v_i v_iT, where column v_i of V (..., M, K) is 0 above the diagonal and 1 on it.
-Their product is H_1 H_2 ... H_K = 1 - V T VT with an upper triangle T. Source: R. Schreiber, C. Van Loan, "A
+The Householder reflections are H_i = 1 - tau_i v_i v_iT, where column v_i of V (..., M, K) is 0 above the diagonal and
+1 on it. Their product is H_1 H_2 ... H_K = 1 - V T VT with an upper triangular T. Source: R. Schreiber, C. Van Loan, "A
 storage-efficient WY representation for products of Householder transformations", 1989.
 """
 
@@ -37,14 +37,14 @@ class Reflections(NamedTuple):
 
 
 class Geqrf(Function):
-    """x (..., M, N) = Q R as LAPACK holds it: R and the vectors of the reflections in one matrix, and tau (..., K).
+    """x (..., M, N) = Q R in LAPACK's format: R and the vectors of the reflections in one matrix, and tau (..., K).
 
-    The gradient goes through Q: 1 - Q = V (T VT) is an LU factorization, and tau the diagonal of its second factor.
-    Sources: G. Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014; that of Q and R is
-    S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
+    The gradient goes through Q: 1 - Q = V (T VT) is an LU factorization, and tau is the diagonal of its second factor.
+    Sources: G. Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014; for the gradient of Q
+    and R, S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
     """
 
-    gradient = "x: (gQ + Q M) R**-T with M of gR and QT gQ, as for the factors Q and R"
+    gradient = "x: (gQ + Q M) R**-T with M from gR and QT gQ, as for the factors Q and R"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -57,7 +57,7 @@ class Geqrf(Function):
     def backward(ctx: Any, g: Tensor, gtau: Tensor) -> Tensor:
         a, tau = ctx.saved_tensors
         *lead, m, n = a.array.shape
-        k, j = min(m, n), max(0, min(m - 1, n))  # reflection M of a square or wide matrix is 1
+        k, j = min(m, n), max(0, min(m - 1, n))  # the last reflection of a square or wide matrix is 1
         q = _product(a, tau, unit_matrix(a, m, k), False)
         v, t = _factors(a, tau[..., :j])
         v1, u = v[..., :j, :], Solve.apply(t, tau[..., :j].unsqueeze(-1) * transposed(v[..., :j, :]), "geqrf")
@@ -78,9 +78,9 @@ class Geqrf(Function):
 
 @operator
 def householder_product(A: Tensor, tau: Tensor) -> Tensor:
-    """The first N columns (..., M, N) of the product of the reflections that ``geqrf`` gives.
+    """Compute the first N columns (..., M, N) of the product of the reflections from ``geqrf``.
 
-    A (..., M, N) with M >= N, whose columns hold the vectors below the diagonal; tau (..., K), K <= N
+    A (..., M, N) with M >= N, whose columns contain the vectors below the diagonal; tau (..., K), K <= N
 
     Raises:
         TypeError: A and tau are not floating-point Tensors of one type.
@@ -92,7 +92,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
 
 
 def columns_of_product(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
-    """See ``householder_product``; ``label`` is the name of A in the caller."""
+    """Compute ``householder_product``; ``label`` is the name of A in the caller."""
     _check(name, label, A, tau)
     m, n = A.array.shape[-2:]
     if m < n:
@@ -101,7 +101,7 @@ def columns_of_product(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
 
 
 def multiplied(name: str, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
-    """See ``ormqr``."""
+    """Compute ``ormqr``."""
     _check(name, "input", input, tau)
     require_matrices(name, other, "other")
     require_same(name, "input", input, "other", other)
@@ -132,7 +132,7 @@ def _check(name: str, label: str, a: Tensor, tau: Tensor) -> None:
 
 
 def _product(a: Tensor, tau: Tensor, c: Tensor, transpose: bool) -> Tensor:
-    """Q c, or QT c, with Q = 1 - V T VT"""
+    """Return Q c, or QT c, with Q = 1 - V T VT."""
     v, t = _factors(a, tau)
     right, scales = transposed(v) @ c, tau.unsqueeze(-1)
     if transpose:
@@ -141,7 +141,7 @@ def _product(a: Tensor, tau: Tensor, c: Tensor, transpose: bool) -> Tensor:
 
 
 def _factors(a: Tensor, tau: Tensor) -> tuple[Tensor, Tensor]:
-    """V (..., M, K), and the triangle (..., K, K), 1 + diag(tau) triu(VT V, 1), with T = triangle^-1 diag(tau)."""
+    """Return V (..., M, K) and R = 1 + diag(tau) triu(VT V, 1), (..., K, K), with T = R^-1 diag(tau)."""
     m, k = a.array.shape[-2], tau.array.shape[-1]
     v = a[..., :k].tril(-1) + unit_matrix(a, m, k)
     unit = unit_matrix(a, k)
@@ -153,7 +153,7 @@ def _over(x: Tensor, u: Tensor) -> Tensor:
     return transposed(Solve.apply(u, transposed(x), "geqrf"))
 
 
-# ---- Matrix decompositions: Cholesky, QR, singular values, eigenvalues of symmetric matrices ------------------------
+# ---- Cholesky, QR, singular values, eigenvalues of symmetric matrices ------------------------------------------------
 
 
 class SVD(NamedTuple):
@@ -186,14 +186,14 @@ class CholeskyAndInfo(NamedTuple):
 
 
 class Cholesky(Function):
-    """The lower triangle y with y yT = x, for symmetric positive definite x (..., N, N).
+    """The lower triangular y with y yT = x, for symmetric positive definite x (..., N, N).
 
     Source: I. Murray, "Differentiation of the Cholesky decomposition", 2016.
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str) -> Tensor:
-        rule = "is not positive definite; make it symmetric, or add a small multiple of the unit matrix"
+        rule = "is not positive definite; make it symmetric, or add a small multiple of the identity matrix"
         found, first = kernels.cholesky(x.array)
         refuse(name, rule, first, x.array.shape)
         y = wrap(found)
@@ -202,7 +202,7 @@ class Cholesky(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        """y^-T p y^-1, made symmetric; p is the lower triangle of yT g with half its diagonal"""
+        """Return y^-T p y^-1, symmetrized; p is the lower triangle of yT g with half its diagonal."""
         yt = transposed(ctx.saved_tensors[0])
         product = (yt @ g).tril()
         half = product - (product.diagonal(0, -2, -1) * 0.5).diag_embed()
@@ -212,7 +212,7 @@ class Cholesky(Function):
 
 
 class Qr(Function):
-    """x (..., M, N) = q r with M >= N: q (..., M, N) has orthonormal columns, r (..., N, N) is an upper triangle.
+    """x (..., M, N) = q r with M >= N: q (..., M, N) has orthonormal columns, r (..., N, N) is upper triangular.
 
     Source: S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions", 2010.
     """
@@ -234,10 +234,10 @@ class Qr(Function):
 class Eigh(Function):
     """The eigenvalues (..., N), in ascending order, and eigenvectors (..., N, N) of symmetric matrices.
 
-    The gradient of the vectors of equal eigenvalues, which are not unique, is not finite. Source: M. Giles, 2008.
+    Eigenvectors of equal eigenvalues are not unique, and their gradient is not finite. Source: M. Giles, 2008.
     """
 
-    gradient = "x: v (glambda + F (vT gv)) vT, F = 1 / (lambda_j - lambda_i), made symmetric"
+    gradient = "x: v (glambda + F (vT gv)) vT, F = 1 / (lambda_j - lambda_i), symmetrized"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, name: str, upper: bool) -> tuple[Tensor, Tensor]:
@@ -252,7 +252,7 @@ class Eigh(Function):
     def backward(ctx: Any, gvalues: Tensor | None, gvectors: Tensor | None) -> tuple[Tensor | None, ...]:
         values, vectors = ctx.saved_tensors
         inner: Any = 0.0 if gvalues is None else gvalues.diag_embed()
-        if gvectors is not None:  # they may not have a gradient
+        if gvectors is not None:  # the vectors may have no gradient
             unit = unit_matrix(values, values.array.shape[-1])
             apart = values.unsqueeze(-2) - values.unsqueeze(-1)
             inner = inner + (transposed(vectors) @ gvectors) * (1.0 - unit) / (apart + unit)
@@ -261,7 +261,7 @@ class Eigh(Function):
 
 @operator
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
-    """The lower triangles L with A = L LT, or the upper ones U with A = UT U; A (..., N, N), positive definite.
+    """Compute lower triangular L with A = L LT, or upper U with A = UT U, of positive definite A (..., N, N).
 
     Only the lower (upper) triangle of A is read; its gradient is symmetric.
 
@@ -278,9 +278,9 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
 
 @operator
 def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> CholeskyAndInfo:
-    """(L, info): ``cholesky``, NaN where a matrix is not positive definite; info (...,), int32, is the order of its
-    first leading minor that is not, else 0.
+    """Return (L, info): ``cholesky``, with NaN where a matrix is not positive definite.
 
+    info (...,), int32: the order of the first leading minor that is not positive definite, else 0
     check_errors: raise LinAlgError instead
 
     Raises: as ``cholesky``.
@@ -302,7 +302,7 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
 
 @operator
 def qr(A: Tensor, mode: str = "reduced") -> QR:
-    """(Q, R) with A = Q R, Q with orthonormal columns, R an upper triangle; A (..., M, N), K = min(M, N).
+    """Return (Q, R) with A = Q R, Q with orthonormal columns, R upper triangular; A (..., M, N), K = min(M, N).
 
     mode: "reduced", Q (..., M, K) and R (..., K, N); "complete", Q (..., M, M) and R (..., M, N), with gradients if
         M <= N; "r", an empty Q, and R (..., K, N)
@@ -319,13 +319,13 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
 
 @operator
 def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> SVD:
-    """(U, S, Vh) with A = U diag(S) Vh, S (..., K) from the largest down, U and VhT with orthonormal columns.
+    """Return (U, S, Vh) with A = U diag(S) Vh, S (..., K) in descending order, U and VhT with orthonormal columns.
 
     A (..., M, N), K = min(M, N); U (..., M, M) and Vh (..., N, N), or without ``full_matrices`` (..., M, K) and
-    (..., K, N). Where singular values are equal, the gradient of U and Vh is not finite; of the columns beyond K it is
-    0. Of a matrix that is not finite all are NaN.
+    (..., K, N). The gradient of U and Vh is not finite where singular values are equal, and 0 for the columns
+    beyond K. For a matrix that is not finite, all results are NaN.
 
-    driver: must be None, as PyTorch's are for GPUs
+    driver: must be None, since PyTorch's drivers are for GPUs
 
     Raises:
         TypeError: A is not a floating-point Tensor.
@@ -341,9 +341,9 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
 
 @operator(records=Svd)
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values (..., min(M, N)) of A (..., M, N), from the largest down.
+    """The singular values (..., min(M, N)) of A (..., M, N), in descending order.
 
-    driver: must be None, as PyTorch's are for GPUs
+    driver: must be None, since PyTorch's drivers are for GPUs
 
     Raises: as ``svd``.
     """
@@ -357,7 +357,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 @operator(records=Eigh)
 def eigh(A: Tensor, UPLO: str = "L") -> Eigen:
-    """(eigenvalues, eigenvectors) of symmetric matrices A (..., N, N): (..., N), ascending; (..., N, N), as columns.
+    """Return (eigenvalues, eigenvectors) of symmetric A (..., N, N): (..., N), ascending, and (..., N, N), as columns.
 
     UPLO: "L" reads the lower triangle of A, "U" the upper one
 
@@ -391,12 +391,12 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 @operator
 def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
-    """The number (...,), int64, of singular values of A (..., M, N) above max(atol, rtol times the largest).
+    """The rank (...,), int64: the number of singular values of A (..., M, N) above max(atol, rtol times the largest).
 
-    Without both, rtol is max(M, N) times the type's precision. Numbers, or Tensors (...,).
+    atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
 
     tol: atol under its older name, with rtol 0
-    hermitian: A is symmetric, and of it the lower triangle counts
+    hermitian: A is symmetric, and only its lower triangle is read
 
     Raises: as ``linalg.pinv``.
     """
@@ -412,14 +412,14 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
 
 def lower_or_upper(name: str, x: Tensor, upper: bool) -> Tensor:
-    """The Cholesky factor, see ``cholesky``."""
+    """Compute the Cholesky factor, see ``cholesky``."""
     if as_flag(name, "upper", upper):
         return transposed(Cholesky.apply(transposed(x), name))
     return Cholesky.apply(x, name)
 
 
 def orthogonal(name: str, x: Tensor, mode: str) -> QR:
-    """See ``qr``."""
+    """Compute ``qr``."""
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"{name}: mode={mode!r} must be 'reduced', 'complete' or 'r'")
     m, n = x.array.shape[-2:]
@@ -431,7 +431,7 @@ def orthogonal(name: str, x: Tensor, mode: str) -> QR:
             )
         q, r = kernels.qr(x.array, True)
         return QR(wrap(q), wrap(r))
-    if m < n:  # the first M columns decide
+    if m < n:  # the first M columns determine Q
         first, rest = x[..., :m], x[..., m:]
         q, r = Qr.apply(first)
         found = QR(q, cat((r, transposed(q) @ rest), -1))
@@ -441,7 +441,7 @@ def orthogonal(name: str, x: Tensor, mode: str) -> QR:
 
 
 def singular_vectors(x: Tensor, full: bool) -> tuple[Tensor, Tensor, Tensor]:
-    """u, s and v, with all columns if ``full``."""
+    """Return u, s and v, with all columns if ``full``."""
     u, s, v = Svd.apply(x)
     m, n = x.array.shape[-2:]
     if full and m != n:

@@ -1,10 +1,10 @@
-"""LU and LDL factorizations, and solving with their factors.
+"""LU and LDL factorizations, and linear solvers that use their factors.
 
-The gradient is that of A = P L U with a constant permutation P. Source: S. Walter, L. Lehmann, "Algorithmic
+LU: A = P L U, with the permutation P constant in the gradient. Source: S. Walter, L. Lehmann, "Algorithmic
 differentiation of linear algebra functions", 2010.
 
-With the rows and columns in the order P, A is L D LT: D has blocks of 1 and 2 rows on its diagonal, L is a lower
-triangle with ones on its diagonal and zeros in these blocks. The gradient takes the order and the blocks as constant.
+LDL: with the rows and columns in the order P, A is L D LT. D has blocks of 1 and 2 rows on its diagonal; L is lower
+triangular with ones on its diagonal and zeros in these blocks. The order and the blocks are constant in the gradient.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from .solving import LinAlgError, Solve, matrix_at, require_matrices, require_sq
 __all__: list[str] = []
 
 
-# ---- LU factorization with partial pivoting, and solving with its factors -------------------------------------------
+# ---- LU factorization with partial pivoting --------------------------------------------------------------------------
 
 
 class LU(NamedTuple):
@@ -55,7 +55,7 @@ class LUFactorsAndInfo(NamedTuple):
 
 
 class Lu(Function):
-    """x (..., M, N) as L, below the diagonal, and U, and the row exchanges (..., K), counted from 1; K = min(M, N)."""
+    """x (..., M, N) as L, below the diagonal, and U, with the row exchanges (..., K), from 1; K = min(M, N)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
@@ -68,7 +68,7 @@ class Lu(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> tuple[Tensor | None, ...]:
-        """With P = 1 and square factors: L^-T (tril(LT gL, -1) + triu(gU UT)) U^-T"""
+        """Return L^-T (tril(LT gL, -1) + triu(gU UT)) U^-T, for P = 1 and square factors."""
         (lu,) = ctx.saved_tensors
         m, n = lu.array.shape[-2:]
         k = min(m, n)
@@ -90,12 +90,12 @@ class Lu(Function):
 
 @operator(records=Lu)
 def lu(A: Tensor, *, pivot: bool = True) -> LU:
-    """(P, L, U) with A = P L U: a permutation, a lower triangle with ones on its diagonal, and an upper triangle.
+    """Return (P, L, U) with A = P L U: a permutation, a unit lower triangular and an upper triangular matrix.
 
     A (..., M, N), K = min(M, N); P (..., M, M), L (..., M, K), U (..., K, N). P has no gradient. Gradients need a
-    leading block (K, K) of PT A that is not singular.
+    nonsingular leading block (K, K) of PT A.
 
-    pivot: False exchanges no rows and returns an empty P. The factors are infinite or NaN where a pivot is 0.
+    pivot: if False, no rows are exchanged and P is empty. The factors are infinite or NaN where a pivot is 0.
 
     Raises:
         TypeError: A is not a floating-point Tensor.
@@ -112,12 +112,12 @@ def lu(A: Tensor, *, pivot: bool = True) -> LU:
 
 @operator(records=Lu)
 def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
-    """(LU, pivots): the factors of ``lu`` in one matrix, for ``linalg.lu_solve``.
+    """Return (LU, pivots): the factors of ``lu`` in one matrix, for ``linalg.lu_solve``.
 
-    A (..., M, N), K = min(M, N); LU (..., M, N) holds U, and L without its diagonal; pivots (..., K), int32: in step i,
-    counted from 1, row i was exchanged with row pivots[i].
+    A (..., M, N), K = min(M, N); LU (..., M, N) contains U, and L without its diagonal; pivots (..., K), int32: in step
+    i, counted from 1, row i was exchanged with row pivots[i].
 
-    pivot: False exchanges no rows
+    pivot: if False, no rows are exchanged
 
     Raises:
         TypeError: A is not a floating-point Tensor.
@@ -132,11 +132,11 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
 
 @operator(records=Lu)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsAndInfo:
-    """(LU, pivots, info): ``lu_factor``, and info (...,), int32: the position, from 1, of the first 0 on the diagonal
-    of U; 0 if there is none.
+    """Return (LU, pivots, info): ``lu_factor`` without errors, and where it failed.
 
+    info (...,), int32: the position, from 1, of the first 0 on the diagonal of U; 0 if there is none
     check_errors: raise LinAlgError where info is not 0
-    pivot: False exchanges no rows
+    pivot: if False, no rows are exchanged
 
     Raises: as ``lu_factor``, but LinAlgError only with ``check_errors``.
     """
@@ -148,7 +148,7 @@ def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -
 
 @operator
 def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoint: bool = False) -> Tensor:
-    """X with A X = B, or X A = B if not ``left``, from ``linalg.lu_factor(A)``; leading axes broadcast.
+    """Solve A X = B, or X A = B if not ``left``, given ``linalg.lu_factor(A)``; leading axes broadcast.
 
     LU (..., N, N), pivots (..., N), B (..., N, K), or (..., K, N) if not ``left``
 
@@ -156,7 +156,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 
     Raises:
         TypeError: LU and B are not floating-point Tensors of one type, or pivots are not integers.
-        ValueError: the shapes do not fit, or a pivot is not a row.
+        ValueError: the shapes do not fit, or a pivot is not a valid row.
         LinAlgError: the diagonal of U has a 0.
     """
     if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
@@ -167,14 +167,14 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
 
 @operator
 def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpack_pivots: bool = True) -> LU:
-    """(P, L, U) from the result of ``linalg.lu_factor``; see ``linalg.lu``.
+    """Return (P, L, U) from the result of ``linalg.lu_factor``; see ``linalg.lu``.
 
-    unpack_data: False gives empty L and U
-    unpack_pivots: False gives an empty P
+    unpack_data: if False, L and U are empty
+    unpack_pivots: if False, P is empty
 
     Raises:
         TypeError: LU_data is not a floating-point Tensor, or LU_pivots are not integers.
-        ValueError: the shapes do not fit, or a pivot is not a row.
+        ValueError: the shapes do not fit, or a pivot is not a valid row.
     """
     if interpreters and (seen := interpreted(lu_unpack, locals())) is not None:
         return seen
@@ -188,13 +188,13 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 
 def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple[Tensor, ...]:
-    """``torch.lu``: (LU, pivots), or with info instead of errors."""
+    """Return (LU, pivots), or with info instead of errors, as ``torch.lu`` does."""
     infos = as_truth(name, "get_infos", get_infos)
     return _factored(name, A, pivot, not infos)[: 3 if infos else 2]
 
 
 def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
-    """X with A X = B: ``operands`` are LU, pivots and B under the names of the caller's arguments."""
+    """Solve A X = B; ``operands`` are LU, pivots and B under the names of the caller's arguments."""
     (lu_name, lu), (pivot_name, pivots), (b_name, b) = operands.items()
     require_square(name, lu, lu_name)
     require_matrices(name, b, b_name)
@@ -208,7 +208,7 @@ def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) ->
         )
     broadcast_shape(name, lu.array.shape[:-2], right.array.shape[:-2])
     order, lower, upper = kernels.lu_order(exchanges, n), _lower(lu), _upper(lu)
-    if adjoint == left:  # of the transposed matrix: X A = B is AT XT = BT
+    if adjoint == left:  # solve with the transposed matrix: X A = B is AT XT = BT
         y = Solve.apply(transposed(lower), Solve.apply(transposed(upper), right, name), name)
         y = rows_in_order(y, kernels.inverse_permutation(order))
     else:
@@ -223,20 +223,20 @@ def _factored(name: str, x: Tensor, pivot: Any, check: bool) -> tuple[Tensor, Te
         index, position = first_position(info)
         raise LinAlgError(
             f"{name}: element {position} of the diagonal of U is 0, so the factors of "
-            f"{matrix_at(index, x.array.shape)} solve no equations; use linalg.lu or linalg.lu_factor_ex, which return "
-            "them nevertheless"
+            f"{matrix_at(index, x.array.shape)} cannot solve equations; use linalg.lu or linalg.lu_factor_ex, which "
+            "return them anyway"
         )
     return found, pivots, wrap(info)
 
 
 def first_position(info: np.ndarray) -> tuple[int, int]:
-    """The index of the first matrix whose info is not 0, over all leading axes, and its info."""
+    """Return the flat index, over all leading axes, of the first matrix whose info is not 0, and its info."""
     found = integers(info.reshape(-1), "where a factorization found a 0")
     return next((index, position) for index, position in enumerate(found) if position)
 
 
 def _permutation(pivots: np.ndarray, x: Tensor) -> Tensor:
-    """P (..., M, M) with A = P L U."""
+    """Return P (..., M, M) with A = P L U."""
     return wrap(kernels.permutation_matrix(kernels.lu_order(pivots, x.array.shape[-2]), x.array.dtype))
 
 
@@ -245,7 +245,7 @@ def _empty(x: Tensor) -> Tensor:
 
 
 def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) -> np.ndarray:
-    """The array of pivots that a user gives."""
+    """Check the pivots passed by a user and return their array."""
     if not isinstance(pivots, Tensor) or pivots.array.dtype.kind not in "iu":
         raise TypeError(
             f"{name}: {pivot_name} is {kind_of(pivots)}, needs integers: the pivots of retrograd.linalg.lu_factor"
@@ -260,7 +260,7 @@ def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) 
     if found.size:
         least, most = extremes(found, "whether pivots are rows")
         if not 1 <= least <= most <= m:
-            raise ValueError(f"{name}: {pivot_name} lie between {least} and {most}, must be rows from 1 to {m}")
+            raise ValueError(f"{name}: {pivot_name} lie between {least} and {most}, but must be rows from 1 to {m}")
     return kernels.cast(found, np.dtype(np.int64))
 
 
@@ -280,7 +280,7 @@ def _over(x: Tensor, u: Tensor) -> Tensor:
 
 
 def rows_in_order(x: Tensor, order: np.ndarray) -> Tensor:
-    """The rows of x (..., M, N) in an order (..., M); leading axes broadcast."""
+    """Return the rows of x (..., M, N) in an order (..., M); leading axes broadcast."""
     missing = order.ndim + 1 - x.array.ndim
     if missing > 0:
         x = reshape(x, (1,) * missing + x.array.shape)
@@ -288,7 +288,7 @@ def rows_in_order(x: Tensor, order: np.ndarray) -> Tensor:
     return take_along_dim(x, wrap(index), -2)
 
 
-# ---- LDL factorization of symmetric matrices with diagonal pivoting, and solving with its factors -------------------
+# ---- LDL factorization of symmetric matrices with diagonal pivoting --------------------------------------------------
 
 
 class LDLFactors(NamedTuple):
@@ -307,7 +307,7 @@ class LDLFactorsAndInfo(NamedTuple):
 
 
 class _Structure(NamedTuple):
-    """Arrays that follow from the pivots."""
+    """Arrays derived from the pivots."""
 
     order: np.ndarray  # (..., N): row i of L belongs to row order[i] of A
     rows: np.ndarray  # (..., N, N): L[i, j] is stored at [rows[i, j], j]
@@ -315,7 +315,7 @@ class _Structure(NamedTuple):
 
 
 class Ldl(Function):
-    """Symmetric x (..., N, N) as L and D in one lower triangle, pivots and info, as LAPACK's sytrf gives them.
+    """Symmetric x (..., N, N) as L and D in one lower triangle, pivots and info, as LAPACK's sytrf returns them.
 
     Source of the factorization: J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving
     symmetric linear systems", 1977.
@@ -332,7 +332,7 @@ class Ldl(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor, *_: Any) -> Tensor:
-        """In the order P: L^-T (gD + the part of LT gL D^-1 below the blocks) L^-1, made symmetric"""
+        """Return L^-T (gD + the part of LT gL D^-1 below the blocks) L^-1, symmetrized, in the order P."""
         (factors,) = ctx.saved_tensors
         structure: _Structure = ctx.structure
         lower, diagonal = _unpacked(factors, structure)
@@ -348,14 +348,14 @@ class Ldl(Function):
 
 @operator(records=Ldl)
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
-    """(LD, pivots) of symmetric matrices A (..., N, N), for ``linalg.ldl_solve``; they need not be definite.
+    """Return (LD, pivots) of symmetric, possibly indefinite matrices A (..., N, N), for ``linalg.ldl_solve``.
 
-    LD (..., N, N) holds D on the diagonal, and directly below it in a block of two rows, and L below these blocks.
+    LD (..., N, N) contains D on the diagonal, and directly below it in a block of two rows, and L below these blocks.
     pivots (..., N), int32: in step i, counted from 1, row and column i were exchanged with pivots[i]; in a block of
     two, whose pivots are negative, those of the second row with -pivots[i]. Only the lower triangle of A is read; its
     gradient is symmetric.
 
-    hermitian: changes nothing, as real symmetric matrices are Hermitian
+    hermitian: no effect, since real symmetric matrices are Hermitian
 
     Raises:
         TypeError: A is not a floating-point Tensor.
@@ -369,10 +369,10 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
 
 @operator(records=Ldl)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsAndInfo:
-    """(LD, pivots, info): ``ldl_factor``, and info (...,), int32: the position, from 1, of the first block of D that is
-    0; 0 if there is none.
+    """Return (LD, pivots, info): ``ldl_factor`` without errors, and where it failed.
 
-    hermitian: changes nothing, as real symmetric matrices are Hermitian
+    info (...,), int32: the position, from 1, of the first block of D that is 0; 0 if there is none
+    hermitian: no effect, since real symmetric matrices are Hermitian
     check_errors: raise LinAlgError where info is not 0
 
     Raises: as ``ldl_factor``, but LinAlgError only with ``check_errors``.
@@ -385,11 +385,11 @@ def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = Fa
 
 @operator(records=Solve)
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
-    """X with A X = B, from ``linalg.ldl_factor(A)``; LD (..., N, N), pivots (..., N), B (..., N, K).
+    """Solve A X = B, given ``linalg.ldl_factor(A)``; LD (..., N, N), pivots (..., N), B (..., N, K).
 
     Leading axes broadcast.
 
-    hermitian: changes nothing, as real symmetric matrices are Hermitian
+    hermitian: no effect, since real symmetric matrices are Hermitian
 
     Raises:
         TypeError: LD and B are not floating-point Tensors of one type, or pivots are not integers.
@@ -421,7 +421,7 @@ def _ldl_factored(name: str, x: Tensor, hermitian: Any, check: bool) -> tuple[Te
         index, position = first_position(info.array)
         raise LinAlgError(
             f"{name}: element {position} of D is 0, so {matrix_at(index, x.array.shape)} is singular; "
-            "linalg.ldl_factor_ex returns the factors nevertheless"
+            "linalg.ldl_factor_ex returns the factors anyway"
         )
     return factors, pivots, info
 
@@ -431,7 +431,7 @@ def _structure(pivots: np.ndarray) -> _Structure:
 
 
 def _checked_ldl(ld: Tensor, pivots: Any) -> np.ndarray:
-    """The array of pivots that a user gives."""
+    """Check the pivots passed by a user and return their array."""
     if not isinstance(pivots, Tensor) or pivots.array.dtype.kind not in "iu":
         raise TypeError(
             f"ldl_solve: pivots is {kind_of(pivots)}, needs integers: the pivots of retrograd.linalg.ldl_factor"
@@ -458,12 +458,12 @@ def _checked_ldl(ld: Tensor, pivots: Any) -> np.ndarray:
 
 
 def _below(x: Tensor, structure: _Structure) -> Tensor:
-    """x below the blocks of D, 0 elsewhere."""
+    """Return x below the blocks of D, 0 elsewhere."""
     return x.tril(-1).masked_fill(wrap(structure.blocks), 0.0)
 
 
 def _unpacked(factors: Tensor, structure: _Structure) -> tuple[Tensor, Tensor]:
-    """L and D."""
+    """Return L and D."""
     unit = unit_matrix(factors, factors.array.shape[-1])
     lower = take_along_dim(_below(factors, structure), wrap(structure.rows), -2) + unit
     half = factors.masked_fill(~wrap(structure.blocks), 0.0)

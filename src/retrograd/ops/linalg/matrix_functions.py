@@ -1,4 +1,4 @@
-"""Determinants, exponentials and powers of matrices, condition numbers, chains of products."""
+"""Matrix functions: determinants, exponentials, powers, condition numbers, chain products."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SignAndLogarithm(NamedTuple):
 
 
 class Determinant(Function):
-    """The determinants of x (..., N, N): the gradient is g times the matrix of cofactors."""
+    """The determinants of x (..., N, N); the gradient is g times the cofactor matrix."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ class Determinant(Function):
 
 
 class Cofactors(Function):
-    """The cofactors of x (..., N, N): det(x) x^-T, and its limit where x is singular."""
+    """The cofactor matrices of x (..., N, N): det(x) x^-T, or its limit where x is singular."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -56,7 +56,7 @@ class Cofactors(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Tensor:
-        """<g, t> c - c gT t with t = x^-T and c = det(x) t, for x that is not singular"""
+        """Return <g, t> c - c gT t with t = x^-T and c = det(x) t, for nonsingular x."""
         (x,) = ctx.saved_tensors
         t = transposed(Inverse.apply(x, "det, second derivative"))
         c = Determinant.apply(x).unsqueeze(-1).unsqueeze(-1) * t
@@ -64,9 +64,9 @@ class Cofactors(Function):
 
 
 class LogDeterminant(Function):
-    """Signs and logarithms of the absolute values of the determinants of x (..., N, N).
+    """The signs and log absolute values of the determinants of x (..., N, N).
 
-    The gradient of the logarithm is g x^-T, that of the sign 0.
+    The gradient of the logarithm is g x^-T; that of the sign is 0.
     """
 
     gradient = "x: g x**-T"
@@ -89,8 +89,8 @@ class LogDeterminant(Function):
 class MatrixExp(Function):
     """The exponential of x (..., N, N), by scaling and squaring.
 
-    The gradient is the upper right block of exp([[xT, g], [0, xT]]): R. Mathias, "A chain rule for matrix functions and
-    applications", 1996.
+    The gradient is the upper right block of exp([[xT, g], [0, xT]]). Source: R. Mathias, "A chain rule for matrix
+    functions and applications", 1996.
     """
 
     gradient = "x: the upper right block of exp([[xT, g], [0, xT]])"
@@ -112,7 +112,7 @@ class MatrixExp(Function):
 
 @operator(records=Determinant, methods="det")
 def det(A: Tensor) -> Tensor:
-    """The determinants (...,) of A (..., N, N); the gradient is right for singular matrices too.
+    """The determinants (...,) of A (..., N, N); the gradient is also correct for singular matrices.
 
     Raises:
         TypeError: A is not a floating-point Tensor.
@@ -126,9 +126,9 @@ def det(A: Tensor) -> Tensor:
 
 @operator(records=LogDeterminant, methods="slogdet")
 def slogdet(A: Tensor) -> SignAndLogarithm:
-    """(sign, logabsdet): the signs of the determinants of A (..., N, N), and log |det(A)|.
+    """Return (sign, logabsdet): the signs of the determinants of A (..., N, N), and log |det(A)|.
 
-    0 and -inf of a singular matrix, whose gradient raises LinAlgError.
+    They are 0 and -inf for a singular matrix, whose gradient raises LinAlgError.
 
     Raises: as ``det``.
     """
@@ -140,7 +140,7 @@ def slogdet(A: Tensor) -> SignAndLogarithm:
 
 @operator(records=LogDeterminant, methods="logdet")
 def logdet(input: Tensor) -> Tensor:
-    """log(det(input)) of matrices (..., N, N): -inf if it is 0, NaN if it is negative.
+    """Compute log(det(input)) of matrices (..., N, N): -inf if det is 0, NaN if it is negative.
 
     Raises: as ``linalg.det``.
     """
@@ -173,7 +173,7 @@ def matrix_exp(A: Tensor) -> Tensor:
 
 @operator(records=(Constant, Inverse), methods="matrix_power")
 def matrix_power(A: Tensor, n: int) -> Tensor:
-    """The products of n factors A (..., N, N), of its inverse if n is negative; the unit matrix for n = 0.
+    """The n-th powers of A (..., N, N), of its inverse if n is negative; the identity matrix for n = 0.
 
     Raises:
         TypeError: A is not a floating-point Tensor, or n is not an int.
@@ -189,7 +189,7 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
         return Constant.apply(A, kernels.reshaped(broadcast_to(unit, A.array.shape), A.array.shape))
     factor, n = (Inverse.apply(A, "matrix_power"), -n) if n < 0 else (A, n)
     found = None
-    while True:  # by the binary digits of n
+    while True:  # over the binary digits of n
         if n & 1:
             found = factor if found is None else matmul(found, factor)
         n >>= 1
@@ -200,14 +200,15 @@ def matrix_power(A: Tensor, n: int) -> Tensor:
 
 @operator(dtypes="if")
 def multi_dot(tensors: Any) -> Tensor:
-    """The product of two or more matrices, in the order of the fewest multiplications; the first and the last may be
-    vectors.
+    """The product of two or more matrices, computed in the order with the fewest multiplications.
+
+    The first and the last operand may be vectors.
 
     Source: T. Cormen et al., "Introduction to Algorithms", matrix-chain multiplication.
 
     Raises:
         TypeError: the types differ.
-        ValueError: there are fewer than two, one between the ends is not a matrix, or the extents do not fit.
+        ValueError: there are fewer than two operands, an inner one is not a matrix, or the extents do not fit.
     """
     if interpreters and (seen := interpreted(multi_dot, locals())) is not None:
         return seen
@@ -233,14 +234,14 @@ def chain_matmul(*matrices: Any) -> Tensor:
 def cond(A: Tensor, p: Any = None) -> Tensor:
     """The condition numbers (...,) of A (..., M, N): norm(A, p) norm(inverse of A, p), inf where A is singular.
 
-    0 for matrices without elements.
+    The result is 0 for matrices without elements.
 
-    p: None or 2, the quotient of the largest and the smallest singular value; -2, its inverse; for square matrices
-        also "fro", "nuc", 1, -1, inf and -inf, see ``matrix_norm``
+    p: None or 2: the ratio of the largest to the smallest singular value; -2: its inverse; for square matrices also
+        "fro", "nuc", 1, -1, inf and -inf, see ``matrix_norm``
 
     Raises:
         TypeError: A is not a floating-point Tensor.
-        ValueError: p is none of these, or the last two extents differ, but for 2 and -2.
+        ValueError: p is none of these, or the last two extents differ and p is not None, 2 or -2.
     """
     if interpreters and (seen := interpreted(cond, locals())) is not None:
         return seen
@@ -264,7 +265,7 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
 
 @operator(dtypes="if")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
-    """The sums of x y along ``dim``; the other axes broadcast.
+    """The dot products of x and y along ``dim``; the other axes broadcast.
 
     Raises:
         TypeError: the types differ or are bool.
@@ -280,7 +281,7 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
 
 @operator(dtypes="ihf")
 def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
-    """The cross products of vectors of three elements along ``dim``; the other axes broadcast.
+    """The cross products of three-element vectors along ``dim``; the other axes broadcast.
 
     Raises:
         TypeError: an operand is not a Tensor.
@@ -294,9 +295,11 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 @operator(dtypes="bihf")
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """The diagonals of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view; see ``diagonal``.
+    """The diagonals of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view.
 
-    Raises: as ``diagonal``.
+    See ``retrograd.diagonal``.
+
+    Raises: as ``retrograd.diagonal``.
     """
     if interpreters and (seen := interpreted(diagonal, locals())) is not None:
         return seen
@@ -306,9 +309,9 @@ def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> T
 
 @operator(dtypes="bihf")
 def vander(x: Tensor, *, N: int | None = None) -> Tensor:
-    """The powers 0 to N - 1 of x (..., M): (..., M, N), with N = M by default.
+    """The Vandermonde matrices (..., M, N): the powers 0 to N - 1 of x (..., M), with N = M by default.
 
-    Truth values count as integers, a tensor without axes as a vector of one element.
+    Booleans count as integers, a 0-d tensor as a vector of one element.
 
     Raises:
         TypeError: x is not a Tensor.
@@ -325,7 +328,7 @@ def vander(x: Tensor, *, N: int | None = None) -> Tensor:
 
 
 def powers(x: Tensor, count: int) -> Tensor:
-    """x**0, ... x**(count - 1) as a new last axis."""
+    """Return x**0, ... x**(count - 1) as a new last axis."""
     x = cast(x, int64) if x.array.dtype.kind == "b" else x
     factors = x.unsqueeze(-1).expand(*x.array.shape, max(count - 1, 0))
     first = wrap(ones((*x.array.shape, min(count, 1)), x.array.dtype, like=x.array))
@@ -334,7 +337,7 @@ def powers(x: Tensor, count: int) -> Tensor:
 
 def _chain(name: str, tensors: list[Any]) -> Tensor:
     if len(tensors) < 2:
-        raise ValueError(f"{name}: {len(tensors)} tensors are given, needs at least 2")
+        raise ValueError(f"{name}: got {len(tensors)} tensors, needs at least 2")
     for i, x in enumerate(tensors):
         require_same(name, "tensors[0]", tensors[0], f"tensors[{i}]", x, True)
         least = 1 if i in (0, len(tensors) - 1) else 2
@@ -358,7 +361,7 @@ def _chain(name: str, tensors: list[Any]) -> Tensor:
 
 
 def _multiplied(factors: list[Tensor]) -> Tensor:
-    """The product of a chain of matrices, split where that takes the fewest multiplications."""
+    """Multiply a chain of matrices, split for the fewest multiplications."""
     extents = [factors[0].array.shape[0], *(x.array.shape[1] for x in factors)]
     count = len(factors)
     cost: dict[tuple[int, int], float] = {(i, i): 0 for i in range(count)}

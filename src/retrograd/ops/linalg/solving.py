@@ -1,7 +1,7 @@
-"""Solving linear equations and inverting matrices, with the argument checks of matrix operators.
+"""Linear equations and matrix inversion, with helpers shared by the matrix operators.
 
-The gradients are M. Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
-differentiation", 2008: that of a solution is again a solution, with the transposed matrix.
+The gradient of a solution is again a solution, with the transposed matrix. Source: M. Giles, "Collected matrix
+derivative results for forward and reverse mode algorithmic differentiation", 2008.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from ..shape.shape import reshape, unsqueeze
 __all__: list[str] = []
 
 
-# ---- Helpers of the matrix operators --------------------------------------------------------------------------------
+# ---- Helpers shared by the matrix operators --------------------------------------------------------------------------
 
 
 class LinAlgError(RuntimeError):
-    """A matrix does not have what is asked for: it is singular, or not positive definite, or not finite."""
+    """A matrix lacks a required property: it is singular, not positive definite, or not finite."""
 
 
 def require_matrices(name: str, x: Any, label: str = "A") -> None:
-    """TypeError or ValueError unless x is a floating-point Tensor (..., M, N)."""
+    """Raise TypeError or ValueError unless x is a floating-point Tensor (..., M, N)."""
     require_float(name, x, label)
-    if x.array.dtype.itemsize < 4:  # float16, which LAPACK does not have
+    if x.array.dtype.itemsize < 4:  # float16, which LAPACK does not support
         raise TypeError(f"{name}: {label} is {x.dtype}, needs float32 or float64; convert it with {label}.float()")
     if x.array.ndim < 2:
         raise ValueError(f"{name}: {label}.shape={x.array.shape} must have at least 2 axes: (..., M, N)")
 
 
 def require_square(name: str, x: Any, label: str = "A") -> None:
-    """TypeError or ValueError unless x is a floating-point Tensor (..., N, N)."""
+    """Raise TypeError or ValueError unless x is a floating-point Tensor (..., N, N)."""
     require_matrices(name, x, label)
     rows, columns = x.array.shape[-2:]
     if rows != columns:
-        raise ValueError(f"{name}: {label}.shape={x.array.shape} must end in a square: (..., N, N)")
+        raise ValueError(f"{name}: {label}.shape={x.array.shape} must end in equal extents: (..., N, N)")
 
 
 def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> None:
-    """LinAlgError, which says which of the matrices of this shape breaks the ``rule``, unless its index is -1."""
+    """Raise LinAlgError naming the matrix, at index ``first``, that breaks the ``rule``; -1 means none does."""
     index = number(first, "whether a matrix is refused")
     if index >= 0:
         where = f"{matrix_at(index, shape)} " if shape[:-2] else ""
@@ -58,31 +58,31 @@ def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> N
 
 
 def matrix_at(index: int, shape: tuple[int, ...]) -> str:
-    """The matrix at an index, counted over the leading axes of A: "A[1, 0]", or "A" if there are none."""
+    """Return the name of the matrix at a flat index over the leading axes of A: "A[1, 0]", or "A" without such axes."""
     place = [index // prod(shape[i + 1 : -2]) % extent for i, extent in enumerate(shape[:-2])]
     return f"A[{', '.join(map(str, place))}]" if place else "A"
 
 
 def unit_matrix(x: Tensor, rows: int, columns: int | None = None) -> Tensor:
-    """Ones on the diagonal, in the type of x; square by default."""
+    """Return an identity matrix in the type of x; square by default."""
     return wrap(eye(rows, columns, x.array.dtype, like=x.array))
 
 
 def transposed(x: Tensor) -> Tensor:
-    """x (..., M, N) with its last two axes swapped."""
+    """Return x (..., M, N) with its last two axes swapped."""
     return swap_last(x)
 
 
 def symmetric(x: Tensor, upper: bool = False) -> Tensor:
-    """The symmetric matrices that have the lower (upper) triangles of x (..., N, N)."""
+    """Return the symmetric matrices with the lower (upper) triangles of x (..., N, N)."""
     half = x.triu() if upper else x.tril()
     rest = x.triu(1) if upper else x.tril(-1)
     return half + transposed(rest)
 
 
-# ---- Solving linear equations and inverting matrices ----------------------------------------------------------------
+# ---- Linear equations and matrix inversion ---------------------------------------------------------------------------
 
-_SINGULAR = "is singular, it has no inverse; use linalg.pinv or linalg.lstsq"
+_SINGULAR = "is singular and has no inverse; use linalg.pinv or linalg.lstsq"
 
 
 class InverseAndInfo(NamedTuple):
@@ -133,7 +133,7 @@ class Inverse(Function):
 
 
 class Solve(Function):
-    """y with a y = b; a (..., N, N), b (..., N, K), whose leading axes broadcast"""
+    """The solution y of a y = b; a (..., N, N), b (..., N, K), whose leading axes broadcast"""
 
     @staticmethod
     def forward(ctx: Any, a: Tensor, b: Tensor, name: str) -> Tensor:
@@ -153,7 +153,7 @@ class Solve(Function):
 
 
 class PseudoInverse(Function):
-    """The Moore-Penrose inverse y of x (..., M, N), singular values up to ``limits`` taken as 0.
+    """The Moore-Penrose inverse y of x (..., M, N); singular values up to the limits count as 0.
 
     Source of the gradient, for a constant rank: G. Golub, V. Pereyra, "The differentiation of pseudo-inverses", 1973.
     """
@@ -190,7 +190,7 @@ def inv(A: Tensor) -> Tensor:
 
 @operator(records=Inverse)
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
-    """(inverse, info): the inverses, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
+    """Return (inverse, info): the inverses, NaN where a matrix is singular, and info (...,), int32, nonzero there.
 
     check_errors: raise LinAlgError instead
 
@@ -208,9 +208,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
 
 @operator(records=Solve)
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
-    """X with A X = B, or X A = B if not ``left``; A (..., N, N), B (..., N, K) or (N,) or (..., N).
+    """Solve A X = B, or X A = B if not ``left``; A (..., N, N), B (..., N, K) or (N,) or (..., N).
 
-    Leading axes broadcast. B is taken as vectors if it has one axis, or if its shape is A's without the last axis.
+    Leading axes broadcast. B is read as vectors if it has one axis, or if its shape is A's without the last axis.
 
     Raises:
         TypeError: A and B are not floating-point Tensors of one type.
@@ -225,7 +225,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 @operator(records=Solve)
 def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False) -> SolutionAndInfo:
-    """(result, info): ``solve``, NaN where a matrix is singular, and info (...,), int32, which is not 0 there.
+    """Return (result, info): ``solve``, NaN where a matrix is singular, and info (...,), int32, nonzero there.
 
     check_errors: raise LinAlgError instead
 
@@ -239,7 +239,7 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
         return SolutionAndInfo(_solved("solve_ex", A, B, left, True), _no_info(A))
     regular, singular, some = with_regular(A)
     found = _solved("solve_ex", regular, B, left, True)
-    if some and found.array.ndim < max(A.array.ndim, 2):  # vectors
+    if some and found.array.ndim < max(A.array.ndim, 2):  # B holds vectors
         found = _nan_where(singular, unsqueeze(found, -1)).squeeze(-1)
     elif some:
         found = _nan_where(singular, found)
@@ -248,14 +248,14 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
 
 @operator(records=Solve)
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B, or X A = B if not ``left``; of A (..., N, N) the upper (lower) triangle counts; B (..., N, K).
+    """Solve A X = B, or X A = B if not ``left``, with the upper (lower) triangle of A (..., N, N); B (..., N, K).
 
-    unitriangular: the diagonal of A is taken as 1
+    unitriangular: assume ones on the diagonal of A
 
     Raises:
         TypeError: A and B are not floating-point Tensors of one type.
         ValueError: the shapes do not fit.
-        LinAlgError: an element of the diagonal is 0.
+        LinAlgError: a diagonal element is 0.
     """
     if interpreters and (seen := interpreted(solve_triangular, locals())) is not None:
         return seen
@@ -269,9 +269,9 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def triangular_solve(
     b: Tensor, A: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> TriangularSolution:
-    """(solution, cloned_coefficient): X with A X = b, or AT X = b if ``transpose``, and a copy of A in X's batch shape.
+    """Return (solution, cloned_coefficient): X with A X = b, or AT X = b if ``transpose``, and a copy of A.
 
-    See ``linalg.solve_triangular``.
+    The copy has X's batch shape. See ``linalg.solve_triangular``.
 
     Raises: as ``linalg.solve_triangular``.
     """
@@ -288,7 +288,7 @@ def triangular_solve(
 
 @operator(records=Solve, methods="cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X with L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
+    """Solve L LT X = B, or LT L X = B for an ``upper`` triangle L (..., N, N); B (..., N, K).
 
     Raises: as ``linalg.solve_triangular``.
     """
@@ -315,9 +315,9 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = None, rtol: Any = None) -> Tensor:
     """The Moore-Penrose inverses (..., N, M) of the matrices A (..., M, N).
 
-    Singular values up to max(atol, rtol times the largest) count as 0; without both, rtol is max(M, N) times the
-    type's precision. Numbers, or Tensors (...,).
+    Singular values up to max(atol, rtol times the largest) count as 0.
 
+    atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
     rcond: rtol under its older name
     hermitian: A is symmetric; only its lower triangle is read and gets a gradient
 
@@ -336,7 +336,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
 
 @operator(records=PseudoInverse, methods="pinverse")
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """``linalg.pinv`` with the relative limit ``rcond``.
+    """Compute ``linalg.pinv`` with the relative limit ``rcond``.
 
     Raises: as ``linalg.pinv``.
     """
@@ -348,15 +348,15 @@ def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
 
 @operator(records=PseudoInverse)
 def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | None = None) -> LeastSquares:
-    """(solution, residuals, rank, singular_values): X that minimises the norm of A X - B; A (..., M, N), B (..., M, K).
+    """Return (solution, residuals, rank, singular_values), where X minimizes the norm of A X - B.
 
-    B is taken as vectors if it has one axis, or if its shape is A's without the last axis. residuals are the sums of
-    squares of A X - B (..., K), empty unless M > N, the rank is N, and a driver other than "gelsy" is given. If the
-    rank is lower, X is the shortest solution.
+    A (..., M, N), B (..., M, K). B is read as vectors if it has one axis, or if its shape is A's without the last axis.
+    residuals are the sums of squares of A X - B (..., K), empty unless M > N, the rank is N, and a driver other than
+    "gelsy" is given. If the rank is lower, X is the solution with the smallest norm.
 
     rcond: singular values up to rcond times the largest count as 0; max(M, N) times the type's precision by default
-    driver: "gelsy", "gelsd", "gelss" or "gels"; the method is the same, but singular_values are empty unless it is
-        "gelsd" or "gelss", and rank is if it is "gels"
+    driver: "gelsy", "gelsd", "gelss" or "gels"; the method is the same, but singular_values is empty unless it is
+        "gelsd" or "gelss", and rank is empty if it is "gels"
 
     Raises:
         TypeError: A and B are not floating-point Tensors of one type.
@@ -380,7 +380,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
         rest = A @ solution - right
         residuals = (rest * rest).sum(-2)
     else:
-        residuals = reshape(solution, -1)[:0]  # which requires a gradient if the solution does
+        residuals = reshape(solution, -1)[:0]  # empty, and requires a gradient if the solution does
     return LeastSquares(
         solution.squeeze(-1) if of_vectors else solution,
         residuals,
@@ -391,11 +391,11 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 
 @operator(records=Inverse)
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
-    """The inverse of A as a map of its last axes to its first ``ind`` ones, for ``tensordot``.
+    """The inverse of A as a linear map from its last axes to its first ``ind`` axes, for ``tensordot``.
 
     Raises:
         TypeError: A is not a floating-point Tensor.
-        ValueError: ``ind`` is not between, or the products of the extents differ.
+        ValueError: ``ind`` is not a positive int, or the products of the extents differ.
         LinAlgError: A is singular.
     """
     if interpreters and (seen := interpreted(tensorinv, locals())) is not None:
@@ -415,9 +415,9 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
 @operator(records=Solve)
 def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Tensor:
-    """X with tensordot(A, X, X.ndim) = B.
+    """Solve tensordot(A, X, X.ndim) = B.
 
-    dims: axes of A that are moved to the end first
+    dims: axes of A to move to the end first
 
     Raises:
         TypeError: A and B are not floating-point Tensors of one type.
@@ -433,14 +433,15 @@ def tensorsolve(A: Tensor, B: Tensor, dims: tuple[int, ...] | None = None) -> Te
     size, rest = B.array.size, A.array.shape[B.array.ndim :]
     if A.array.size != size * size or prod(rest) != size:
         raise ValueError(
-            f"tensorsolve: A.shape={A.array.shape} must be B.shape={B.array.shape} and extents that multiply to {size}"
+            f"tensorsolve: A.shape={A.array.shape} must be B.shape={B.array.shape} followed by extents "
+            f"that multiply to {size}"
         )
     found = Solve.apply(reshape(A, size, size), reshape(B, size, 1), "tensorsolve")
     return reshape(found, rest)
 
 
 def tolerances(name: str, A: Tensor, atol: Any, rtol: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The absolute and the relative limit below which singular values count as 0, as arrays that broadcast."""
+    """Return the absolute and relative limits below which singular values count as 0, as arrays that broadcast."""
     given = []
     for label, value in (("atol", atol), ("rtol", rtol)):
         if value is None:
@@ -466,7 +467,7 @@ def _is_vectors(a: Tensor, b: Tensor) -> bool:
 
 
 def _solved(name: str, a: Tensor, b: Tensor, left: bool, vectors: bool = False) -> Tensor:
-    """The solution; ``vectors``: b may hold vectors instead of matrices, see ``solve``."""
+    """Check the operands and solve; ``vectors``: b may hold vectors instead of matrices, see ``solve``."""
     require_same(name, "A", a, "B", b)
     n, shape = a.array.shape[-1], b.array.shape
     of_vectors = left and vectors and _is_vectors(a, b)
@@ -493,7 +494,7 @@ def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tenso
 
 
 def with_regular(a: Tensor) -> tuple[Tensor, np.ndarray, bool]:
-    """a with unit matrices in place of singular ones, which of them are singular, and whether any is."""
+    """Replace singular matrices in a by identities; also return the mask of singular ones, and whether any is."""
     singular = kernels.singular_matrices(a.array)
     if not any_true(singular, "whether a matrix is singular"):
         return a, singular, False
@@ -506,7 +507,7 @@ def _nan_where(singular: np.ndarray, y: Tensor) -> Tensor:
 
 
 def _info(singular: np.ndarray) -> Tensor:
-    """int32: 1 for singular matrices, 0 for others"""
+    """Return int32: 1 for singular matrices, 0 for others."""
     return wrap(kernels.cast(singular, np.dtype(np.int32)))
 
 

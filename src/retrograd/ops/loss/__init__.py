@@ -1,6 +1,6 @@
-"""Losses, a file for each subject; ``nn.functional`` offers them.
+"""Losses, one module per subject; ``nn.functional`` exports them.
 
-``base`` holds what the losses of single elements share: one pass for the loss and its mean, one for the gradient.
+``base`` contains the shared parts of elementwise losses: one pass for the loss and its mean, one for the gradient.
 """
 
 from . import classification, ctc, margin, regression

@@ -1,4 +1,4 @@
-"""Base class of element-wise losses, reductions, operand checks, `size_average` and `reduce`."""
+"""Shared parts of the losses: elementwise base class, reductions, operand checks, `size_average` and `reduce`."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from ..shape.broadcasting import broadcast_shape, expand
 __all__ = ["averaged", "reduction_of"]
 
 
-# ---- `size_average` and `reduce` ------------------------------------------------------------------------------------
+# ---- Deprecated options `size_average` and `reduce` ------------------------------------------------------------------
 
 AnyLoss = TypeVar("AnyLoss", bound=Callable[..., Any])
 
 
 def averaged(loss: AnyLoss) -> AnyLoss:
-    """A loss that takes ``size_average`` and ``reduce``, too, and its options by position in PyTorch's order.
+    """Let a loss accept ``size_average`` and ``reduce``, and its options by position in PyTorch's order.
 
-    There ``size_average`` is the first option, and ``reduce`` stands before ``reduction``.
+    In that order ``size_average`` is the first option, and ``reduce`` comes before ``reduction``.
     """
     signature = inspect.signature(loss)
     places = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
@@ -51,7 +51,9 @@ def averaged(loss: AnyLoss) -> AnyLoss:
         if len(args) > len(places):
             more = dict(zip(names, args[len(places) :], strict=False))
             if len(args) > len(places) + len(names) or more.keys() & given.keys():
-                raise TypeError(f"{loss.__name__}: too many arguments, or one that is given twice; it is {call_form}")
+                raise TypeError(
+                    f"{loss.__name__}: too many arguments, or one given twice; the signature is {call_form}"
+                )
             args, given = args[: len(places)], more | given
             size_average, reduce = given.pop("size_average", size_average), given.pop("reduce", reduce)
         if size_average is not None or reduce is not None:
@@ -66,10 +68,10 @@ def averaged(loss: AnyLoss) -> AnyLoss:
 
 
 def reduction_of(name: str, size_average: bool | None, reduce: bool | None) -> str:
-    """Return the ``reduction`` that ``size_average`` and ``reduce`` stand for, with PyTorch's warning.
+    """Return the ``reduction`` equivalent to ``size_average`` and ``reduce``, with PyTorch's warning.
 
     Raises:
-        TypeError: one is neither a bool nor None; a ``reduction`` is given by its name.
+        TypeError: one is neither a bool nor None; pass ``reduction`` by name.
     """
     average = size_average is None or as_truth(name, "size_average", size_average)
     whole = reduce is None or as_truth(name, "reduce", reduce)
@@ -88,13 +90,13 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 class ElementLoss(Function):
-    """A loss of single elements, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
+    """An elementwise loss, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
 
-    It gives the loss of each element of operands of one shape, or their sum or mean in the same pass. term: in
-    ``formulas/losses.py``, by name.
+    It computes the loss of each element of operands with one shape, or their sum or mean in the same pass.
+    term: the name of the loss in ``formulas/losses.py``
     """
 
-    formulas: tuple[Any, ...]  # what the documentation and backward_source show
+    formulas: tuple[Any, ...]  # shown by the documentation and backward_source
 
     def __init_subclass__(cls, term: str, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -105,7 +107,7 @@ class ElementLoss(Function):
 
 
 def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
-    """forward and backward of the loss ``name``."""
+    """Return forward and backward of the loss ``name``."""
 
     def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
         size = operands[0].array.size
@@ -136,17 +138,17 @@ def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
 
 
 def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
-    """The upstream gradient of each element of x: g, or the sum's g times the factor."""
+    """Return the upstream gradient of each element of x: g, or for a sum, g times the factor."""
     return g if factor is None else expand(g * factor, x.array.shape)
 
 
 def choice(x: np.ndarray, mask: np.ndarray, yes: float, no: float) -> Tensor:
-    """``yes`` where the mask is set and ``no`` elsewhere, in x's type, without gradient."""
+    """Return ``yes`` where the mask is True and ``no`` elsewhere, in x's type, without gradient."""
     return wrap(kernels.choose(mask, yes, no, x.dtype))
 
 
 def check_reduction(name: str, reduction: str, *more: str) -> None:
-    """Refuse an unknown reduction.
+    """Reject an unknown reduction.
 
     Raises:
         ValueError: the reduction is not "mean", "sum", "none" or one of ``more``.
@@ -157,7 +159,7 @@ def check_reduction(name: str, reduction: str, *more: str) -> None:
 
 
 def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
-    """The mean or sum of the losses, or all of them.
+    """Reduce the losses to their mean or sum, or return them unchanged.
 
     Raises:
         TypeError: the losses are integers and the reduction is "mean".
@@ -173,7 +175,7 @@ def reduce(name: str, losses: Tensor, reduction: str) -> Tensor:
 
 
 def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, stacklevel: int = 3) -> tuple[Any, Any]:
-    """Both operands in one floating-point type and shape: broadcast to each other, with a warning if ``warn``.
+    """Convert both operands to one floating-point type and shape, broadcast with a warning if ``warn``.
 
     Raises:
         TypeError: an operand is not a Tensor, or neither is floating-point.
@@ -187,7 +189,7 @@ def matched(name: str, input: Tensor, target: Tensor, *, warn: bool = False, sta
 def of_one_shape(
     name: str, input: Tensor, target: Tensor, warn: bool = False, stacklevel: int = 3
 ) -> tuple[Tensor, Tensor]:
-    """Both operands, broadcast to each other if their shapes differ, with a warning if ``warn``.
+    """Broadcast both operands to each other if their shapes differ, with a warning if ``warn``.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -205,7 +207,7 @@ def of_one_shape(
 
 
 def same_shape(name: str, input: Tensor, target: Tensor) -> None:
-    """Refuse operands that are not of one floating-point type and one shape.
+    """Reject operands that differ in floating-point type or shape.
 
     Raises:
         TypeError: they are not floating-point Tensors of one type.
@@ -222,7 +224,7 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
 
 
 def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor | None:
-    """``value`` in x's type; it must not require a gradient, which the loss does not compute.
+    """Check and return ``value``, of x's type; it must not require a gradient, which the loss does not compute.
 
     Raises:
         TypeError: it is not a floating-point Tensor of x's type.
@@ -235,7 +237,7 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
 
 
 def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
-    """``value``; it must not require a gradient, which the loss does not compute.
+    """Check and return ``value``; it must not require a gradient, which the loss does not compute.
 
     Raises:
         ValueError: it requires a gradient.
@@ -246,7 +248,7 @@ def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
 
 
 def signs(name: str, target: Any, x: Tensor) -> Tensor:
-    """A target of 1 and -1 in x's type; integers and truth values are accepted.
+    """Convert a target of 1 and -1 to x's type; integers and bool are accepted.
 
     Raises:
         TypeError: it is not a Tensor, or floating-point of another type.
@@ -258,7 +260,7 @@ def signs(name: str, target: Any, x: Tensor) -> Tensor:
 
 
 def weighted(name: str, losses: Tensor, weight: Tensor, reduction: str) -> Tensor:
-    """The losses times the weight, which broadcasts to them, reduced.
+    """Multiply the losses by the weight, which broadcasts to them, and reduce them.
 
     Raises:
         ValueError: the weight is larger than the losses, or does not broadcast to them.

@@ -1,4 +1,4 @@
-"""Cross-entropy losses: class indices, probabilities, binary; negative log-likelihood."""
+"""Classification losses: cross-entropy, negative log-likelihood, binary cross-entropy."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ __all__ = [
 ]
 
 
-# ---- Losses of one class out of many: cross entropy and the negative log-likelihood ---------------------------------
+# ---- Multi-class losses: cross-entropy and negative log-likelihood ---------------------------------------------------
 
 IGNORE_INDEX = -100  # PyTorch's default
 
 
 class Labels(NamedTuple):
-    """Class labels at each position, and the weights that a loss derives from them."""
+    """Class labels at each position, and the weights a loss derives from them."""
 
-    name: str  # of the loss
-    shape: tuple[int, ...]  # of its input as passed by the caller
+    name: str  # name of the loss
+    shape: tuple[int, ...]  # shape of its input as passed by the caller
     classes: np.ndarray  # (N, *D) int64
-    weight: np.ndarray | None  # of each class
+    weight: np.ndarray | None  # one per class
     ignored: int
 
     def factor(self, sums: np.ndarray, reduction: str) -> float | None:
-        """The factor of the sum of the losses; None if they are not summed.
+        """Return the factor of the sum of the losses; None if they are not summed.
 
-        sums: from the kernel; the third is not 0 if a label is invalid
+        sums: from the kernel; the third is nonzero if a label is invalid
         """
         _, weights, wrong = numbers(sums, "the sum of weights, and whether labels are classes")
         if wrong:
@@ -59,7 +59,7 @@ class Labels(NamedTuple):
         return None if reduction == "none" else 1.0
 
     def shares(self, factor: float | None, classes: int, dtype: Any) -> np.ndarray:
-        """The weight of each position, 0 where it is ignored, times the factor."""
+        """Return the weight of each position, 0 if ignored, times the factor."""
         factor = 1.0 if factor is None else factor
         return kernels.label_weights(self.classes, self.weight, self.ignored, classes, factor, dtype)
 
@@ -89,7 +89,7 @@ class CrossEntropy(Function):
 class CrossEntropyGrad(Function):
     """factor g w[label] (p - (1 - e) [class == label] - e / C), and 0 at ignored positions
 
-    tops, logs: the maximum of x and log sum exp(x - maximum), arrays from which p is computed, without gradient.
+    tops, logs: the maximum of x and log sum exp(x - maximum), arrays from which p is computed; they have no gradient.
     """
 
     @staticmethod
@@ -128,8 +128,9 @@ class CrossEntropyGrad(Function):
 
 
 class NegativeLogLikelihood(Function):
-    """-w[label] x[n, label, d], label = labels[n, d]; x (N, C, *D) -> (N, *D), or their sum or mean, which divides by
-    the sum of the weights; a sum is multiplied by ``factor``
+    """-w[label] x[n, label, d], label = labels[n, d]; x (N, C, *D) -> (N, *D), or their sum or mean
+
+    The mean divides by the sum of the weights; a sum is multiplied by ``factor``.
     """
 
     piecewise_linear = True
@@ -178,12 +179,12 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """The cross entropy of softmax(input) over axis 1 against class indices or class probabilities.
+    """The cross-entropy of softmax(input) over axis 1 against class indices or class probabilities.
 
     input (N, C, *D) or (C,); target int64 (N, *D) or (), or probabilities in input's shape.
     Per element: -weight[t] * log(softmax(input))[t]; label smoothing e mixes each target, times 1 - e, with e times the
     uniform distribution. "mean" divides by the sum of the weights of the targets, or by the number of elements if
-    targets are probabilities; targets equal to ``ignore_index`` are ignored.
+    targets are probabilities. Targets equal to ``ignore_index`` are ignored.
 
     Raises:
         TypeError: input and weight are not of one floating-point type, or target has a wrong type.
@@ -232,7 +233,7 @@ def nll_loss(
 def _composed(
     x: Tensor, target: Tensor, weight: Tensor | None, ignore_index: int, reduction: str, smoothing: float
 ) -> Tensor:
-    """``cross_entropy`` against labels, composed of operators; ``CrossEntropy`` must equal it."""
+    """``cross_entropy`` against labels, composed of operators; ``CrossEntropy`` must give the same values."""
     axis = 1 if x.array.ndim > 1 else 0
     log_p = log_softmax(x, axis)
     if not smoothing:
@@ -268,7 +269,7 @@ def _against_labels(
     array = None if per_class is None else per_class.array
     labels = Labels(name, shape, classes, array, ignore_index)
     options = () if smoothing is None else (float(smoothing),)
-    if smoothing and array is not None:  # then the uniform part weights each class, too
+    if smoothing and array is not None:  # the uniform part then weights each class
         losses, weights = _smoothed(x, labels, smoothing)
         if reduction == "mean":
             return sum(losses) / wrap(_total(weights))
@@ -279,13 +280,13 @@ def _against_labels(
 
 
 def _smoothed(x: Tensor, labels: Labels, smoothing: float) -> tuple[Tensor, np.ndarray]:
-    """(1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each position, and the w[label]."""
+    """Return (1 - e) w[label] (-log p[label]) - e / C sum over classes of w log p at each position, and w[label]."""
     count, dtype = x.array.shape[1], x.array.dtype
     assert labels.weight is not None
     losses = CrossEntropy.apply(x, labels, 0.0, "none")
     spread = sum(log_softmax(x, 1) * _along_classes(wrap(labels.weight), x), 1)
     counts = kernels.labels_count(labels.classes, count, labels.ignored)
-    spread = where(wrap(counts), spread, 0.0)  # 0 gradient at ignored positions, also if all are
+    spread = where(wrap(counts), spread, 0.0)  # gradient 0 at ignored positions, even if all are ignored
     return losses * (1.0 - smoothing) - spread * (smoothing / count), labels.shares(None, count, dtype)
 
 
@@ -302,7 +303,7 @@ def _against_probabilities(
     if target.array.shape != shape or not shape:
         raise ValueError(
             f"{name}: target.shape={target.array.shape}, input.shape={shape}; probabilities need equal shapes, "
-            f"class indices int64"
+            f"class indices need int64"
         )
     if ignore_index != IGNORE_INDEX:
         raise ValueError(f"{name}: ignore_index={ignore_index} is for class indices, target holds probabilities")
@@ -327,12 +328,12 @@ def _total(weights: np.ndarray) -> np.ndarray:
 
 
 def _with_classes(g: Tensor) -> Tensor:
-    """g (N, *D) as (N, 1, *D)"""
+    """Reshape g (N, *D) to (N, 1, *D)."""
     return Reshape.apply(g, (g.array.shape[0], 1, *g.array.shape[1:]))
 
 
 def _along_classes(per_class: Tensor, x: Tensor) -> Tensor:
-    """per_class (C,) in a shape that broadcasts to x (N, C, *D) or (C,)"""
+    """Reshape per_class (C,) to broadcast to x (N, C, *D) or (C,)."""
     return Reshape.apply(per_class, (-1,) + (1,) * (x.array.ndim - 2)) if x.array.ndim > 2 else per_class
 
 
@@ -347,7 +348,7 @@ def _class_weights(name: str, weight: Tensor | None, x: Tensor, differentiable: 
 
 
 def check_labels(name: str, x: Tensor, target: Any) -> Tensor:
-    """A target of integers in x's shape without the class axis, in int64.
+    """Check a target of integers in x's shape without the class axis, and return it as int64.
 
     Raises:
         TypeError: it is not a Tensor of integers.
@@ -367,7 +368,7 @@ def check_labels(name: str, x: Tensor, target: Any) -> Tensor:
 
 
 def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes: int, ignored: int | None) -> None:
-    """Refuse labels that are neither a class nor ``ignored``; ``shape`` is that of the loss's input.
+    """Reject labels that are neither a class nor ``ignored``; ``shape`` is that of the loss's input.
 
     Raises:
         IndexError: a label is not a class; the message names the first one and its position.
@@ -379,7 +380,7 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     if place is not None:
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
         label, count = number(labels[place], "a message"), count_true(wrong, "a message")
-        way_out = "" if ignored is None else f"; one to ignore must be {_IGNORED[name]}{ignored}"
+        way_out = "" if ignored is None else f"; a label to ignore must be {_IGNORED[name]}{ignored}"
         raise IndexError(
             f"{name}: {where} = {label} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
             f"({count} such labels{way_out})"
@@ -389,7 +390,7 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
 _IGNORED = {"cross_entropy": "ignore_index=", "nll_loss": "ignore_index=", "multilabel_margin_loss": ""}
 
 
-# ---- Binary cross entropy of probabilities and of logits ------------------------------------------------------------
+# ---- Binary cross-entropy of probabilities and of logits -------------------------------------------------------------
 
 
 class BinaryCrossEntropy(ElementLoss, term="binary_cross_entropy"):
@@ -411,13 +412,13 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-target log(input) - (1 - target) log(1 - input), averaged ("mean"), summed ("sum") or unreduced ("none").
 
-    input: probabilities in [0, 1]; target of the same shape, usually in [0, 1]; it may require a gradient, too.
+    input: probabilities in [0, 1]; target of the same shape, usually in [0, 1]; it may also require a gradient.
     weight: factors of the losses, broadcast. Logarithms are clamped to at least -100. For logits,
     ``binary_cross_entropy_with_logits`` is more accurate.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
-        ValueError: the shapes differ, input is outside of [0, 1], the weight requires a gradient or does not
+        ValueError: the shapes differ, input is outside [0, 1], the weight requires a gradient or does not
             broadcast, or the reduction is unknown.
     """
     if interpreters and (seen := interpreted(binary_cross_entropy, locals())) is not None:
@@ -427,7 +428,7 @@ def binary_cross_entropy(
     same_shape(name, input, target)
     weight = constant(name, "weight", weight, input)
     y = BinaryCrossEntropy.apply("none" if weight is not None else reduction, (), input, target)
-    # the logarithm of a negative number makes the loss NaN, so valid input is not read a second time
+    # the logarithm of a negative number makes the loss NaN, so valid input is not read twice
     total = number(kernels.sum(y.array, tuple(range(y.array.ndim)), False), "whether a loss is NaN")
     if math.isnan(total) and not within(input.array, 0, 1, "whether input holds probabilities"):
         place, wrong = first_outside(input.array, 0, 1, "a message")
@@ -450,7 +451,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """-w target log(sigmoid(input)) - (1 - target) log(1 - sigmoid(input)), computed without overflow.
 
-    input: any numbers; target of the same shape, usually in [0, 1]; it may require a gradient, too. weight: factors of
+    input: any numbers; target of the same shape, usually in [0, 1]; it may also require a gradient. weight: factors of
     the losses; pos_weight: w, factors of their first term; both are broadcast. Averaged, summed or unreduced.
 
     Raises:
@@ -480,9 +481,9 @@ def binary_cross_entropy_with_logits(
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
-    """The mean over classes (the last axis) of the binary cross entropy of logits: one binary decision per class.
+    """The mean over classes (the last axis) of the binary cross-entropy of logits: one binary decision per class.
 
-    input, target (..., C), the target also in int64; weight: factors of the classes, broadcast; all three may require
+    input, target (..., C), the target also as int64; weight: factors of the classes, broadcast. All three may require
     gradients. The result (...) is averaged, summed or unreduced.
 
     Raises:

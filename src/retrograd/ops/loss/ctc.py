@@ -1,4 +1,4 @@
-"""Connectionist temporal classification: a loss of sequences whose labels have no known times."""
+"""Connectionist temporal classification (CTC): a loss for sequences with unaligned labels."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Lengths = Tensor | Sequence[int]
 
 
 class CTC(Function):
-    """-log of the sum of the probabilities of all paths that collapse to the target; for each sample
+    """-log of the total probability of all paths that collapse to the target, for each sample
 
-    The gradient is PyTorch's: exp(log_probs) - (probability of a label at a time, given the target). It is the
-    derivative only through the ``log_softmax`` that log_probs must come from.
+    The gradient is PyTorch's: exp(log_probs) - (probability of a label at a time, given the target). It is the true
+    derivative only together with the ``log_softmax`` that log_probs must come from.
     """
 
     @staticmethod
@@ -58,12 +58,12 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """-log of the probability of all paths that give the target once repetitions, then blanks, are removed.
+    """-log of the probability of all paths that collapse to the target when repetitions, then blanks, are removed.
 
     log_probs (T, N, C), or (T, C) for one sample: log-probabilities, as of ``log_softmax``. targets int64: (N, S), each
     row used up to its length, or (sum of target_lengths,), concatenated; no label may be ``blank``.
-    input_lengths, target_lengths: N ints in a Tensor or a sequence. A target that no path can give (too long for its
-    input) has loss inf and NaN gradients, or 0 and 0 with ``zero_infinity``. reduction: "mean" divides each
+    input_lengths, target_lengths: N ints in a Tensor or a sequence. A target that no path can produce (too long for its
+    input) has loss inf and NaN gradients, or 0 for both with ``zero_infinity``. reduction: "mean" divides each
     loss by its target's length (at least 1) and averages; "sum"; "none" (N,). There is no second derivative.
     Source: Graves, Fernandez, Gomez and Schmidhuber 2006.
 
@@ -88,13 +88,13 @@ def ctc_loss(
     lengths = _lengths(name, "target_lengths", target_lengths, x.array)
     most = max(integers(inputs, "whether lengths fit"), default=0)
     if most > T:
-        raise ValueError(f"{name}: input_lengths has {most}, but log_probs.shape={shape} has {T} steps")
+        raise ValueError(f"{name}: input_lengths contains {most}, but log_probs.shape={shape} has {T} steps")
     rows = _rows(name, targets, lengths, len(shape) == 2)
     wrong = first_true(kernels.row_labels_outside(rows, lengths, C), "whether labels are classes")
     if wrong is not None:
         n, k = wrong
         label = number(rows[n, k], "a message")
-        raise IndexError(f"{name}: label {k} of target {n} is {label}: there are classes 0 to {C - 1}")
+        raise IndexError(f"{name}: label {k} of target {n} is {label}; the classes are 0 to {C - 1}")
     losses = CTC.apply(x, (rows, inputs, lengths, int(blank)), as_flag(name, "zero_infinity", zero_infinity))
     if reduction == "mean":
         return mean(losses * wrap(kernels.inverse_lengths(lengths, losses.array.dtype)))
@@ -102,18 +102,18 @@ def ctc_loss(
 
 
 def _lengths(name: str, label: str, value: Any, x: np.ndarray) -> np.ndarray:
-    """One length for each sample of x (T, N, C), next to x."""
+    """Return one length for each sample of x (T, N, C), on x's device."""
     found = as_counts(name, label, value)
     if len(found) != x.shape[1]:
         raise ValueError(f"{name}: {label} has {len(found)} entries, log_probs has {x.shape[1]} samples")
     least = min(integers(found, "whether lengths fit"), default=0)
     if least < 0:
-        raise ValueError(f"{name}: {label} has {least}; a length is at least 0")
+        raise ValueError(f"{name}: {label} contains {least}; lengths must be at least 0")
     return from_host(found, like=x)
 
 
 def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndarray:
-    """The targets as (N, S), S the greatest length."""
+    """Return the targets as (N, S), where S is the greatest length."""
     if not isinstance(targets, Tensor) or targets.array.dtype.kind not in "iu":
         kind = targets.array.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")

@@ -48,7 +48,7 @@ __all__ = [
 ]
 
 
-# ---- Margin losses of classification: multi-class, multi-label, and the soft margin of signs ------------------------
+# ---- Classification: multi-class, multi-label and soft margin losses -------------------------------------------------
 
 
 class SoftMargin(ElementLoss, term="soft_margin"):
@@ -73,7 +73,7 @@ class MultiMargin(Function):
         x, labels = ctx.saved_tensors
         rows, classes = x.array.shape
         each = Reshape.apply(g, (rows, 1))
-        slopes = kernels.multi_margin_loss_slopes(x.array, labels, ctx.margin)  # of p = 1: piecewise constant
+        slopes = kernels.multi_margin_loss_slopes(x.array, labels, ctx.margin)  # for p = 1, piecewise constant
         if ctx.p == 1:
             return each * wrap(slopes), None, None, None
         # h[n, c] is added at c and subtracted at the label
@@ -136,8 +136,8 @@ def multi_margin_loss(
 ) -> Tensor:
     """weight[t] sum over c != t of max(0, margin - input[t] + input[c])^p / C for the class t of each row.
 
-    input (N, C), target (N,) int64; or (C,) and () or (1,). p: 1 or 2. weight: (C,). Averaged over rows, summed or as
-    it is.
+    input (N, C), target (N,) int64; or (C,) and () or (1,). p: 1 or 2. weight: (C,). Averaged over rows, summed or
+    unreduced.
 
     Raises:
         TypeError: input and weight are not of one floating-point type, or target is not int64.
@@ -176,7 +176,7 @@ def multi_margin_loss(
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
 
-    input (N, C), (C,) or (); target of the same shape, int64: a row's classes, ended by -1 where there are
+    input (N, C), (C,) or (); target of the same shape, int64: a row's classes, terminated by -1 if there are
     fewer than C. Averaged over rows, summed or unreduced.
 
     Raises:
@@ -202,9 +202,9 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
     return reduce(name, losses if len(shape) == 2 else Reshape.apply(losses, ()), reduction)
 
 
-# ---- Losses of distances and similarities: ranking, pairs, triplets -------------------------------------------------
+# ---- Distances and similarities: ranking, pair and triplet losses ----------------------------------------------------
 
-_NEVER_ZERO = 1e-12  # added to squared lengths: PyTorch's
+_NEVER_ZERO = 1e-12  # added to squared norms, as in PyTorch
 Metric = Callable[[Tensor, Tensor], Tensor]
 
 
@@ -245,7 +245,7 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
-    """max(0, margin - target (input1 - input2)): target 1 ranks input1 higher, -1 input2.
+    """max(0, margin - target (input1 - input2)): target 1 ranks input1 higher, -1 ranks input2 higher.
 
     The three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
     inputs' type. Averaged, summed or unreduced.
@@ -279,7 +279,7 @@ def cosine_embedding_loss(
     """1 - cos(input1, input2) where the target is 1, max(0, cos(input1, input2) - margin) where it is -1.
 
     input1, input2 (N, D), target (N,); or (D,), (D,) and (). target: int64 or of the inputs' type, without gradient;
-    another value gives 0. Averaged, summed or unreduced.
+    any other value gives 0. Averaged, summed or unreduced.
 
     Raises:
         TypeError: an operand is not a Tensor, or target is floating-point of another type than the inputs.
@@ -323,8 +323,9 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, margin + d(anchor, positive) - d(anchor, negative)), d the ``pairwise_distance`` along the last axis.
 
-    The three (N, D) or (D,), broadcast. p, eps: of the distance. swap: where the positive is nearer to the
-    negative than the anchor is, use that distance (Balntas et al. 2016). Averaged, summed or unreduced.
+    The three inputs are (N, D) or (D,) and are broadcast. p, eps: parameters of the distance. swap: use the distance of
+    positive and negative where it is smaller than that of anchor and negative (Balntas et al. 2016). Averaged,
+    summed or unreduced.
 
     Raises:
         TypeError: an operand is not a Tensor of numbers.
@@ -350,7 +351,7 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """As ``triplet_margin_loss`` with any function of two tensors as the distance (default: ``pairwise_distance``).
+    """``triplet_margin_loss`` with any function of two tensors as the distance (default: ``pairwise_distance``).
 
     Raises: as ``triplet_margin_loss``.
     """

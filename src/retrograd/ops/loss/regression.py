@@ -35,7 +35,7 @@ from .base import ElementLoss, averaged, check_reduction, choice, matched, of_on
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
 
 
-# ---- Squared and absolute error, and losses between the two ---------------------------------------------------------
+# ---- Squared error, absolute error, and losses between the two -------------------------------------------------------
 
 
 class SquaredError(ElementLoss, term="squared_error"):
@@ -59,8 +59,8 @@ class Huber(ElementLoss, term="huber"):
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
 
-    input, target: of one shape; others are broadcast, with a warning; one of them may hold integers. weight: of
-    input's shape, factors of the losses; "mean" then divides by their sum. All three may require gradients.
+    input, target: of equal shapes, otherwise they are broadcast with a warning; one may contain integers.
+    weight: factors of the losses in input's shape; "mean" then divides by their sum. All three may require gradients.
 
     Raises:
         TypeError: an operand is not a Tensor, or neither input nor target is floating-point.
@@ -74,9 +74,9 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
 @averaged
 @operator(records=AbsoluteError)
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
-    """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. Otherwise as ``mse_loss``.
+    """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. See ``mse_loss``.
 
-    The losses of integers are integers, which have no mean. Truth values cannot be subtracted.
+    Losses of integers are integers, which have no mean. Booleans cannot be subtracted.
 
     Raises:
         TypeError: an operand is not a Tensor of numbers, or reduction="mean" with integers.
@@ -97,7 +97,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
 
-    beta: at least 0; with 0 it is ``l1_loss``. Shapes as in ``mse_loss``. Source: Girshick, Fast R-CNN, 2015.
+    beta: at least 0; 0 gives ``l1_loss``. Shapes as in ``mse_loss``. Source: Girshick, Fast R-CNN, 2015.
 
     Raises:
         TypeError: an operand is not a Tensor, or neither is floating-point.
@@ -118,7 +118,7 @@ def huber_loss(
     """0.5 z^2 where z = |input - target| < delta, else delta (z - 0.5 delta); averaged, summed or unreduced.
 
     delta: above 0. Shapes as in ``mse_loss``; with a weight, "mean" divides by the number of elements. The target may
-    be of any type; the loss has that of input. Source: Huber 1964.
+    be of any type; the loss has input's type. Source: Huber 1964.
 
     Raises:
         TypeError: an operand is not a Tensor, or input is not floating-point.
@@ -158,7 +158,7 @@ def _distance(
     return reduce(name, losses, reduction)
 
 
-# ---- Negative log-likelihoods of counts and of measurements, and the Kullback-Leibler divergence --------------------
+# ---- Poisson and Gaussian negative log-likelihoods, Kullback-Leibler divergence --------------------------------------
 
 
 class KullbackLeibler(ElementLoss, term="kullback_leibler"):
@@ -226,8 +226,9 @@ def poisson_nll_loss(
     eps: float = 1e-8,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative log-likelihood of counts: exp(input) - target input, or with the rate itself as the input
-    (``log_input=False``) input - target log(input + eps); averaged, summed or unreduced.
+    """The negative log-likelihood of counts: exp(input) - target input, averaged, summed or unreduced.
+
+    log_input: if False, input is the rate itself, and the loss is input - target log(input + eps).
 
     full: add Stirling's approximation of log(target!), target log(target) - target + log(2 pi target) / 2, where
     target > 1. Shapes are broadcast. Both may require gradients.
@@ -249,7 +250,7 @@ def poisson_nll_loss(
     if not full:
         return loss
     large = exact("lt")(ones((), t.array.dtype, like=t.array), t.array)
-    # masked elements become 1: log(0) would spoil the gradient
+    # masked elements become 1, since log(0) would make the gradient NaN
     n = t * choice(t.array, large, 1, 0) + choice(t.array, large, 0, 1)
     stirling = n * log(n) - n + log(n * (2 * pi)) * 0.5
     return loss + reduce(name, stirling * choice(t.array, large, 1, 0), reduction)
@@ -264,7 +265,7 @@ def gaussian_nll_loss(
     eps: float = 1e-6,
     reduction: str = "mean",
 ) -> Tensor:
-    """(log(v) + (input - target)^2 / v) / 2 with v = max(var, eps), averaged, summed or unreduced.
+    """(log(v) + (input - target)^2 / v) / 2 with v = max(var, eps); averaged, summed or unreduced.
 
     var: variances, at least 0: a number, or a Tensor of input's shape, without its last axis, or with one extent of 1.
     The gradient ignores the clamp to ``eps``. full: add log(2 pi) / 2. All may require gradients.
@@ -294,7 +295,7 @@ def gaussian_nll_loss(
 
 
 def _variances(name: str, x: Tensor, var: Any) -> Tensor:
-    """The variances as a Tensor that broadcasts to x."""
+    """Return the variances as a Tensor that broadcasts to x."""
     shape = x.array.shape
     if is_number(var):
         v = wrap(full(shape, var, x.array.dtype, like=x.array))
@@ -311,5 +312,5 @@ def _variances(name: str, x: Tensor, var: Any) -> Tensor:
             )
     if any_below(v.array, 0, "whether variances are negative"):
         least = to_host(v.array, "a message").min()
-        raise ValueError(f"{name}: var has an entry of {least}; variances are at least 0")
+        raise ValueError(f"{name}: var contains {least}; variances must be at least 0")
     return v
