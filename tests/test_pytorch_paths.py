@@ -19,6 +19,7 @@ import retrograd as rg
 from retrograd import distributed, nn, optim
 from retrograd.ops import inplace_functions as in_place_functions
 from retrograd.ops.signatures import with_out
+from retrograd.torch_api.earlier_paths import EARLIER
 from retrograd.torch_api.imports import PATHS
 from retrograd.torch_api.missing import pytorch_names
 from retrograd.utils import data
@@ -64,6 +65,20 @@ from retrograd.utils import data
 )
 def test_paths(path: str, name: str, expected: Any) -> None:
     assert getattr(importlib.import_module(f"retrograd.{path}"), name) == expected
+
+
+def test_earlier_paths_lead_to_present_modules() -> None:
+    package = Path(rg.__file__).parent
+    present = {".".join(path.relative_to(package).with_suffix("").parts) for path in package.rglob("*.py")}
+    assert not (EARLIER.keys() | PATHS.keys()) & present, "a module at such a path would never be imported"
+    optional = ("interop", "onnx")  # need packages that may be missing
+    for path, module in EARLIER.items():
+        assert module in present or f"{module}.__init__" in present, path
+        if not path.startswith(optional):
+            assert importlib.import_module(f"retrograd.{path}") is importlib.import_module(f"retrograd.{module}")
+    assert callable(rg.train.profile)  # and not the module that was at this path
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'retrograd\.textbook\.nothing'"):
+        importlib.import_module("retrograd.textbook.nothing")
 
 
 def test_gradcheck_is_a_function_and_a_module() -> None:

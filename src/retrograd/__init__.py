@@ -8,6 +8,9 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
+from .torch_api.imports import after_import  # first: it lets Python find modules by their other paths
+
+# isort: split
 from . import autograd, ops
 from .autograd import (
     enable_grad,
@@ -39,8 +42,6 @@ from .ops.settings import *
 from .ops.signatures import add_forms as _add_forms
 from .ops.signatures import with_out as _with_out
 from .ops.typed_constructors import *
-from .torch_api.imports import after_import
-from .torch_api.imports import install as _install
 from .torch_api.missing import found
 
 if TYPE_CHECKING:
@@ -257,7 +258,6 @@ _more = (
 if not TYPE_CHECKING:  # type checkers read the list above and treat the names from "import *" as public
     __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
 
-_install()
 # autograd.gradcheck is a function and, as in PyTorch, a module: a later import would replace the function by the module
 sys.modules[f"{__name__}.autograd.gradcheck"] = importlib.import_module(".torch_api.autograd", __name__)
 after_import("einops._backends", functools.partial(importlib.import_module, ".interop.einops_backend", __name__))

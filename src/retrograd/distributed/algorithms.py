@@ -24,8 +24,6 @@ from .world import member
 
 __all__ = ["Join", "TopK", "allreduce_hook", "bf16_compress_hook", "fp16_compress_hook", "topk_hook"]
 
-__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py
-
 
 # ---- Hooks that exchange whole gradients, unchanged or in 16 bits ---------------------------------------------------
 

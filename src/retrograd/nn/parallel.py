@@ -10,8 +10,6 @@ from .module import Module
 
 __all__ = ["DataParallel"]
 
-__path__: list[str] = []  # PyTorch's path nn.parallel.distributed is below it, see torch_api/imports.py
-
 
 class DataParallel(Module):
     """Calls ``module``; keys of the state_dict start with "module.", as in PyTorch.

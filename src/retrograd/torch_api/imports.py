@@ -12,7 +12,7 @@ from typing import Any
 
 from .earlier_paths import EARLIER
 
-__all__ = ["PATHS", "after_import", "install", "is_path", "path_of"]
+__all__ = ["PATHS", "after_import", "is_path", "path_of"]
 
 _PACKAGE = __name__.partition(".")[0]
 
@@ -55,7 +55,8 @@ PATHS = {
     "utils.tensorboard.writer": "utils.tensorboard",
 }
 _ALL = EARLIER | PATHS
-_WITH_MODULES_BELOW = {path.rpartition(".")[0] for path in PATHS}
+# modules, not packages, below which a path names another one
+_WITH_PATHS_BELOW = {path.rpartition(".")[0] for path in _ALL}
 
 
 def path_of(name: str) -> str | None:
@@ -91,12 +92,31 @@ class _Loader(Loader):
                 raise
             raise ModuleNotFoundError(f"No module named {spec.name!r}", name=spec.name) from None
         self._spec = module.__spec__
-        if spec.name.partition(".")[2] in _WITH_MODULES_BELOW and not hasattr(module, "__path__"):
-            module.__path__ = []  # modules can be imported from below it
+        if spec.name.partition(".")[2] in _WITH_PATHS_BELOW:
+            _let_import_below(module)
         return module
 
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._spec  # importlib has overwritten it with the spec of the other path
+
+
+def _let_import_below(module: ModuleType) -> None:
+    """Let Python look for modules below a module that is no package."""
+    if not hasattr(module, "__path__"):
+        module.__path__ = []
+
+
+def _followed(spec: ModuleSpec | None, action: Callable[[ModuleType], Any]) -> ModuleSpec | None:
+    """A spec whose loader calls ``action`` after it has executed the module."""
+    if spec is not None and spec.loader is not None:
+        execute = spec.loader.exec_module
+
+        def exec_module(module: ModuleType) -> None:
+            execute(module)
+            action(module)
+
+        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
+    return spec
 
 
 class _Finder:
@@ -105,13 +125,11 @@ class _Finder:
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
         found = path_of(name)
-        return None if found is None else ModuleSpec(name, _Loader(found))
-
-
-def install() -> None:
-    """Make modules importable by PyTorch's and earlier import paths."""
-    if _Finder not in sys.meta_path:
-        sys.meta_path.insert(0, _Finder)
+        if found is not None:
+            return ModuleSpec(name, _Loader(found))
+        if path is not None and name.partition(".")[2] in _WITH_PATHS_BELOW and name.startswith(f"{_PACKAGE}."):
+            return _followed(PathFinder.find_spec(name, path, target), _let_import_below)
+        return None
 
 
 # ---- Actions after the import of another package -----------------------------------------------------------------
@@ -137,17 +155,8 @@ class _Watcher:
     def find_spec(name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
         if name not in _ACTIONS:
             return None
-        spec = PathFinder.find_spec(name, path, target)
-        if spec is None or spec.loader is None:
-            return None
-        action, execute = _ACTIONS.pop(name), spec.loader.exec_module
-
-        def exec_module(module: Any) -> None:
-            execute(module)
-            action()
-
-        spec.loader.exec_module = exec_module  # type: ignore[method-assign]
-        return spec
+        action = _ACTIONS.pop(name)
+        return _followed(PathFinder.find_spec(name, path, target), lambda module: action())
 
 
-sys.meta_path.insert(0, _Watcher)
+sys.meta_path[:0] = [_Finder, _Watcher]

@@ -43,6 +43,5 @@ __all__ = [
     "random_split",
 ]
 
-__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py
 
 attach_to_module(__name__)

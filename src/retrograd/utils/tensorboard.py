@@ -3,5 +3,3 @@
 from ..explanation.tensorboard import SummaryWriter
 
 __all__ = ["SummaryWriter"]
-
-__path__: list[str] = []  # PyTorch has submodules here, see torch_api/imports.py
