@@ -45,7 +45,7 @@ def _numpy_dtype(text: Any, align: Any = False, copy: Any = True) -> Pending:
 
 
 def _numpy_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> np.ndarray:
-    if type(data) is str:  # of Python 2
+    if type(data) is str:  # from Python 2
         data = data.encode("latin1")
     sizes = isinstance(shape, tuple) and len(shape) <= 32 and all(type(n) is int and 0 <= n < 2**62 for n in shape)
     if not sizes or not isinstance(dtype, np.dtype) or not isinstance(data, (bytes, bytearray)):
@@ -85,7 +85,7 @@ ARRAYS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- Tensors in a .pt file: PyTorch's functions that rebuild one, on our storages -----------------------------------
+# ---- Tensors in a .pt file: PyTorch's rebuild functions, on our storages --------------------------------------------
 
 
 def _storage(storage: Any) -> Storage:
@@ -136,7 +136,7 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = None) -> Tensor:
-    """A Parameter; a Tensor if it holds integers, which only a Tensor does here."""
+    """Return a Parameter; or a Tensor for integers, which a Parameter cannot hold here."""
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
         raise Refused("a parameter is made of no tensor")
     array = data.array
@@ -148,10 +148,10 @@ def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: 
 
 
 def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
-    """The tensor with the attributes that its user had set in PyTorch.
+    """Return the tensor with the attributes that its user had set in PyTorch.
 
     Names that the class defines are left out, and so are names such as ``__array_interface__``, from which NumPy would
-    take an address: a file sets neither.
+    take an address: a file must set neither.
     """
     if isinstance(state, dict):
         names = [name for name in state if type(name) is str and not name.startswith("__")]
@@ -160,7 +160,7 @@ def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
 
 
 def rebuild_from_type(function: Any, kind: Any, args: Any, state: Any = None) -> Tensor:
-    """A tensor with Python attributes."""
+    """Rebuild a tensor with Python attributes."""
     own = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
     if type(function) is not Name or type(kind) is not Name or kind.text not in own or type(args) is not tuple:
         raise Refused("a tensor is of a class of its own; save x.as_subclass(torch.Tensor)")
@@ -170,7 +170,7 @@ def rebuild_from_type(function: Any, kind: Any, args: Any, state: Any = None) ->
 
 
 def rebuild_from_other(data: Any, dtype: Any, device: Any, requires_grad: Any) -> Tensor:
-    """A tensor of a device without storages, stored as an array or a tensor."""
+    """Rebuild a tensor from a device without storages, stored as an array or a tensor."""
     array = data.array if isinstance(data, Tensor) else data
     if not isinstance(array, np.ndarray):
         raise Refused("a tensor of another device is made of no array")
@@ -187,7 +187,7 @@ REBUILD: dict[str, Callable[..., Tensor]] = {
 }
 
 
-# ---- The meaning of the globals in a .pt file. A global that is not listed here is refused by name ------------------
+# ---- Globals allowed in a .pt file, with their meaning; any other global is refused by name -------------------------
 
 _DTYPES = {
     f"torch.{name}": np.dtype(name)
@@ -203,7 +203,7 @@ _SYNONYMS = {
 }
 _VALUES: dict[str, Any] = {**_DTYPES, **{name: np.dtype(dtype) for name, dtype in _SYNONYMS.items()}}
 
-# classes that stand for themselves in the arguments of calls
+# classes that may be arguments of calls
 _CLASSES = {
     "torch.Tensor",
     "torch.nn.parameter.Parameter",
@@ -301,7 +301,7 @@ def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _bytes(text: Any, encoding: Any) -> bytes:
-    """bytes in protocol 2: text whose letters are the bytes."""
+    """Return the bytes that protocol 2 encodes as text, one letter per byte."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
         raise Refused("bytes are made of something else than text in latin1")
     return text.encode("latin1")
