@@ -82,7 +82,7 @@ class Body:
         return cls(inputs, outputs, weights, _with_last(steps, set(outputs)), free | (set(outputs) - made))
 
     def run(self, values: dict[str, Value], module: Any) -> tuple[Value, ...]:
-        """Compute the outputs from ``values`` (inputs, weights, free values), which are removed after their last use."""
+        """Compute the outputs from ``values`` (inputs, weights, free values), removed after their last use."""
         for step in self.steps:
             _compute(step, values, module)
         missing = [name for name in self.outputs if name not in values]

@@ -155,7 +155,7 @@ def power(node: Node, x: Value, exponent: Value) -> Value:
 
 @operator("Mod", constants=(1,))
 def modulo(node: Node, a: Value, b: Value) -> Value:
-    """Compute the remainder, with the sign of the divisor for fmod=0, as in Python, or of the dividend for 1, as in C."""
+    """Compute the remainder, with the sign of the divisor for fmod=0 (Python), or of the dividend for fmod=1 (C)."""
     if _is_float(a) and _is_float(b):
         return ops.fmod(a, b) if node["fmod"] else ops.remainder(a, b)
     return value_of((np.fmod if node["fmod"] else np.mod)(_known(a), _known(b)))
