@@ -1,6 +1,6 @@
-"""Normalisation by the statistics of the input: batch, layer, group, instance and root-mean-square norm.
+"""Normalization by statistics of the input: batch, layer, group, instance and root mean square norm.
 
-They differ only in the axes that a mean and a deviation are taken over. With m elements in each of these means:
+They differ only in the axes over which mean and deviation are computed. With m elements in each mean:
 
     xhat = (x - mean) * rstd        y = xhat * w + b        gxhat = gy * w
     gx = rstd * (gxhat - the mean of gxhat - xhat * the mean of gxhat * xhat)
@@ -25,7 +25,7 @@ from .operator import VALUES, Operator, arguments, draw, leading, switch
 
 __all__ = ["OPERATORS"]
 
-_TEXTS = (  # by the statistics of the input
+_TEXTS = (  # with statistics of the input
     "y = xhat * w + b",
     "xhat = x * rstd - mean * rstd",
     "mean = 1/m * x",
@@ -37,7 +37,7 @@ _TEXTS = (  # by the statistics of the input
     "mean_gx = 1/m * gxhat * xhat",
     "gx = rstd * gxhat - rstd * mean_g - rstd * xhat * mean_gx",
 )
-_FIXED = (  # by given statistics
+_FIXED = (  # with given statistics
     "y = xhat * w + b",
     "xhat = x * rstd - mean * rstd",
     "gb = gy",
@@ -50,13 +50,13 @@ _SPACE = "hwdopq"
 
 @dataclass(frozen=True)
 class _Layout:
-    """The axes of a normalization: those of x, those with statistics of their own, and those of w and b.
+    """The axes of a normalization: those of x, those with separate statistics, and those of w and b.
 
-    axes: of x, as its entries are counted: a channel may be two letters, the group and the channel in it
-    shown: the letters that the page shows
+    axes: of x, as its entries are indexed: a channel may be two letters, the group and the channel in it
+    shown: the letters shown on the page
     shape: an extent for each letter of ``axes``
-    statistics: the letters that have statistics of their own
-    weight: those of w and b
+    statistics: the letters with separate statistics
+    weight: the letters of w and b
     """
 
     axes: str
@@ -121,7 +121,7 @@ def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[s
 
 
 def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
-    """w in the axes of x."""
+    """Return w in the axes of x."""
     return w.astype(np.float64).reshape(
         [layout.extents[letter] if letter in layout.weight else 1 for letter in layout.axes]
     )
@@ -205,7 +205,7 @@ def _batch_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
 
 
 def _fixed_batch_norm(inputs: Arrays, statistics: list[np.ndarray], eps: float) -> Case:
-    """By running statistics, which are constants: each channel is multiplied and shifted."""
+    """Return the case with running statistics, which are constants: each channel is scaled and shifted."""
     mean, var = (each.astype(np.float64) for each in statistics)
 
     def call(x: Tensor, *affine: Tensor) -> Tensor:
@@ -280,13 +280,13 @@ _KEYWORDS = {"w": "weight", "b": "bias"}
 
 
 def _call(function: Callable[..., Tensor], inputs: Arrays, *args: Any, **options: Any) -> Callable[..., Tensor]:
-    """The operator as a function of x and of those of w and b that are there."""
+    """Return the operator as a function of x and of w and b, if present."""
     affine = [_KEYWORDS[name] for name in inputs if name != "x"]
     return lambda x, *given: function(x, *args, **dict(zip(affine, given, strict=True)), **options)
 
 
 def _named(inputs: Arrays) -> str:
-    """Those of w and b that are there, in a call's text."""
+    """Return the arguments w and b, if present, as call text."""
     return "".join(f"{_KEYWORDS[name]}={name}, " for name in inputs if name != "x")
 
 
