@@ -36,12 +36,11 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     """Return ``{"formula", "called", ...}`` of the last operator of the call; None if it is not a formula.
 
     called: the names of the inputs in the formula, by input
-    values: the operations of the formula, each with a name. steps: ``{"value", "rule", "gives"}``, from the result
-        back.
-    derived: the resulting function; if there is none, why_not gives the reason. declared: the functions that run
-        instead,
-    if any. apart: the largest difference between the two on these inputs, in units of the last place; None if they were
-    not compared.
+    values: the operations of the formula, each with a name
+    steps: ``{"value", "rule", "gives"}``, from the result back
+    derived: the resulting function; if there is none, why_not gives the reason
+    declared: the functions that run instead, if any
+    apart: the largest difference between the two on these inputs, in units of the last place; None if not compared
     """
     tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in inputs.values()]
     node = call(*tensors).grad_fn

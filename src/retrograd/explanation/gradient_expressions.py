@@ -121,7 +121,7 @@ def _rule(text: str, known: tuple[str, ...]) -> Rule:
 
 
 def _fitting(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a value in the shape of the gradient: repeated, or summed over the axes on which its input was repeated."""
+    """Return a value in the shape of the gradient: repeated, or summed over axes on which its input was repeated."""
     extra = max(value.ndim - len(shape), 0)
     value = value.sum(tuple(range(extra)))
     first = len(shape) - value.ndim

@@ -145,7 +145,7 @@ class Given:
 
 
 def unstacked(layer: Layer, given: Given) -> list[Layer]:
-    """Split a recurrent network into layers and directions; one alone keeps its path, of several it is "lstm.l0_reverse".
+    """Split a recurrent network into layers and directions; a single one keeps its path, others get "lstm.l0_reverse".
 
     The run is repeated from its input, layer by layer, to obtain the values between layers and their gradients. A
     network that cannot be explained stays unsplit, with the reason.

@@ -359,7 +359,7 @@ class SummaryWriter:
     def add_graph(
         self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """Write the graph recorded by a call of the model: operators in the scopes of their modules, parameters, inputs.
+        """Write the graph recorded by a call of the model: operators in scopes of their modules, parameters, inputs.
 
         input_to_model: its argument, or a tuple of them. The call is made in eval mode.
         verbose: print the nodes. use_strict_trace: PyTorch's option; the graph here is always recorded, never traced.
