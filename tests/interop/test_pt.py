@@ -306,7 +306,7 @@ class _Own(dict):
         ({(1, (2,)): 3}, r"a key of obj is tuple; strings"),
         ({frozenset(): 3}, r"a key of obj is frozenset; strings"),
         (np.array(["x"]), r"obj is an array of <U1"),
-        (nn.LazyLinear(3).weight, r"obj is not initialised; call the model once"),
+        (nn.LazyLinear(3).weight, r"obj is not initialized; call the model once"),
     ],
 )
 def test_what_cannot_be_written(value, message, tmp_path):

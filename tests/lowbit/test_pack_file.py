@@ -260,7 +260,7 @@ FORGED: list[tuple[tuple[str, ...], Callable[[Any], Any], str]] = [
     (("2", "0"), lambda e: e["weights"]["weight"].update(shape=[2**31] * 3), "has the shape"),
     (("2", "0"), lambda e: e["weights"].update(other=e["weights"].pop("weight")), "codes is missing"),
     (("2", "0"), lambda e: e.update(activation={"class": "Sign", "options": {"beta": "x"}}), "Sign: beta='x'"),
-    (("2", "0"), lambda e: e.update(activation={"class": "Module", "options": {}}), "the quantiser of 2.0"),
+    (("2", "0"), lambda e: e.update(activation={"class": "Module", "options": {}}), "the quantizer of 2.0"),
     (("2", "0"), lambda e: e.update(layer="LSTM"), "the layer of 2.0 is 'LSTM'"),
     (("2", "0"), lambda e: e.update(then=[1, 2]), "what is behind 2.0 has 2 items"),
     (("2", "0"), lambda e: e.update(activation=None), "2.0 has a next layer, but is computed in float"),

@@ -136,7 +136,7 @@ def _wrong_slice(node: ast.Subscript) -> _Wrong:
         yield "one step off", "each one goes with the one behind", _sliced(node, ast.Slice(None, minus, None))
     elif piece.step is not None and ast.unparse(piece.step) != "-1":
         near = ast.Slice(piece.lower, piece.upper, None)
-        yield "drop the stride", "neighbours are this far apart", _sliced(node, near)
+        yield "drop the stride", "neighbors are this far apart", _sliced(node, near)
 
 
 def _sliced(node: ast.Subscript, piece: ast.Slice) -> ast.Subscript:

@@ -37,7 +37,7 @@ def thumbnail(array: np.ndarray) -> str:
         return _png(_tiled(_channels_last(array)))
     axes = array.shape[-2:] if array.ndim > 1 else (1, array.shape[0])
     tiles = array.reshape(-1, *axes)[:_TILES]
-    return _png(_tiled(_coloured(tiles)))
+    return _png(_tiled(_colored(tiles)))
 
 
 def _is_image(array: np.ndarray) -> bool:
@@ -55,7 +55,7 @@ def _channels_last(array: np.ndarray) -> np.ndarray:
     return images if images.dtype == np.uint8 else (images.astype(np.float64) * 255).round().astype(np.uint8)
 
 
-def _coloured(tiles: np.ndarray) -> np.ndarray:
+def _colored(tiles: np.ndarray) -> np.ndarray:
     """Return values (N, H, W) as RGB bytes (N, H, W, 3)."""
     values = tiles.astype(np.float64)
     known = values[np.isfinite(values)]
@@ -151,7 +151,7 @@ def as_html(tensor: Tensor) -> str:
     """
     kind = escape(display_name(type(tensor).__name__))
     if is_lazy(tensor):
-        return _page(f"<b>{kind}</b> not initialised", [], "")
+        return _page(f"<b>{kind}</b> not initialized", [], "")
     array = tensor.array
     sample = _sample(array)
     lines = [f"{array.size:,} element{'s' * (array.size != 1)}, {bytes_text(array.nbytes)}"]

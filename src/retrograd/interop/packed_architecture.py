@@ -59,7 +59,7 @@ FLOAT_LAYERS = (
     "Softmax",
     "LogSoftmax",
 )
-QUANTISERS = {
+QUANTIZERS = {
     name: getattr(lowbit, name)
     for name in lowbit.__all__
     if inspect.isclass(getattr(lowbit, name))
@@ -153,8 +153,8 @@ def _quantizer(path: str, quantizer: Any) -> dict[str, Any] | None:
     if quantizer is None:
         return None
     name = type(quantizer).__name__
-    if QUANTISERS.get(name) is not type(quantizer):
-        raise ValueError(f"{path or '(model)'}: a file holds quantisers of retrograd.lowbit only, not {quantizer!r}")
+    if QUANTIZERS.get(name) is not type(quantizer):
+        raise ValueError(f"{path or '(model)'}: a file holds quantizers of retrograd.lowbit only, not {quantizer!r}")
     return {"class": name, "options": {f.name: getattr(quantizer, f.name) for f in dataclasses.fields(quantizer)}}
 
 
@@ -460,10 +460,10 @@ def _format(where: str, kind: str, entry: Any) -> Format:
 def _built_quantizer(where: str, entry: Any) -> Any:
     if entry is None:
         return None
-    entry = table({"class": choice(*QUANTISERS), "options": anything})(f"the quantiser of {where}", entry)
+    entry = table({"class": choice(*QUANTIZERS), "options": anything})(f"the quantizer of {where}", entry)
     if not isinstance(entry["options"], Mapping):
-        raise ValueError(f"the options of the quantiser of {where} are {brief(entry['options'])}")
-    return QUANTISERS[entry["class"]](**entry["options"])
+        raise ValueError(f"the options of the quantizer of {where} are {brief(entry['options'])}")
+    return QUANTIZERS[entry["class"]](**entry["options"])
 
 
 def _tuples(value: Any) -> Any:

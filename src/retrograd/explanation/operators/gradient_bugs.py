@@ -28,7 +28,7 @@ _CONVOLUTION = (
     ),
     (
         "drop the dilation",
-        "gx puts neighbouring taps side by side (no difference at dilation 1)",
+        "gx puts neighboring taps side by side (no difference at dilation 1)",
         "conv_input_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
@@ -80,7 +80,7 @@ _CONV_TRANSPOSE = (
     ),
     (
         "drop the dilation",
-        "gw reads gy at neighbouring places (no difference at dilation 1)",
+        "gw reads gy at neighboring places (no difference at dilation 1)",
         "conv_weight_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",

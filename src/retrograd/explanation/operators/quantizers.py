@@ -19,7 +19,7 @@ from .pointwise import SHAPE, between
 __all__ = ["OPERATORS"]
 
 _BITS = Setting("bits", 2, (1, 2, 3, 4, 8), "bits of each number")
-_OF = Setting("of", "weights", ("weights", "activations"), "what is quantised: each has a formula of its own")
+_OF = Setting("of", "weights", ("weights", "activations"), "what is quantized: each has a formula of its own")
 _SLOPE = "what is declared in place of the derivative, which is 0 nearly everywhere"
 
 

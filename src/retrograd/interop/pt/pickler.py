@@ -286,7 +286,7 @@ class Pickler:
 
     def _tensor(self, value: Tensor, place: str) -> None:
         if is_lazy(value):
-            raise TypeError(f"save: {place} is not initialised; call the model once, so that it has a shape")
+            raise TypeError(f"save: {place} is not initialized; call the model once, so that it has a shape")
         self._enter(value, place)
         placed, attributes = self.placed[id(value)], vars(value)
         if isinstance(value, Parameter):

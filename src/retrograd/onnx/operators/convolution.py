@@ -109,7 +109,7 @@ def _conv(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 @operator("ConvInteger", constants=(0, 1, 2, 3))
 def conv_integer(node: Node, x: Value, w: Value, x_zero: Value = None, w_zero: Value = None) -> Tensor:
     """Compute exactly: the sums of products of bytes are whole numbers that float64 represents."""
-    return wrap(_conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), None).array.astype(np.int32))
+    return wrap(_conv(node, _centered(x, x_zero), _centered(w, w_zero, 0), None).array.astype(np.int32))
 
 
 @operator("QLinearConv", constants=tuple(range(9)))
@@ -126,7 +126,7 @@ def qlinear_conv(
     b: Value = None,
 ) -> Tensor:
     bias = None if b is None else wrap(array_of(b).astype(np.float64))
-    total = _conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), bias).array
+    total = _conv(node, _centered(x, x_zero), _centered(w, w_zero, 0), bias).array
     weights = array_of(w_scale).astype(np.float64).reshape(-1, *(1,) * (total.ndim - 2))
     scale = array_of(x_scale).astype(np.float64) * weights / array_of(y_scale)
     return wrap(saturated(np.rint(total * scale) + array_of(y_zero), array_of(y_zero).dtype))
@@ -138,7 +138,7 @@ def saturated(numbers: np.ndarray, dtype: Any) -> np.ndarray:
     return np.clip(numbers, limits.min, limits.max).astype(dtype)
 
 
-def _centred(x: Value, zero: Value, axis: int | None = None) -> Tensor:
+def _centered(x: Value, zero: Value, axis: int | None = None) -> Tensor:
     numbers = array_of(x).astype(np.float64)
     if zero is None:
         return wrap(numbers)

@@ -85,8 +85,8 @@ def local_response_normalization(node: Node, x: Value) -> Tensor:
 def mean_variance_normalization(node: Node, x: Value) -> Tensor:
     x = floating(x)
     axes = tuple(node["axes"] or (0, 2, 3))
-    centred = x - ops.mean(x, axes, keepdim=True)
-    return centred / (ops.sqrt(ops.mean(centred * centred, axes, keepdim=True)) + 1e-9)
+    centered = x - ops.mean(x, axes, keepdim=True)
+    return centered / (ops.sqrt(ops.mean(centered * centered, axes, keepdim=True)) + 1e-9)
 
 
 @operator("LpNormalization")

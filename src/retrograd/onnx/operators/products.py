@@ -39,7 +39,7 @@ def matmul(node: Node, a: Value, b: Value) -> Value:
 
 @operator("MatMulInteger", constants=(0, 1, 2, 3))
 def matmul_integer(node: Node, a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Tensor:
-    return wrap(np.matmul(_centred(a, a_zero, -1), _centred(b, b_zero, -2)).astype(np.int32))
+    return wrap(np.matmul(_centered(a, a_zero, -1), _centered(b, b_zero, -2)).astype(np.int32))
 
 
 @operator("QLinearMatMul", constants=tuple(range(8)))
@@ -54,12 +54,12 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Tensor:
-    total = np.matmul(_centred(a, a_zero, -1), _centred(b, b_zero, -2))
+    total = np.matmul(_centered(a, a_zero, -1), _centered(b, b_zero, -2))
     scales = array_of(a_scale).astype(np.float64) * array_of(b_scale).astype(np.float64) / array_of(y_scale)
     return wrap(saturated(np.rint(total * scales) + array_of(y_zero), array_of(y_zero).dtype))
 
 
-def _centred(x: Value, zero: Value, axis: int) -> np.ndarray:
+def _centered(x: Value, zero: Value, axis: int) -> np.ndarray:
     """Return x minus its zero point per row (axis -1) or column; float64 makes sums of products of bytes exact."""
     numbers = array_of(x).astype(np.float64)
     if zero is None:

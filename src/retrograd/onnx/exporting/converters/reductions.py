@@ -247,9 +247,9 @@ def group_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, grou
 
 
 @converter(LayerNorm)
-def layer_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, centred: bool, affine: bool) -> Value:
+def layer_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, centered: bool, affine: bool) -> Value:
     axis = -len(weight.shape)
-    if centred:
+    if centered:
         return w.node("LayerNormalization", x, weight, bias, axis=axis, epsilon=eps)
     mean = reduced(w, "ReduceMean", w.node("Mul", x, x), range(axis, 0), True)
     y = w.node("Div", x, w.node("Sqrt", w.node("Add", mean, w.constant(eps, x.dtype))))
