@@ -27,7 +27,7 @@ def backward_source(tensor_or_function: Any) -> str:
 
     Args:
         tensor_or_function: a result of an operation, its `grad_fn`, an operator, a Function, or a Function's `apply`.
-                For an operator that may record several Functions, the source of each, under a line with its name.
+            For an operator that may record several Functions, the source of each, under a line with its name.
 
     Raises:
         ValueError: a tensor without history, or an operator composed of others without a backward of its own.

@@ -33,16 +33,15 @@ def explain(
 
     Args:
         operator: a name such as "conv2d", a function of ``nn.functional``, or any function of Tensors: a `formula`, a
-                Function's ``apply``, your own function. Or a model, which gives a `ModelExplanation`.
+            Function's ``apply``, your own function. Or a model, which gives a `ModelExplanation`.
         tensors: its inputs, Tensors or arrays, optionally followed by the upstream gradient gy, an array with the shape
-                of the result; without it gy is random. Without tensors, an example is used. For a model: its batch (or
-                a pair of batch and target), and the loss, a function of the output (and target).
+            of the result; without it gy is random. Without tensors, an example is used. For a model: its batch (or
+            a pair of batch and target), and the loss, a function of the output (and target).
         options: other arguments of the operator, such as stride=2; optional tensors by name, such as b=...
 
     Returns:
         The `Explanation`, or the `ModelExplanation` with its layers, such as ``layer("features.3")``. In a notebook it
-            shows the page; ``save("page.html")`` writes it, and ``print(entry("gw", index))`` lists one entry's
-            products.
+        shows the page; ``save("page.html")`` writes it, and ``print(entry("gw", index))`` lists one entry's products.
 
     Raises:
         ValueError: there is no operator of this name, or the shapes do not fit.

@@ -144,7 +144,7 @@ def convolution(
 ) -> dict[str, np.ndarray]:
     """Return every product of a convolution, as the flat indices of its three arrays: {"x": i, "w": r, "y": o}.
 
-    T(x, w, g) = their sum of x[i] w[r] g[o]; without one factor, the others are the products of its gradient.
+    T(x, w, g) = the sum over them of x[i] w[r] g[o]; without one factor, the others are its gradient's products.
     An i in the padding is -1 - p, where p is the position in the padded x. The order is n, k, o, c, r.
 
     only: only the products of one entry of an array, such as ("w", 17)

@@ -102,8 +102,8 @@ def source_map(operator_or_tensor: Any, /, *args: Any, **kwargs: Any) -> str:
 
     Args:
         operator_or_tensor: an operator, its name, a Function, a layer or its class; or a tensor, which gives the stops
-                of what computed it, and for a convolution the algorithm for its shapes and the costs that decided. With
-                arguments, it may be any function, such as one training step, but not a class of layers.
+            of what computed it, and for a convolution the algorithm for its shapes and the costs that decided. With
+            arguments, it may be any function, such as one training step, but not a class of layers.
         args, kwargs: the arguments of the call.
 
     Raises:
@@ -249,7 +249,7 @@ def _of_kernel(name: str, depth: int, seen: set[Any]) -> Iterator[Stop]:
 
 
 def _compiled(depth: int, path: str) -> Stop:
-    """Return the Numba-compiled function of a handle ``<folder>.<file without _jit>.<function>``."""
+    """Return the stop of a Numba-compiled function, from its handle ``<folder>.<file without _jit>.<function>``."""
     folder, file, function = path.split(".")
     where = _ROOT / "kernels" / "compiled" / folder / f"{file}_jit.py"
     lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
@@ -420,8 +420,7 @@ def ran(
     A function that runs backward itself has all its steps in "forward".
 
     upstream: the gradient of the result; None: ones. names: the names of the arguments' arrays; the result is then y,
-        and
-    the gradients are gy, gx, and so on.
+        and the gradients are gy, gx, and so on.
     """
     forward = record_steps(function, *args, **kwargs or {})
     results = [each for each in leaves(forward.result) if isinstance(each, Tensor) and each.requires_grad]

@@ -73,7 +73,7 @@ class _Bounded(io.BytesIO):
         self._reads -= 1
         self._bytes -= len(data)
         if self._reads < 0 or self._bytes < 0:
-            raise HDF5Error("its parts refer to each other in circles")
+            raise HDF5Error("its parts refer to each other in a cycle")
         return data
 
 
@@ -232,7 +232,7 @@ def _layers(path: Path) -> tuple[list[Layer], bool]:
     except OSError as error:
         raise KerasFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except HDF5Error as error:
-        raise KerasFileError(f"{path} is no HDF5 file of Keras: {error}") from error
+        raise KerasFileError(f"{path} is not a Keras HDF5 file: {error}") from error
     for root in ("model_weights", ""):
         if f"{root}@layer_names" in texts:
             return _ordered(path, root, arrays, texts), False
@@ -246,7 +246,7 @@ def _layers(path: Path) -> tuple[list[Layer], bool]:
         place = "/".join(part for part in owner if part not in ("layers", "_layer_checkpoint_dependencies"))
         layers.setdefault(place, Layer(place)).arrays["/".join([*inner, parts[-1]])] = arrays[name]
     if not layers:
-        raise KerasFileError(f"{path} has no weights of Keras")
+        raise KerasFileError(f"{path} has no Keras weights")
     for layer in layers.values():  # the forward direction comes first
         layer.arrays = dict(sorted(layer.arrays.items(), key=lambda pair: ("backward_layer" in pair[0], pair[0])))
     return list(layers.values()), True
@@ -260,7 +260,7 @@ def _ordered(path: Path, root: str, arrays: Mapping[str, np.ndarray], texts: Map
         for weight in texts.get(f"{group}@weight_names", []):
             full = f"{group}/{weight}"
             if full not in arrays:
-                raise KerasFileError(f"{path}: the weight {brief(full)} is named, but not there")
+                raise KerasFileError(f"{path}: the weight {brief(full)} is listed, but missing")
             parts = weight.split("/")
             inner = [part for part in parts[:-1] if part.endswith("_cell") or re.match("(forward|backward)_", part)]
             owner = [part for part in parts[:-1] if part not in inner]
@@ -365,7 +365,7 @@ def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) 
             raise ValueError(f"its alpha has the shape {first.shape}; only one number for each channel is read")
         state["weight"] = first.reshape(-1)
     elif not _kinds(module):
-        raise ValueError(f"{type(module).__name__} has no layer in Keras that is read")
+        raise ValueError(f"{type(module).__name__} has no supported layer in Keras")
     return {key: np.ascontiguousarray(value) for key, value in state.items()}
 
 

@@ -94,7 +94,7 @@ def load_mxnet_weights(
     for name, array in _read(as_path("load_mxnet_weights", "path", path)).items():
         match = _NAME.fullmatch(name)
         if match is None:
-            raise MXNetFileError(f"{path}: {brief(name)} is no weight of a layer that is read; see load_mxnet")
+            raise MXNetFileError(f"{path}: {brief(name)} is not a weight of a supported layer; see load_mxnet")
         place = match[1].replace(".", "/")
         layers.setdefault(place, Layer(place)).arrays[match[2]] = array
     return load_layers(
@@ -113,7 +113,7 @@ def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
     for number, layer in enumerate(found):
         if "parameters" in layer.arrays:
             if not isinstance(module.hidden_size, int) or not isinstance(module.proj_size, int):
-                raise ValueError("a module whose layers have sizes of their own takes no packed vector")
+                raise ValueError("a module whose layers differ in size cannot take a packed vector")
             return rnn_from_mxnet(
                 layer.arrays["parameters"],
                 recurrent_mode(module),
@@ -126,7 +126,7 @@ def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
         for key, array in layer.arrays.items():
             match = _STEP.fullmatch(key)
             if match is None:
-                raise ValueError(f"{key} is no weight of a recurrent layer")
+                raise ValueError(f"{key} is not a weight of a recurrent layer")
             kind = "ih" if match[3] == "i2h" else "hh"
             state[f"{match[4]}_{kind}_l{number + int(match[2])}{'_reverse' * (match[1] == 'r')}"] = array
     return state
@@ -180,7 +180,7 @@ class _Reader:
             raise MXNetFileError(f"{what} has the shape {shape}")
         data = self.take(math.prod(shape) * dtype.itemsize)
         if dtype == np.bool_ and data.strip(b"\x00\x01"):
-            raise MXNetFileError(f"{what} has truth values that are neither 0 nor 1")
+            raise MXNetFileError(f"{what} has booleans that are neither 0 nor 1")
         try:
             return widened(np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape))
         except ValueError as error:
@@ -194,7 +194,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise MXNetFileError(f"{path} cannot be read: {error.strerror or error}") from error
     head, reserved = reader.numbers("QQ")
     if head != _LIST or reserved != 0:
-        raise MXNetFileError(f"{path} is no .params file of MXNet: it begins with {head:#x}, expected {_LIST:#x}")
+        raise MXNetFileError(f"{path} is not an MXNet .params file: it begins with {head:#x}, expected {_LIST:#x}")
     arrays = [reader.array(number) for number in range(reader.count(24))]
     names = []
     for _ in range(reader.count(8)):
@@ -202,7 +202,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         try:
             names.append(text.decode())
         except UnicodeDecodeError as error:
-            raise MXNetFileError(f"{path}: the name {brief(text)} is no UTF-8") from error
+            raise MXNetFileError(f"{path}: the name {brief(text)} is not UTF-8") from error
     if not names:
         names = list(map(str, range(len(arrays))))
     if len(names) != len(arrays) or len(set(names)) != len(names):

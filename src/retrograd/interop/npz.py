@@ -88,11 +88,11 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         OverflowError,
         IndexError,
     ) as error:
-        raise NpzFileError(f"{path} is no .npz file, or was cut off or damaged: {reason(error)}") from error
+        raise NpzFileError(f"{path} is not an .npz file, or was cut off or damaged: {reason(error)}") from error
     except ValueError as error:
         if isinstance(error, NpzFileError):
             raise
-        raise NpzFileError(f"{path} is no .npz file, or was cut off or damaged: {reason(error)}") from error
+        raise NpzFileError(f"{path} is not an .npz file, or was cut off or damaged: {reason(error)}") from error
 
 
 def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
@@ -103,7 +103,7 @@ def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.nd
         name = info.filename.removesuffix(".npy")
         total += info.file_size
         if name == info.filename or name in arrays:
-            raise NpzFileError(f"{what} is no array, or is there twice")
+            raise NpzFileError(f"{what} is not an array, or occurs twice")
         if total > min(_MOST, _RATIO * size):
             raise NpzFileError(f"{what} unpacks to more than such a file can hold")
         with archive.open(info) as member:
@@ -115,7 +115,7 @@ def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.nd
 def _array(what: str, content: bytes) -> np.ndarray:
     """Decode the array of an .npy file. Source: numpy.lib.format."""
     if content[:6] != b"\x93NUMPY" or content[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise NpzFileError(f"{what} is no array of NumPy")
+        raise NpzFileError(f"{what} is not a NumPy array")
     width = 2 if content[6] == 1 else 4
     length = int.from_bytes(content[8 : 8 + width], "little")
     start = 8 + width + length

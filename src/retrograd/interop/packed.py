@@ -73,7 +73,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
     path = Path(path)
     arrays, metadata = read_arrays(path)
     if _KEY not in metadata:
-        raise SafetensorsError(f"{path} is no packed model; load_safetensors reads other files of weights")
+        raise SafetensorsError(f"{path} is not a packed model; load_safetensors reads other files of weights")
     text = metadata[_KEY]
     if metadata.get(_DIGEST) != _digest(text):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
@@ -82,7 +82,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
         model = Builder(arrays, into.model if isinstance(into, PackedModel) else into).model(entries["model"])
         return PackedModel(model, None, entries["classes"], entries["image"])
     except (ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{path} is no packed model that can be used: {reason(error)}") from error
+        raise SafetensorsError(f"{path} is not a usable packed model: {reason(error)}") from error
 
 
 def _entries(found: Any) -> dict[str, Any]:

@@ -337,10 +337,10 @@ def _files(index: Path) -> dict[str, str]:
     except OSError as error:
         raise SafetensorsError(f"{index} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{index} is no index, or was damaged: {reason(error)}") from error
+        raise SafetensorsError(f"{index} is not an index, or was damaged: {reason(error)}") from error
     files = found.get("weight_map") if isinstance(found, dict) else None
     if not isinstance(files, dict) or not files:
-        raise SafetensorsError(f"{index} is no index: it has no weight_map")
+        raise SafetensorsError(f"{index} is not an index: it has no weight_map")
     for name, file in files.items():
         plain = isinstance(file, str) and file not in ("", "..") and Path(file).name == file and file.isprintable()
         if not plain or set(file) & set("\\:"):

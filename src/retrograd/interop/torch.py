@@ -524,11 +524,9 @@ def _checked(name: str, parameter: nn.Parameter) -> Any:
     try:
         array = parameter.array
     except ValueError:
-        raise ValueError(f"Layer: {name} has no shape yet; call the module once before") from None
+        raise ValueError(f"Layer: {name} has no shape yet; call the module once first") from None
     for option, usual in (("grad_req", "add"), ("limits", None)):
         value = getattr(parameter, option, None)
         if value != usual:
-            raise ValueError(
-                f"Layer: {name} has {option}={value!r}, which PyTorch does not heed; set it to {usual!r} before"
-            )
+            raise ValueError(f"Layer: {name} has {option}={value!r}, which PyTorch ignores; set it to {usual!r} first")
     return array

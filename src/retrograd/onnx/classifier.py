@@ -101,7 +101,7 @@ class OnnxClassifier:
         except (TypeError, ValueError, RuntimeError, IndexError, MemoryError) as error:
             raise OnnxError(f"{self._path} does not classify images of {batch.shape[1:]}: {error}") from error
         if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
-            raise OnnxError(f"{self._path} does not classify images: its output is no array of float32 or float64")
+            raise OnnxError(f"{self._path} does not classify images: its output is not an array of float32 or float64")
         return found.array
 
 

@@ -45,19 +45,19 @@ def read(path: Any) -> Any:
     file = Path(path)
     size = file.stat().st_size
     if size > _MOST_BYTES:
-        raise OnnxError(f"{file}: {size} bytes; a file of ONNX has at most {_MOST_BYTES}, without weights beside it")
+        raise OnnxError(f"{file}: {size} bytes; an ONNX file has at most {_MOST_BYTES}, without weights beside it")
     package = onnx()
     try:
         model = package.load(file, load_external_data=False)
         if not model.HasField("graph"):
-            raise OnnxError(f"{file} holds no model of ONNX")
+            raise OnnxError(f"{file} contains no ONNX model")
         # the path lets the checker refuse data outside the folder
         package.checker.check_model(str(file))
         package.load_external_data_for_model(model, str(file.parent))
     except OnnxError:
         raise
     except Exception as error:  # from protobuf or the checker
-        raise OnnxError(f"{file} is no valid model of ONNX: {error}") from error
+        raise OnnxError(f"{file} is not a valid ONNX model: {error}") from error
     return model
 
 

@@ -153,7 +153,7 @@ def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict
     except (AttributeError, AssertionError, KeyError, ArithmeticError) as error:
         raise OnnxError(f"{node}: its inputs or attributes do not fit: {error}") from error
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
-        error.add_note(f"in the {node} of a model of ONNX")
+        error.add_note(f"in the {node} of an ONNX model")
         raise
     results = results if isinstance(results, tuple) else (results,)
     return tuple([_rounded(each, half) for each in results]) if half else results

@@ -39,8 +39,7 @@ class Saved:
     """An array that an operator keeps for its backward.
 
     name: the name of the leaf or of the forward argument that it is; "output"; "constant" for a tensor without
-        gradient;
-    "array" for an array computed by forward.
+        gradient; "array" for an array computed by forward.
     """
 
     name: str
@@ -87,8 +86,7 @@ class Operator:
     number: its position in forward, from 1. module: the path of the module whose parameters it uses, "" if unknown.
     rule: the name of the rule that replaces its backward. place: the user's line, "" if it is not recorded.
     sources: of the arguments that have a gradient. state: of its saved arrays, "kept", "freed", or "recomputed"
-        (computed
-    again in backward).
+    (computed again in backward).
     """
 
     number: int

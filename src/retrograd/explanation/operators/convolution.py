@@ -1,8 +1,7 @@
 """Convolutions and transposed convolutions: products, algorithms to step through, and stories.
 
-Each story follows one entry of w or of x: the products that use it, what one of these uses adds to its gradient, and
-    the
-sum of all of them.
+Each story follows one entry of w or of x. It shows the products that use it, what one of these uses adds to its
+gradient, and the sum of all of them.
 
 Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y,
 the gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the

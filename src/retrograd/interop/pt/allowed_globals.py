@@ -58,7 +58,7 @@ def _numpy_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> np.ndarray
 
 def _numpy_reconstruct(kind: Any, shape: Any, code: Any) -> Pending:
     if type(kind) is not Name or kind.text != "numpy.ndarray":
-        raise Refused("an array is of a class of its own; save np.asarray(x)")
+        raise Refused("an array is of a custom class; save np.asarray(x)")
 
     def build(state: Any) -> np.ndarray:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
@@ -138,7 +138,7 @@ def _dtype_name(dtype: Any) -> str:
 def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = None) -> Tensor:
     """Return a Parameter; or a Tensor for integers, which a Parameter cannot hold here."""
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
-        raise Refused("a parameter is made of no tensor")
+        raise Refused("a parameter is not made of a tensor")
     array = data.array
     if array.dtype.kind != "f":
         return _with_attributes(data, state)
@@ -163,7 +163,7 @@ def rebuild_from_type(function: Any, kind: Any, args: Any, state: Any = None) ->
     """Rebuild a tensor with Python attributes."""
     own = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
     if type(function) is not Name or type(kind) is not Name or kind.text not in own or type(args) is not tuple:
-        raise Refused("a tensor is of a class of its own; save x.as_subclass(torch.Tensor)")
+        raise Refused("a tensor is of a custom class; save x.as_subclass(torch.Tensor)")
     if function.text not in REBUILD:
         raise Refused(f"a tensor is made by {function.text}")
     return _with_attributes(REBUILD[function.text](*args), state)
@@ -173,7 +173,7 @@ def rebuild_from_other(data: Any, dtype: Any, device: Any, requires_grad: Any) -
     """Rebuild a tensor from a device without storages, stored as an array or a tensor."""
     array = data.array if isinstance(data, Tensor) else data
     if not isinstance(array, np.ndarray):
-        raise Refused("a tensor of another device is made of no array")
+        raise Refused("a tensor of another device is not made of an array")
     name = _dtype_name(dtype)
     return _tensor(widened(array.astype(np.float32 if name == BFLOAT16 else np.dtype(name))), requires_grad)
 
@@ -266,11 +266,11 @@ def name_of(module: str, name: str) -> Any:
 
 def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
     if not isinstance(pairs, (list, tuple)):
-        raise Refused("an OrderedDict is made of no pairs")
+        raise Refused("an OrderedDict is not made of pairs")
     result: OrderedDict[Any, Any] = OrderedDict()
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise Refused("an OrderedDict is made of no pairs")
+            raise Refused("an OrderedDict is not made of pairs")
         result[checked_key(pair[0])] = pair[1]
     return result
 
@@ -278,7 +278,7 @@ def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
 def _counter(counts: Any = None) -> Counter[Any]:
     result: Counter[Any] = Counter()
     if counts is not None and not isinstance(counts, dict):
-        raise Refused("a Counter is made of no dict")
+        raise Refused("a Counter is not made of a dict")
     dict.update(result, counts or {})
     return result
 
@@ -294,7 +294,7 @@ def _defaultdict(factory: Any = None) -> defaultdict[Any, Any]:
 def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     def made(items: Any = ()) -> Any:
         if not isinstance(items, (list, tuple)):
-            raise Refused("a set or a tuple is made of no list")
+            raise Refused("a set or a tuple is not made of a list")
         return kind(items)
 
     return made
@@ -303,7 +303,7 @@ def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
 def _bytes(text: Any, encoding: Any) -> bytes:
     """Return the bytes that protocol 2 encodes as text, one letter per byte."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
-        raise Refused("bytes are made of something else than text in latin1")
+        raise Refused("bytes are not made of latin1 text")
     return text.encode("latin1")
 
 
@@ -313,7 +313,7 @@ def _bytearray(data: Any = b"", encoding: Any = "latin-1") -> bytearray:
 
 def _complex(real: Any, imaginary: Any) -> complex:
     if type(real) is not float or type(imaginary) is not float:
-        raise Refused("a complex number is made of no floats")
+        raise Refused("a complex number is not made of floats")
     return complex(real, imaginary)
 
 
@@ -321,7 +321,7 @@ def _namespace() -> Pending:
     def build(state: Any) -> Namespace:
         result = Namespace()
         if not isinstance(state, dict) or not all(type(key) is str for key in state):
-            raise Refused("an argparse.Namespace holds no dict of names")
+            raise Refused("an argparse.Namespace has no dict of names")
         vars(result).update(state)
         return result
 
@@ -330,7 +330,7 @@ def _namespace() -> Pending:
 
 def _size(items: Any = ()) -> Size:
     if not isinstance(items, (tuple, list)) or not all(type(n) is int for n in items):
-        raise Refused("a torch.Size holds no integers")
+        raise Refused("a torch.Size has entries other than integers")
     return Size(items)
 
 

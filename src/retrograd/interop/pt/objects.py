@@ -124,7 +124,7 @@ class Storage:
             return bfloat16_numbers(self.data.view(f"{order}u2"))
         kind = np.dtype(dtype)
         if self.data.size % kind.itemsize:
-            raise Refused(f"a storage of {self.data.size:,} bytes holds no whole number of {dtype}")
+            raise Refused(f"a storage of {self.data.size:,} bytes does not have a whole number of {dtype}")
         array = self.data.view(kind.newbyteorder(order))
         try:
             return widened(checked_bools("a storage", array.astype(kind, copy=False)))
@@ -141,7 +141,7 @@ class Storage:
             return np.empty(0, np.float32)
         numbers = self.numbers(dtype or self.dtype)
         if not _counts((offset,)) or not _counts(size) or not _counts(stride) or len(size) != len(stride):
-            raise Refused("a tensor has sizes, strides or an offset that are no counts")
+            raise Refused("a tensor has sizes, strides or an offset that are not counts")
         if len(size) > 32:
             raise Refused(f"a tensor has {len(size)} axes; at most 32 are read")
         elements = math.prod(size)

@@ -438,7 +438,7 @@ def _described(value: Any) -> str:
     if isinstance(value, type) or callable(value):
         return f"code ({getattr(value, '__qualname__', kind)}), which a file cannot hold; save its name"
     if isinstance(value, dict):
-        return f"{kind}, a dict of a class of its own; save dict(x)"
+        return f"{kind}, a dict of a custom class; save dict(x)"
     if isinstance(value, (list, tuple)):
-        return f"{kind}, a sequence of a class of its own; save tuple(x) or list(x)"
+        return f"{kind}, a sequence of a custom class; save tuple(x) or list(x)"
     return f"{kind}; tensors, numbers, strings, lists, tuples, sets and dicts can be written"

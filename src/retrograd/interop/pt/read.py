@@ -138,8 +138,7 @@ class Archive:
             what = f"its record {brief(name)}"
             if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                 raise Refused(
-                    f"{what} is compressed; PyTorch stores records as they are, so pack the file anew "
-                    "without compression"
+                    f"{what} is compressed; PyTorch stores records as they are, so repack the file without compression"
                 )
             if member.flag_bits & 1:
                 raise Refused(f"{what} is encrypted")
@@ -153,7 +152,7 @@ class Archive:
             if not name.startswith(folder):
                 continue
             if short in self.places:
-                raise Refused(f"{what} is there twice")
+                raise Refused(f"{what} occurs twice")
             self.places[short] = first, member.file_size, member.CRC
 
     def _data_of(self, what: str, member: zipfile.ZipInfo) -> int:
@@ -202,7 +201,7 @@ class Archive:
 # ---- The legacy format before PyTorch 1.6, still written by _use_new_zipfile_serialization=False --------------------
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
-_NO_FILE = "it is no file of torch.save, or was damaged"
+_NO_FILE = "it is not a torch.save file, or was damaged"
 _Check = Callable[[str, int], None]
 
 
@@ -227,14 +226,16 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
         magic = pickled(_no_storage)
     except Refused as refusal:
         if content[257:262] == b"ustar":
-            raise Refused("it has PyTorch's form before 0.2, a tar file; load and save it in a newer one") from None
+            raise Refused(
+                "it has PyTorch's format before 0.2, a tar file; load and save it in a newer version"
+            ) from None
         raise Refused(f"{_NO_FILE}: {refusal}") from None
     if magic != _MAGIC:
         what = "it is a plain pickle" if content[:1] == b"\x80" else _NO_FILE
         raise Refused(f"{what}; only what torch.save wrote is read")
     version = pickled(_no_storage)
     if type(version) is not int or version != _VERSION:
-        raise Refused(f"its form has the version {brief(version)}, expected {_VERSION}")
+        raise Refused(f"its format has the version {brief(version)}, expected {_VERSION}")
     machine_info = pickled(_no_storage)
     big_endian = isinstance(machine_info, dict) and machine_info.get("little_endian") is False
     begin = place
@@ -242,7 +243,7 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
     pickled(lambda saved: _declared(saved, dtypes))  # lists the storages, whose data come after the pickles
     keys = pickled(_no_storage)
     if not isinstance(keys, list) or set(map(str, keys)) != dtypes.keys() or len(keys) != len(dtypes):
-        raise Refused("its list of storages is not that of its object")
+        raise Refused("its list of storages does not match its object")
     storages: dict[str, Storage] = {}
     for key in keys:
         dtype, location = dtypes[key]
@@ -261,20 +262,20 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
 
 
 def _no_storage(saved: Any) -> Any:
-    raise Refused("its head asks for a storage")
+    raise Refused("its header requests a storage")
 
 
 def _fields(saved: Any) -> tuple[str, str, str, Any]:
     """Return (key, dtype, location, view) of a persistent id."""
     if not isinstance(saved, tuple) or not saved or saved[0] not in ("storage", b"storage"):
         if isinstance(saved, tuple) and saved and saved[0] in ("module", b"module"):
-            raise Refused("it holds a whole model; save model.state_dict() in PyTorch instead")
-        raise Refused("its pickle asks for something that is no storage")
+            raise Refused("it contains a whole model; save model.state_dict() in PyTorch instead")
+        raise Refused("its pickle requests something other than a storage")
     if len(saved) != 6 or type(saved[1]) is not Name or saved[1].text not in DTYPES:
-        raise Refused("its pickle asks for a storage without a class")
+        raise Refused("its pickle requests a storage without a class")
     _, kind, key, location, count, view = saved
     if type(key) not in (str, bytes) or type(count) is not int:
-        raise Refused("its pickle asks for a storage without a key or a size")
+        raise Refused("its pickle requests a storage without a key or a size")
     name = key.decode("latin1") if isinstance(key, bytes) else key
     return name, DTYPES[kind.text], str(location), view
 
@@ -325,10 +326,8 @@ def load(
     Nothing in the file is executed. The file may contain tensors, parameters, numbers, strings, bytes, None, lists,
     tuples, sets, dicts, OrderedDicts, Counters, defaultdicts of plain types, argparse.Namespaces, dtypes, devices,
     sizes, and NumPy arrays and numbers. Tensors that shared memory share it again. Numbers of a dtype that no Tensor
-    has are
-    widened without loss: bfloat16 to float32, uint16, uint32 and uint64 to int64. Tensors keep the attributes that
-        users
-    had set, unless a name has another meaning here.
+    has are widened without loss: bfloat16 to float32; uint16, uint32 and uint64 to int64. Tensors keep the attributes
+    that users had set, unless a name has another meaning here.
 
     f: a path, or an open binary file or BytesIO, read from its current position.
     map_location: a device, its name, a function or a dict, as in PyTorch. Tensors from every device load to the CPU; it
@@ -407,7 +406,7 @@ def _read(file: BinaryIO, check: Callable[[str, int], None], encoding: str, mapp
     if not head:
         raise Refused("it is empty")
     if mapping:
-        raise Refused("mmap=True needs the zip form; leave it out")
+        raise Refused("mmap=True needs the zip format; leave it out")
     return read_legacy(file, size, check, encoding, budget)
 
 
@@ -420,10 +419,10 @@ def _read_archive(archive: Archive, check: Callable[[str, int], None], encoding:
 
     def persistent(saved: Any) -> Storage:
         if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] not in ("storage", b"storage"):
-            raise Refused("its pickle asks for something that is no storage")
+            raise Refused("its pickle requests something other than a storage")
         kind, key, location, count = saved[1:]
         if type(kind) is not Name or kind.text not in DTYPES or type(key) is not str or type(count) is not int:
-            raise Refused("its pickle asks for a storage without a class, a key or a size")
+            raise Refused("its pickle requests a storage without a class, a key or a size")
         dtype = DTYPES[kind.text]
         if key not in storages:
             data = archive.record(f"data/{key}")

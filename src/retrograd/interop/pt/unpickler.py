@@ -55,7 +55,7 @@ class Machine:
             value = self._run()
         except Refused as refusal:
             place = self.where()
-            raise Refused(f"{refusal}; it stands in {place}" if place != "obj" else str(refusal)) from refusal.__cause__
+            raise Refused(f"{refusal}; it is in {place}" if place != "obj" else str(refusal)) from refusal.__cause__
         return checked_object(value)
 
     def _run(self) -> Any:
@@ -68,7 +68,7 @@ class Machine:
                 return self.stack[0]
             operation = _OPERATIONS.get(code)
             if operation is None:
-                raise Refused(f"its pickle has the byte {code:#04x} at {at}, which is no operation that is read")
+                raise Refused(f"its pickle has the byte {code:#04x} at {at}, which is not a supported operation")
             try:
                 operation(self)
             except Refused:
@@ -129,7 +129,7 @@ class Machine:
 
     def get(self, key: int) -> None:
         if key not in self.memo:
-            raise Refused(f"its pickle asks for value {key}, which it did not store")
+            raise Refused(f"its pickle requests value {key}, which it did not store")
         self.push(self.memo[key])
 
     def call(self, function: Any, args: Any) -> Any:
@@ -307,7 +307,7 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Refused("its pickle asks for a global whose name is no string")
+        raise Refused("its pickle requests a global whose name is not a string")
     machine.push(name_of(module, name))
 
 

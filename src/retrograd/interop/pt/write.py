@@ -52,7 +52,7 @@ def save(
         raise ValueError(f"save: pickle_protocol={brief(pickle_protocol)} must be 2, 3, 4 or 5")
     if _use_new_zipfile_serialization is not True:
         raise ValueError(
-            "save: _use_new_zipfile_serialization must be True: the zip form, which PyTorch reads since "
+            "save: _use_new_zipfile_serialization must be True: the zip format, which PyTorch reads since "
             "1.6, is the only one that is written"
         )
     if isinstance(obj, Module):

@@ -365,7 +365,7 @@ class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     early_stopping: hold out samples and stop training when their loss no longer improves; the best weights are kept.
     validation_fraction: the share of samples to hold out, stratified by class.
     n_iter_no_change: the number of epochs allowed without an improvement.
-    tol: the smallest decrease that counts as an improvement.
+    tol: only a decrease larger than this counts as an improvement.
     callbacks: a list of retrograd.train.Callback, copied for each fit.
     warm_start: fit continues with the network of the last fit, if there is one.
     random_state: an int, which determines the initial weights and the order of samples, as after

@@ -153,7 +153,7 @@ class _Sizes:
             users = [node.name for node in self._writer.nodes if name in node.inputs]
             raise UnsupportedError(
                 f"onnx.export: {_place((users or [name])[0])} takes the number {a}, which is {b} for another example: "
-                f"it is no product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
+                f"it is not a product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
                 "dynamic_axes"
             )
         factors, scale, shift = found

@@ -253,11 +253,11 @@ def _graph(
                 convert = partial(write_pointwise, operator=call.operator)
             writer.write(number, convert)
         except UnsupportedError as error:
-            raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as a graph of ONNX") from error
+            raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as an ONNX graph") from error
     try:
         return writer, [writer.value(each) for each in found], recorder.values_read
     except UnsupportedError as error:
-        raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as a graph of ONNX") from error
+        raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as an ONNX graph") from error
 
 
 def _tensors_in(result: Any) -> list[Tensor]:

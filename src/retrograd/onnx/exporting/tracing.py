@@ -159,7 +159,7 @@ _READ = {
 }
 
 
-_CALLER = 4  # the frame of an operator's caller, counted from ``Recorder.call`` and its caller
+_CALLER = 4  # frames from ``Recorder.call`` up to an operator's caller
 
 
 class _Stale:
@@ -364,7 +364,7 @@ class Recorder(Interpreter):
         state = self._origins.get(id(array))
         if isinstance(state, Named) and state.name not in self._inputs:
             raise UnsupportedError(
-                f"onnx.export: the model changes {state.name!r} in place in each call, and a file of ONNX keeps no "
+                f"onnx.export: the model changes {state.name!r} in place in each call, and an ONNX file keeps no "
                 "state; make it an input and an output, or switch this off in eval mode"
             )
         for key, other in self._arrays.items():

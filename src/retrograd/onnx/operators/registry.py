@@ -38,7 +38,7 @@ class Operator:
     constants: positions of inputs that are not trained, such as running statistics. stateful: compute also receives the
     module, as ``module=``, to read its mode. branches: it also receives ``run=``, which computes a graph attribute:
     run(name, *inputs) returns its outputs. differentiates: one of these graphs is "y", the steps before the node that
-    compute its attribute y from xs and zs. typed: it receives float16 and bfloat16 unchanged; others get float32.
+    compute its attribute y from xs and zs. typed: it receives float16 and similar types unchanged; others get float32.
     """
 
     compute: Compute

@@ -311,7 +311,7 @@ def put(w: Writer, x: Value, v: Value, places: Any, accumulate: bool) -> Value:
 def _put_by_values(w: Writer, x: Value, v: Value, parts: list[Any], accumulate: bool) -> Value:
     w.require(all(isinstance(part, Value) for part in parts), "an index of tensors together with ints and slices")
     if [part.dtype.kind for part in parts] == ["b"]:
-        w.require(not v.shape and not accumulate, "several values at the places of a mask; with where they")
+        w.require(not v.shape and not accumulate, "several values at the places of a mask (use where instead)")
         (mask,) = parts
         rest = [*range(len(mask.shape), len(x.shape))]
         mask = w.node("Unsqueeze", mask, w.ints(rest)) if rest else mask
