@@ -143,7 +143,7 @@ def test_what_does_not_fit_changes_nothing(model, message, tmp_path):
         (file_bytes({"a": array_bytes(drawn(1), 0xF993FAC8)}), "array 0 begins with 0xf993fac8; the forms 2 and 3"),
         (file_bytes({"a": array_bytes(drawn(1), storage=1)}), r"array 0 is sparse; save it as a dense one: x.tostype"),
         (file_bytes({"a": array_bytes(drawn(1), kind=12)}), "array 0 has the dtype 12"),
-        (file_bytes({"a": array_bytes(drawn(1), kind=7)}), "truth values that are neither 0 nor 1"),
+        (file_bytes({"a": array_bytes(drawn(1), kind=7)}), "booleans that are neither 0 nor 1"),
         (file_bytes({"a": array_bytes(np.float32(1))}), "array 0 has no shape"),
         (file_bytes({"a": struct.pack("<IiI2qiii", 0xF993FAC9, 0, 2, 2**40, 2**40, 1, 0, 0)}), "it asks for 4,83"),
         (file_bytes({"a": struct.pack("<IiIqiii", 0xF993FAC9, 0, 1, -1, 1, 0, 0)}), r"has the shape \(-1,\)"),

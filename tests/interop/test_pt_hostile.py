@@ -153,7 +153,7 @@ CASES = {
     "no key": (program(b"}(K\x01u"), r"has a key without a value"),
     "items of a dict in a list": (program(b"](K\x01K\x02u"), r"adds entries to list"),
     "an item in a dict": (program(b"}K\x01a"), r"adds items to dict"),
-    "an item that is not stored": (program(b"h\x05"), r"asks for value 5, which it did not store"),
+    "an item that is not stored": (program(b"h\x05"), r"requests value 5, which it did not store"),
     "no such operation": (program(b"\xff"), r"the byte 0xff at 2"),
     "nothing": (b"", r"was cut off: it asks for 1 bytes at 0, there are 0"),
     "no end": (b"\x80\x02K\x01", r"was cut off"),
@@ -220,7 +220,7 @@ CASES = {
     ),
     "pairs": (program(call("collections OrderedDict", [1])), r"an OrderedDict is not made of pairs"),
     "counts": (program(call("collections Counter", [1])), r"a Counter is not made of a dict"),
-    "a namespace": (program(named("argparse Namespace") + b")\x81}K\x01K\x02sb"), r"Namespace holds no dict of names"),
+    "a namespace": (program(named("argparse Namespace") + b")\x81}K\x01K\x02sb"), r"Namespace has no dict of names"),
     "objects in an array": (program(call("numpy dtype", "O8", False, True)), r"an array has the dtype 'O8'"),
     "a short array": (
         program(
