@@ -28,7 +28,7 @@ _CONVOLUTION = (
     ),
     (
         "drop the dilation",
-        "gx puts neighbouring taps side by side (no difference at dilation 1)",
+        "gx puts neighboring taps side by side (no difference at dilation 1)",
         "conv_input_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
@@ -80,7 +80,7 @@ _CONV_TRANSPOSE = (
     ),
     (
         "drop the dilation",
-        "gw reads gy at neighbouring places (no difference at dilation 1)",
+        "gw reads gy at neighboring places (no difference at dilation 1)",
         "conv_weight_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
@@ -264,12 +264,12 @@ ATTENTION = tuple(Fault(name, about, "attention", *rest) for name, about, *rest 
 
 
 def of_kernel(faults: tuple[Fault, ...], kernel: str) -> tuple[Fault, ...]:
-    """Those of one kernel."""
+    """Return the mistakes in one kernel."""
     return tuple(fault for fault in faults if fault.kernel == kernel)
 
 
 def normalization(name: str) -> tuple[Fault, ...]:
-    """Of batch_norm or one of the others."""
+    """Return the mistakes of batch_norm or another normalization."""
     module, kernel = {
         "batch_norm": ("normalization", "batch_norm_grad"),
         "layer_norm": ("group_norm", "layer_norm_grad"),
@@ -282,7 +282,7 @@ def normalization(name: str) -> tuple[Fault, ...]:
 
 
 def recurrent(mode: str) -> tuple[Fault, ...]:
-    """Of a recurrent layer."""
+    """Return the mistakes of a recurrent layer."""
     return tuple(
         Fault(title, about, "recurrent", "recurrent_grad", before, after, function)
         for title, about, function, before, after, modes in _RECURRENT
