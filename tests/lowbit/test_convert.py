@@ -204,7 +204,7 @@ def test_a_failed_conversion_changes_nothing() -> None:
         lowbit.convert_to_shift(model, skip=["feature"])
     with pytest.raises(ValueError, match="convert: weight and activation are both None"):
         lowbit.convert(model)
-    with pytest.raises(TypeError, match=r"convert_to_binary: weight=Sign\(\) quantises activations only"):
+    with pytest.raises(TypeError, match=r"convert_to_binary: weight=Sign\(\) quantizes activations only"):
         lowbit.convert_to_binary(model, weight=lowbit.Sign())
     with pytest.raises(TypeError, match="convert_to_shift: model is list, expected a Module"):
         lowbit.convert_to_shift([model])  # type: ignore[arg-type]

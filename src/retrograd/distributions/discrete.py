@@ -307,7 +307,7 @@ class Poisson(Distribution):
 class Categorical(Distribution):
     """A class from 0 to K - 1, with probabilities proportional to ``probs`` (..., K) or to exp(``logits``).
 
-    Values are int64 (...). Exactly one of the two is given; both attributes are normalised.
+    Values are int64 (...). Exactly one of the two is given; both attributes are normalized.
 
     validate_args: whether parameters and values are checked
 

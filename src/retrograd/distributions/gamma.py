@@ -54,7 +54,7 @@ def standard_gamma(concentration: Tensor) -> Tensor:
 
 
 def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """-(dP(a, x) / da) / p(x) of the regularised lower incomplete gamma function P and its derivative p by x."""
+    """-(dP(a, x) / da) / p(x) of the regularized lower incomplete gamma function P and its derivative p by x."""
     series, integral = kernels.gamma_slope_arguments(a, x)
     found: np.ndarray
     found = kernels.gamma_slope(a, x, kernels.polygamma(series, 0), kernels.polygamma(integral, 0))

@@ -1,4 +1,4 @@
-"""LowBit: what layers with quantised weights and inputs have in common."""
+"""LowBit: what layers with quantized weights and inputs have in common."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .quantizer import Axes, Levels, Quantizer, Window
 
 __all__ = ["LowBit"]
 
-_OWN = "activation"  # begins the names of what the quantiser of the input keeps
+_OWN = "activation"  # begins the names of what the quantizer of the input keeps
 
 
 class LowBit(Module):
-    """Base of the low-bit layers. The float weights stay parameters under their names; forward quantises them.
+    """Base of the low-bit layers. The float weights stay parameters under their names; forward quantizes them.
 
     weight_quantizer, activation_quantizer: of the weights and of the input; None: they stay float.
     """
@@ -28,17 +28,17 @@ class LowBit(Module):
     weight_quantizer: Quantizer | None
     activation_quantizer: Quantizer | None
     _quantized_names: tuple[str, ...]  # of weights
-    _own_names: dict[str, tuple[str, ...]]  # by the quantised tensor: of what its quantiser keeps
+    _own_names: dict[str, tuple[str, ...]]  # by the quantized tensor: of what its quantizer keeps
     _replaced: dict[str, tuple[int, ...]]  # shapes of the weights that are no parameters any more
 
     _observes = False  # in ``calibrate``
 
     def _weight_names(self) -> list[str]:
-        """The parameters that the quantiser of weights is for."""
+        """The parameters that the quantizer of weights is for."""
         return ["weight"]
 
     def _quantize(self, weight: Any, activation: Any) -> None:
-        """Take the quantisers, at the end of the constructor."""
+        """Take the quantizers, at the end of the constructor."""
         names = self._weight_names()
         kind = type(self).__name__
         if weight is not None:
@@ -78,7 +78,7 @@ class LowBit(Module):
         return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names.get(name, ())}
 
     def quantized(self, name: str = "weight") -> Tensor:
-        """The weight ``name`` as forward uses it: quantised, and recorded."""
+        """The weight ``name`` as forward uses it: quantized, and recorded."""
         quantizer = self.weight_quantizer
         if name in self._replaced and quantizer is not None:
             return quantizer.weight(None, (), self._own(name), self.training)
@@ -103,11 +103,11 @@ class LowBit(Module):
         return levels
 
     def _input(self, x: Any, window: Window) -> tuple[Tensor, Tensor | None]:
-        """The input quantised, and the factor of the output.
+        """The input quantized, and the factor of the output.
 
         Raises:
             TypeError: x does not hold floating-point numbers.
-            RuntimeError: the quantiser needs to see inputs first.
+            RuntimeError: the quantizer needs to see inputs first.
         """
         quantizer = self.activation_quantizer
         if quantizer is None:
@@ -139,7 +139,7 @@ class LowBit(Module):
         return bias if bias is None or self.activation_quantizer is None else self.activation_quantizer.bias(bias)
 
     def reset_parameters(self) -> None:
-        """Draw new values, as the float layer does; what the weights' quantiser learns starts anew from them."""
+        """Draw new values, as the float layer does; what the weights' quantizer learns starts anew from them."""
         quantizer = self.__dict__.get("weight_quantizer")
         if quantizer is None:  # also while the float layer's constructor runs
             super().reset_parameters()  # type: ignore[misc]
@@ -156,12 +156,12 @@ class LowBit(Module):
                 self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__dict__.get("_replaced", ()):  # a weight that the quantiser replaces
+        if name in self.__dict__.get("_replaced", ()):  # a weight that the quantizer replaces
             return self.quantized(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _words(self) -> list[str]:
-        """The quantisers, for a repr."""
+        """The quantizers, for a repr."""
         pairs = (("weight", self.weight_quantizer), ("activation", self.activation_quantizer))
         return [f"{name}={quantizer}" for name, quantizer in pairs if quantizer is not None]
 
@@ -185,13 +185,13 @@ _NN = Module.__module__.rpartition(".")[0]
 
 
 def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None:
-    """Raise a TypeError unless it is a quantiser for this role; kind: the layer, for messages."""
+    """Raise a TypeError unless it is a quantizer for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
-        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}")
+        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantizer, for example lowbit.{example}")
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"
-        raise TypeError(f"{kind}: {argument}={quantizer!r} quantises {other} only; pass it as {_OTHER[argument]}=")
+        raise TypeError(f"{kind}: {argument}={quantizer!r} quantizes {other} only; pass it as {_OTHER[argument]}=")
 
 
 _OTHER = {"weight": "activation", "activation": "weight"}

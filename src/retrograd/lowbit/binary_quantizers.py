@@ -1,4 +1,4 @@
-"""Quantisers of one bit, and of three values."""
+"""Quantizers of one bit, and of three values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Sign(Quantizer):
 class BinaryConnect(Quantizer):
     """Weights: sign(w), +1 at 0, with the gradient g where -1 <= w <= 1, else 0: BinaryConnect and BNN.
 
-    The optimiser clips the float weights to -1 and 1 after each step.
+    The optimizer clips the float weights to -1 and 1 after each step.
 
     stochastic: in training, +1 with probability (w + 1) / 2, limited to 0 and 1.
 

@@ -58,9 +58,9 @@ class Conversion:
     _is_undone: bool = field(default=False, repr=False)
 
     def undo(self) -> None:
-        """Make the layers float again, with the float weights that they have now; the optimiser's limits go, too.
+        """Make the layers float again, with the float weights that they have now; the optimizer's limits go, too.
 
-        Of a quantiser without float weights (DeepShiftPS), those come back which still give what they gave at the
+        Of a quantizer without float weights (DeepShiftPS), those come back which still give what they gave at the
         conversion; where training has changed that, they become what they give now.
 
         Raises:
@@ -93,16 +93,16 @@ def convert(
 ) -> Conversion:
     """Make the Linear and convolution layers of a model low-bit ones, in place.
 
-    The modules, their hooks and their float parameters stay the same objects, so that an optimiser goes on; only what
-    quantisers learn is new. Layers of other classes, also of subclasses, are left.
+    The modules, their hooks and their float parameters stay the same objects, so that an optimizer goes on; only what
+    quantizers learn is new. Layers of other classes, also of subclasses, are left.
 
-    weight, activation: quantisers for all layers; None leaves weights or activations float.
+    weight, activation: quantizers for all layers; None leaves weights or activations float.
     skip: paths of layers, or of modules with all layers below them, that stay float.
     keep_first_and_last: the first and the last of the layers, in the order of the model's modules, stay float.
-    recurrent: also RNN, LSTM, GRU and their cells, whose weights are quantised.
+    recurrent: also RNN, LSTM, GRU and their cells, whose weights are quantized.
 
     Raises:
-        TypeError: model is no Module, or weight or activation is no quantiser for it.
+        TypeError: model is no Module, or weight or activation is no quantizer for it.
         ValueError: neither is given, or skip has a path that the model has not.
     """
     return _converted("convert", model, weight, activation, skip, keep_first_and_last, recurrent)
@@ -252,7 +252,7 @@ def _converted(
     as_truth(name, "keep_first_and_last", keep_first_and_last)
     as_truth(name, "recurrent", recurrent)
     if weight is None and activation is None:
-        raise ValueError(f"{name}: weight and activation are both None; give at least one quantiser")
+        raise ValueError(f"{name}: weight and activation are both None; give at least one quantizer")
     for argument, quantizer in (("weight", weight), ("activation", activation)):
         if quantizer is not None:
             check_quantizer(name, argument, quantizer, f"for_{argument}s")

@@ -100,7 +100,7 @@ def packed_norm(norm: Any) -> PackedNorm | None:
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-_NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantisers that round to the nearest integer
+_NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantizers that round to the nearest integer
 _STEEPEST = 0.5  # codes for a sum of 1: an integer bias is then right to half a code
 
 Place = tuple[nn.Sequential, str, Any]  # a Sequential, a name in it, and the module there

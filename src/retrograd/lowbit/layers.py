@@ -1,4 +1,4 @@
-"""Linear, Conv1d to Conv3d and ConvTranspose1d to ConvTranspose3d with quantised weights and inputs."""
+"""Linear, Conv1d to Conv3d and ConvTranspose1d to ConvTranspose3d with quantized weights and inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Option = Quantizer | None
 
 
 class _Summing(LowBit):
-    """Base of the layers that sum products: their quantised output, before the bias, is multiplied by a factor."""
+    """Base of the layers that sum products: their quantized output, before the bias, is multiplied by a factor."""
 
     if TYPE_CHECKING:
         bias: Any
@@ -118,12 +118,12 @@ class _NoWindow:
 
 @with_quantizers
 class Linear(_Summing, nn.Linear):
-    """``nn.Linear`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.Linear`` with a quantized weight and input; its float weight is the parameter of that layer.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float.
+    weight, activation: quantizers of the weight and of the input; None leaves it float.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is no quantizer for it.
         And as nn.Linear.
 
     >>> from retrograd import lowbit
@@ -228,13 +228,13 @@ class _ConvWindow:
 
 
 class _Conv(_Convolution):
-    """``nn.Conv{n}d`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.Conv{n}d`` with a quantized weight and input; its float weight is the parameter of that layer.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float.
+    weight, activation: quantizers of the weight and of the input; None leaves it float.
     output_activation: ``activation`` of nn.Conv{n}d, a function applied to y, or its name.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is no quantizer for it.
         And as nn.Conv{n}d.
     """
 
@@ -244,14 +244,14 @@ class _Conv(_Convolution):
 
 
 class _ConvTranspose(_Convolution):
-    """``nn.ConvTranspose{n}d`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.ConvTranspose{n}d`` with a quantized weight and input; its float weight is the parameter of that layer.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float. A filter is what makes one
+    weight, activation: quantizers of the weight and of the input; None leaves it float. A filter is what makes one
         output channel.
     output_activation: ``activation`` of nn.ConvTranspose{n}d, a function applied to y, or its name.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is no quantizer for it.
         And as nn.ConvTranspose{n}d.
     """
 
@@ -284,10 +284,10 @@ class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d, ndim=3): ...
 
 
 class Quantize(LowBit):
-    """The quantiser of activations at a place of its own: between layers, or after a sum.
+    """The quantizer of activations at a place of its own: between layers, or after a sum.
 
     Raises:
-        TypeError: activation is no quantiser of activations.
+        TypeError: activation is no quantizer of activations.
     """
 
     def __init__(self, activation: Quantizer) -> None:

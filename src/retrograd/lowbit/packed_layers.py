@@ -50,7 +50,7 @@ class Codes:
 class Packed(Module):
     """A low-bit layer for inference, whose weights are stored in their bits and computed with in float.
 
-    form: the low-bit layer, without its quantised weights. weights: those, by their names.
+    form: the low-bit layer, without its quantized weights. weights: those, by their names.
     """
 
     def __init__(self, form: LowBit, weights: dict[str, Weight]) -> None:

@@ -1,4 +1,4 @@
-"""The Functions of the quantisers' formulas, which are in ``formulas/quantization.py`` with their gradients."""
+"""The Functions of the quantizers' formulas, which are in ``formulas/quantization.py`` with their gradients."""
 
 from __future__ import annotations
 

@@ -74,15 +74,15 @@ class DeepShiftQ(_DeepShift):
 
     The exponents are -(2**(bits - 1) - 1) to 0. The exponent is the integer next to log2(|w|), of two the even one. A
     smaller |w| becomes the smallest power, with the sign of w, and so does 0, with a plus: one shift has no 0.
-    The optimiser keeps the float weights within the largest sum.
+    The optimizer keeps the float weights within the largest sum.
 
     bits: 2 to 6, of one shift: a sign and an exponent.
-    shifts: n, 1 to 4, for a sum of n such numbers: each one quantises what those before leave. 0 is then a number, too,
+    shifts: n, 1 to 4, for a sum of n such numbers: each one quantizes what those before leave. 0 is then a number, too,
         where the exponent would be below the smallest one, which is -(2**(bits - 1) - 2).
     positive_only: exponents from 0 upwards instead: shifts to the left.
     rounding: "stochastic" rounds log2(|w|) up with the probability of the part cut off, in training.
 
-    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+    Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 
     Raises:
         ValueError: an option is out of range.
@@ -134,7 +134,7 @@ class DeepShiftPS(_DeepShift):
     rounded to -1, 0 or 1; of two integers the even one.
 
     The exponents are -(2**(bits - 1) - 2) to 0, since 0 is a value, too. The gradient of shift is g log(2) 2**p s; that
-    of sign is g, not multiplied by 2**p, as in the source. The optimiser keeps shift within the exponents, and sign
+    of sign is g, not multiplied by 2**p, as in the source. The optimizer keeps shift within the exponents, and sign
     within -1 and 1. They start from the float weights: log2(|w|) and the sign. Steps are in exponents: Adam or RAdam
     with lr=0.01 to 0.03 train them; weight_decay would pull p to 0, and so weights to 1.
 
@@ -143,7 +143,7 @@ class DeepShiftPS(_DeepShift):
     rounding: "stochastic" rounds shift and sign up with the probability of the part cut off, in training.
     freeze_sign: the sign is not trained.
 
-    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+    Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 
     Raises:
         ValueError: an option is out of range.

@@ -1,4 +1,4 @@
-"""Quantisers with evenly spaced levels: fixed point, DoReFa, PACT, LSQ and int8."""
+"""Quantizers with evenly spaced levels: fixed point, DoReFa, PACT, LSQ and int8."""
 
 from __future__ import annotations
 
