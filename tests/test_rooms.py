@@ -1,11 +1,11 @@
-"""Which room may import which: the imports of every file are parsed and held against the table below.
+"""The import rules between packages: the imports of every file are parsed and compared with the table below.
 
-Imports run one way: train, explanation, interop and the command line stand on nn, optim and data, these on ops, ops on
-the engine, both on the kernel sets through the one door to them, kernel_set, all on specs. kernels/compiled and
-kernels/textbook never import each other.
+Imports run one way. The command line, train, explanation and interop import nn, optim and data. These import ops, and
+ops imports the engine. Both reach the kernel sets through kernel_set only, and everything may import specs.
+kernels/compiled and kernels/textbook never import each other.
 
-Inside the engine the files import each other one way too, imports inside functions included: what has to go the other
-way is a method of Tensor that engine/methods.py attaches.
+The files of the engine import each other one way too, imports inside functions included. Methods of Tensor that need
+later files are attached by engine/methods.py.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _OPERATORS = {"ops", "engine", "kernel_set", "arrays", "specs"}
 _PATHS = {"torch_api.imports", "torch_api.missing"}
 _TOOLS = {"train", "explanation", "interop"}
 
-# room -> the other rooms that its files may import, and the packages from outside
-ROOMS: dict[str, tuple[set[str], set[str]]] = {
+# package -> the other packages that its files may import, and the third-party packages
+PACKAGES: dict[str, tuple[set[str], set[str]]] = {
     "specs": (set(), {"numpy"}),  # what an operation is told besides its arrays
     "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
     "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
@@ -81,8 +81,8 @@ ROOMS: dict[str, tuple[set[str], set[str]]] = {
     ),
 }
 
-# file -> what it alone of its room may import
-DOORS: dict[str, tuple[str, ...]] = {
+# file -> what it may import, as the only file of its package
+EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "engine/steps.py": ("kernels.interface",),  # which kernels write into an argument
     "engine/memory_planning.py": ("kernels.interface",),  # the arrays among arguments and results
     "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the one door to the kernel sets
@@ -109,7 +109,7 @@ DOORS: dict[str, tuple[str, ...]] = {
 }
 
 
-# (file, what it imports when it is called): what a lower room offers of a higher one
+# (file, what it imports when it is called): features of a higher package that a lower one offers
 ON_CALL = {
     ("autograd/__init__.py", "explanation.backward_source.backward_source"),  # our path to it, on first use
     ("data/sampler.py", "distributed.world.world"),  # how many processes there are
@@ -147,84 +147,86 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
                 yield node.lineno, ".".join([*start, name.lstrip(".")])
 
 
-def _room(path: Sequence[str]) -> str:
-    """The room of a module below the package: its first folder or file, or a part of one that has a rule of its own."""
+def _package(path: Sequence[str]) -> str:
+    """The package of a module below retrograd: its first folder or file, or a subpackage that has its own rule."""
     two = ".".join(path[:2])
-    return two if two in ROOMS else path[0]
+    return two if two in PACKAGES else path[0]
 
 
-def violations(package: Path) -> list[str]:
+def violations(root: Path) -> list[str]:
     """One line per import that the rule forbids."""
     found = []
-    for path in sorted(package.rglob("*.py")):
-        inside = path.relative_to(package)
+    for path in sorted(root.rglob("*.py")):
+        inside = path.relative_to(root)
         file = inside.as_posix()
-        room = _room(inside.with_suffix("").parts)
-        if room not in ROOMS:
-            found.append(f"{file}: there is no rule for the room {room!r}")
+        package = _package(inside.with_suffix("").parts)
+        if package not in PACKAGES:
+            found.append(f"{file}: there is no rule for the package {package!r}")
             continue
-        rooms, outside = ROOMS[room]
+        packages, outside = PACKAGES[package]
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for line, name in imported(tree, [package.name, *inside.parent.parts]):
+        for line, name in imported(tree, [root.name, *inside.parent.parts]):
             first, _, rest = name.partition(".")
-            if first == package.name:
-                target = _room(rest.split("."))
-                if target not in ROOMS:
-                    target = "__init__"  # the package itself, or a name that its __init__ defines
-                door = any(f"{rest}.".startswith(f"{door}.") for door in DOORS.get(file, ()))
-                if target not in (*rooms, room) and not door and (file, rest) not in ON_CALL:
-                    found.append(f"{file}:{line}: {room} imports {target} ({name})")
+            if first == root.name:
+                target = _package(rest.split("."))
+                if target not in PACKAGES:
+                    target = "__init__"  # retrograd itself, or a name that its __init__ defines
+                excepted = any(f"{rest}.".startswith(f"{allowed}.") for allowed in EXCEPTIONS.get(file, ()))
+                if target not in (*packages, package) and not excepted and (file, rest) not in ON_CALL:
+                    found.append(f"{file}:{line}: {package} imports {target} ({name})")
             elif first not in sys.stdlib_module_names and first not in outside:
-                found.append(f"{file}:{line}: {room} imports {first} from outside")
+                found.append(f"{file}:{line}: {package} imports {first} from outside")
     return found
 
 
-def test_rooms() -> None:
+def test_packages() -> None:
     assert violations(PACKAGE) == []
 
 
-def test_every_room_has_a_rule() -> None:
-    """No file escapes: what is in the package is in the table."""
-    there = {_room(path.relative_to(PACKAGE).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
-    assert there <= set(ROOMS)
+def test_every_package_has_a_rule() -> None:
+    """Every file of retrograd belongs to a package in the table."""
+    there = {_package(path.relative_to(PACKAGE).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
+    assert there <= set(PACKAGES)
     assert {"specs", "kernels.compiled", "kernels.textbook", "engine", "ops", "nn", "optim", "data"} <= there
 
 
 def _drawn(text: str) -> tuple[set[str], set[str]]:
-    """The folders of the tree in CONTRIBUTING.md, and what it has below src/retrograd."""
-    tree = text.partition("## The rooms\n\n```\n")[2].partition("```")[0]
+    """The folders of the tree in CONTRIBUTING.md, and its entries below src/retrograd."""
+    tree = text.partition("## The packages\n\n```\n")[2].partition("```")[0]
     inside = {name for line in tree.splitlines() if line.startswith(" ") for name in _NAME.findall(line)}
     return {line.split()[0] for line in tree.splitlines() if line[:1].strip()}, inside
 
 
-_NAME = re.compile(r"(?:^|; ) *(\w+(?:\.py|/))  ")  # of a room; what is in it stands behind two spaces
+_NAME = re.compile(r"(?:^|; ) *(\w+(?:\.py|/))  ")  # of a package; its description follows two spaces
 
 
 def test_the_tree_of_contributing_is_the_tree() -> None:
     root = TESTS.parent
-    folders, rooms = _drawn((root / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    folders, packages = _drawn((root / "CONTRIBUTING.md").read_text(encoding="utf-8"))
     there = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
     there = {name if name.endswith(".py") else f"{name}/" for name in there}
-    assert rooms == there - {"__init__.py", "__main__.py"}
+    assert packages == there - {"__init__.py", "__main__.py"}
     assert folders == {"src/retrograd/", "tests/", "benchmarks/", "docs/"}
     assert all((root / folder).is_dir() for folder in folders)
 
 
-def test_a_planted_room_is_missed_in_the_tree() -> None:
+def test_names_inside_descriptions_are_no_entries_of_the_tree() -> None:
     tree = "src/retrograd/\n  geometry.py   windows, see ops/\n  nn/  layers; cli/  commands\n"
-    text = f"## The rooms\n\n```\n{tree}```\n"
+    text = f"## The packages\n\n```\n{tree}```\n"
     assert _drawn(text) == ({"src/retrograd/"}, {"geometry.py", "nn/", "cli/"})
 
 
 def test_the_rule_has_no_cycle() -> None:
-    """Imports run one way: no room can reach itself through others, doors included."""
-    reach = {room: set(rooms) for room, (rooms, _) in ROOMS.items()}
-    for file, doors in DOORS.items():
-        reach[_room(file.removesuffix(".py").split("/"))] |= {_room(door.split(".")) for door in doors} & set(ROOMS)
-    for _ in ROOMS:
-        for room in reach:
-            reach[room] |= {further for other in reach[room] for further in reach[other]}
-    assert [room for room in reach if room in reach[room]] == []
+    """Imports run one way: no package can reach itself through others, exceptions included."""
+    reach = {package: set(packages) for package, (packages, _) in PACKAGES.items()}
+    for file, names in EXCEPTIONS.items():
+        reach[_package(file.removesuffix(".py").split("/"))] |= {_package(name.split(".")) for name in names} & set(
+            PACKAGES
+        )
+    for _ in PACKAGES:
+        for package in reach:
+            reach[package] |= {further for other in reach[package] for further in reach[other]}
+    assert [package for package in reach if package in reach[package]] == []
     assert "ops" not in reach["engine"]
     for apart in ("kernels.compiled", "kernels.textbook"):
         assert reach[apart] <= {"specs", "formulas", "kernels.interface"}
@@ -239,32 +241,32 @@ class _Running(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
-def needs(room: Path) -> dict[str, set[str]]:
-    """File of a room without folders -> the files of that room that it imports when it runs."""
-    package = room.parent.name, room.name
+def needs(folder: Path) -> dict[str, set[str]]:
+    """File of a package without subpackages -> the files of that package that it imports when it runs."""
+    package = folder.parent.name, folder.name
     found = {}
-    for path in room.glob("*.py"):
+    for path in folder.glob("*.py"):
         tree = _Running().visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
         names = [name.split(".") for _, name in imported(tree, [*package])]
         found[path.stem] = {name[2] for name in names if (*name[:2],) == package and len(name) > 2}
     return {file: others & set(found) for file, others in found.items()}
 
 
-def circles(room: Path) -> list[str]:
-    """The files of a room that need themselves."""
-    reach = needs(room)
+def import_cycles(folder: Path) -> list[str]:
+    """The files of a package that import themselves through others."""
+    reach = needs(folder)
     for _ in reach:
         for file, others in reach.items():
             reach[file] = others.union(*[reach[other] for other in others])
     return sorted(file for file, others in reach.items() if file in others)
 
 
-def test_the_engine_has_no_circle() -> None:
-    assert circles(PACKAGE / "engine") == []
+def test_the_engine_has_no_import_cycle() -> None:
+    assert import_cycles(PACKAGE / "engine") == []
 
 
-def test_the_knot_of_the_engine() -> None:
-    """methods.py alone goes the other way, nothing is built on it, and few methods are for the engine itself."""
+def test_methods_of_the_engine_are_the_one_exception() -> None:
+    """Only methods.py attaches methods to Tensor, no file imports it, and few of its methods are private."""
     assert [file for file, others in needs(PACKAGE / "engine").items() if "methods" in others] == ["__init__"]
     assert [name for name in METHODS if name.startswith("_")] == ["_as_intermediate", "_as_saved", "_rebase"]
     attaching = [path.stem for path in (PACKAGE / "engine").glob("*.py") if "setattr(Tensor" in path.read_text("utf-8")]
@@ -274,19 +276,19 @@ def test_the_knot_of_the_engine() -> None:
 @pytest.mark.parametrize(
     "back", ["from .tensor import Tensor\n", "def f():\n    from . import tensor\n", "import retrograd.engine.tensor\n"]
 )
-def test_a_planted_circle_is_caught(tmp_path: Path, back: str) -> None:
-    room = tmp_path / "retrograd" / "engine"
-    room.mkdir(parents=True)
-    (room / "tensor.py").write_text("def f():\n    from .node import Node\n")
-    (room / "node.py").write_text("from .line import describe_place\n")
-    (room / "line.py").write_text("if TYPE_CHECKING:\n    from .tensor import Tensor\n")
-    assert circles(room) == []
-    (room / "line.py").write_text(back)
-    assert circles(room) == ["line", "node", "tensor"]
+def test_a_planted_import_cycle_is_caught(tmp_path: Path, back: str) -> None:
+    folder = tmp_path / "retrograd" / "engine"
+    folder.mkdir(parents=True)
+    (folder / "tensor.py").write_text("def f():\n    from .node import Node\n")
+    (folder / "node.py").write_text("from .line import describe_place\n")
+    (folder / "line.py").write_text("if TYPE_CHECKING:\n    from .tensor import Tensor\n")
+    assert import_cycles(folder) == []
+    (folder / "line.py").write_text(back)
+    assert import_cycles(folder) == ["line", "node", "tensor"]
 
 
 def test_the_oracle_shares_nothing() -> None:
-    """tests/naive*.py import NumPy and the standard library, and nothing of ours or of the other tests."""
+    """tests/naive*.py import NumPy and the standard library, nothing from retrograd or from the other tests."""
     for path in TESTS.glob("naive*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {name.split(".")[0] for _, name in imported(tree, [])}
@@ -320,7 +322,7 @@ def test_the_oracle_shares_nothing() -> None:
         ("train/environment.py", "from ..kernels import conv\n", "train imports kernels"),
         ("train/report.py", "if TYPE_CHECKING:\n    from ..kernels import conv\n", "train imports kernels"),
         ("optim/sgd.py", "import torch\n", "optim imports torch from outside"),
-        ("games/chess.py", "", "no rule for the room 'games'"),
+        ("games/chess.py", "", "no rule for the package 'games'"),
     ],
 )
 def test_a_planted_violation_is_caught(tmp_path: Path, file: str, text: str, expected: str) -> None:
