@@ -88,7 +88,7 @@ def test_a_composed_backward_is_the_mathematics() -> None:
 
 def test_of_several_functions_each() -> None:
     text = rg.backward_source(rg.clamp)
-    assert text.startswith("# Clamp: min(max(x, low), high); NaN stays\n") and "# ClampTensors: " in text
+    assert text.startswith("# Clamp: min(max(x, low), high); NaN is kept\n") and "# ClampTensors: " in text
 
 
 def test_an_operator_that_is_made_of_others() -> None:

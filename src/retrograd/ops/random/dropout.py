@@ -63,7 +63,7 @@ class DropoutGrad(Function):
 
 @operator(records=Dropout)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
+    """Zero each element with probability p in training, and scale the others by 1/(1 - p).
 
     Raises:
         TypeError: input is not a floating-point Tensor.
