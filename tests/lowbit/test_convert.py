@@ -107,7 +107,7 @@ def test_reasons() -> None:
         "features.0": "it is in skip",
         "features.1": "it is in skip",
         "features.2": "it is in skip",
-        "own": "it is a subclass of Linear, with code of its own",
+        "own": "it is a subclass of Linear, with custom code",
         "rnn": "recurrent layers stay float without recurrent=True",
         "head": "a parameter is shared: head.weight, tied.weight",
         "tied": "a parameter is shared: head.weight, tied.weight",

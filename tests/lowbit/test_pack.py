@@ -495,10 +495,10 @@ def not_finite() -> Any:
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        (Own(2, 2, weight=lowbit.BWN()), r"0: Own\(.*\) has code of its own in Own; leave it out: skip=\['0'\]"),
+        (Own(2, 2, weight=lowbit.BWN()), r"0: Own\(.*\) has custom code in Own; leave it out: skip=\['0'\]"),
         (hooked(), r"0: Linear\(.*\) has hooks, which a packed layer does not run; remove them, or skip=\['0'\]"),
         (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
-        (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
+        (not_finite(), r"0: .*: weight contains numbers that are not finite; or leave it out: skip=\['0'\]"),
         (
             lowbit.Linear(300, 2, weight=Levelless()),
             r"0: .*: filter 0 of weight has 300 different numbers, and codes "

@@ -44,11 +44,11 @@ __all__ = [
 ]
 
 
-# ---- Base class of distributions whose parameter is the probability of one outcome ----------------------------------
+# ---- Base class of distributions whose parameter is the probability of one outcome -----------------------------------
 
 
 class WithProbability(Distribution):
-    """A distribution with the probability ``probs`` or with ``logits``, log(probs / (1 - probs)); one of them is given.
+    """Base class of distributions with a probability ``probs`` or ``logits``, log(probs / (1 - probs)).
 
     validate_args: whether parameters and values are checked
 
@@ -85,11 +85,11 @@ class WithProbability(Distribution):
         return shape
 
 
-# ---- The Bernoulli distribution: 1 with a probability, else 0 -------------------------------------------------------
+# ---- The Bernoulli distribution: 1 with a probability, else 0 --------------------------------------------------------
 
 
 class Bernoulli(WithProbability):
-    """1 with probability ``probs``, else 0; or with ``logits``, log(probs / (1 - probs)). Exactly one is given.
+    """1 with probability ``probs``, else 0. ``logits`` is log(probs / (1 - probs)). Exactly one is given.
 
     validate_args: whether parameters and values are checked
 
@@ -116,13 +116,13 @@ class Bernoulli(WithProbability):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Zeros and ones."""
+        """Draw zeros and ones."""
         with no_grad():
             drawn = uniform(self._extended_shape(sample_shape), self.probs) < self.probs
             return drawn.to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log(probs) of 1, log(1 - probs) of 0"""
+        """log(probs) for 1, log(1 - probs) for 0"""
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return value * logits - softplus(logits)
@@ -136,7 +136,7 @@ class Bernoulli(WithProbability):
         return enumerated(arange(2, dtype=self.probs.array.dtype), self._batch_shape, expand)
 
 
-# ---- The geometric distribution: failures before the first success --------------------------------------------------
+# ---- The geometric distribution: failures before the first success ---------------------------------------------------
 
 
 class Geometric(WithProbability):
@@ -190,7 +190,7 @@ class Geometric(WithProbability):
         return (softplus(self.logits) - self.probs * self.logits) / self.probs
 
 
-# ---- The binomial distribution: successes among trials --------------------------------------------------------------
+# ---- The binomial distribution: successes among trials ---------------------------------------------------------------
 
 
 class Binomial(WithProbability):
@@ -238,7 +238,7 @@ class Binomial(WithProbability):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts, in the parameters' type."""
+        """Draw counts, in the parameters' type."""
         shape = self._extended_shape(sample_shape)
         why = "the parameters of random numbers"
         count = to_host(exact("cast")(self.total_count.array, np.dtype(np.int64)), why)
@@ -255,7 +255,7 @@ class Binomial(WithProbability):
         return ways + value * logits - n * softplus(logits)
 
 
-# ---- The Poisson distribution ---------------------------------------------------------------------------------------
+# ---- The Poisson distribution ----------------------------------------------------------------------------------------
 
 
 class Poisson(Distribution):
@@ -290,7 +290,7 @@ class Poisson(Distribution):
         return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts."""
+        """Draw counts."""
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
@@ -301,7 +301,7 @@ class Poisson(Distribution):
         return value.xlogy(rate) - rate - lgamma(value + 1)
 
 
-# ---- The categorical distribution: one of K classes -----------------------------------------------------------------
+# ---- The categorical distribution: one of K classes ------------------------------------------------------------------
 
 
 class Categorical(Distribution):
@@ -374,7 +374,7 @@ class Categorical(Distribution):
         return self.mean
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Classes, int64."""
+        """Draw classes, int64."""
         shape = tuple(sample_shape)
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -400,7 +400,7 @@ class Categorical(Distribution):
         return enumerated(arange(self._num_events), self._batch_shape, expand)
 
 
-# ---- Base class of distributions whose values are built from those of a `Categorical` -------------------------------
+# ---- Base class of distributions whose values are built from those of a `Categorical` --------------------------------
 
 
 class OverCategorical(Distribution):
@@ -421,7 +421,7 @@ class OverCategorical(Distribution):
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._categorical = self._categorical.expand(batch_shape)
         return new
@@ -442,11 +442,11 @@ class OverCategorical(Distribution):
         return self._categorical.param_shape
 
 
-# ---- The categorical distribution with unit vectors as values -------------------------------------------------------
+# ---- The categorical distribution with unit vectors as values --------------------------------------------------------
 
 
 class OneHotCategorical(OverCategorical):
-    """``Categorical`` whose values are unit vectors (..., K) of probs' type.
+    """A ``Categorical`` whose values are unit vectors (..., K) of probs' type.
 
     validate_args: whether parameters and values are checked
 
@@ -472,7 +472,7 @@ class OneHotCategorical(OverCategorical):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Unit vectors."""
+        """Draw unit vectors."""
         return one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -493,7 +493,7 @@ class OneHotCategorical(OverCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """``OneHotCategorical`` whose values have the gradient of ``probs``.
+    """A ``OneHotCategorical`` whose values pass gradients straight through to ``probs``.
 
     Source: Y. Bengio et al., "Estimating or propagating gradients through stochastic neurons", 2013.
     """
@@ -501,11 +501,11 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Unit vectors with the gradient of probs."""
+        """Draw unit vectors with the gradient of probs."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-# ---- The multinomial distribution: how often each class is drawn ----------------------------------------------------
+# ---- The multinomial distribution: how often each class is drawn -----------------------------------------------------
 
 
 class Multinomial(OverCategorical):
@@ -545,7 +545,7 @@ class Multinomial(OverCategorical):
         return self.probs * (1 - self.probs) * self.total_count
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts, in probs' type."""
+        """Draw counts, in probs' type."""
         with no_grad():
             drawn = self._categorical.sample((self.total_count, *sample_shape))
             return one_hot(drawn, self._event_shape[0]).sum(0).to(self.probs.dtype)

@@ -20,7 +20,7 @@ from .distribution import Distribution, broadcast_all, drawn, uniform
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "Gamma"]
 
 
-# ---- Standard gamma variables with a gradient to their concentration ------------------------------------------------
+# ---- Standard gamma variables with a gradient to their concentration -------------------------------------------------
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -49,7 +49,7 @@ class StandardGamma(Function):
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Random values, one for each element of ``concentration``."""
+    """Draw a standard gamma variable for each element of ``concentration``."""
     return StandardGamma.apply(concentration)
 
 
@@ -61,7 +61,7 @@ def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return found
 
 
-# ---- The gamma distribution -----------------------------------------------------------------------------------------
+# ---- The gamma distribution ------------------------------------------------------------------------------------------
 
 
 class Gamma(Distribution):
@@ -122,7 +122,7 @@ class Gamma(Distribution):
         return a - self.rate.log() + lgamma(a) + (1 - a) * digamma(a)
 
 
-# ---- The chi-squared distribution -----------------------------------------------------------------------------------
+# ---- The chi-squared distribution ------------------------------------------------------------------------------------
 
 
 class Chi2(Gamma):
@@ -149,7 +149,7 @@ class Chi2(Gamma):
         return "concentration", "rate"
 
 
-# ---- The exponential distribution -----------------------------------------------------------------------------------
+# ---- The exponential distribution ------------------------------------------------------------------------------------
 
 
 class Exponential(Distribution):
@@ -212,7 +212,7 @@ class Exponential(Distribution):
         return 1 - self.rate.log()
 
 
-# ---- The beta distribution ------------------------------------------------------------------------------------------
+# ---- The beta distribution -------------------------------------------------------------------------------------------
 
 
 class Beta(Distribution):
@@ -242,7 +242,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """(a - 1) / (a + b - 2); of concentrations below 1 the end with the larger one, NaN if they are equal"""
+        """(a - 1) / (a + b - 2); for concentrations below 1 the end with the larger one, NaN if they are equal"""
         a, b = self.concentration1 - 1, self.concentration0 - 1
         high, low = a.clamp(min=0), b.clamp(min=0)
         mode = high / (high + low)
@@ -276,11 +276,11 @@ class Beta(Distribution):
         return lgamma(a) + lgamma(b) - lgamma(total) + inner
 
 
-# ---- The Dirichlet distribution -------------------------------------------------------------------------------------
+# ---- The Dirichlet distribution --------------------------------------------------------------------------------------
 
 
 class Dirichlet(Distribution):
-    """The Dirichlet distribution on K shares that sum to 1; ``concentration`` (..., K).
+    """The Dirichlet distribution of K shares that sum to 1; ``concentration`` (..., K).
 
     validate_args: whether parameters and values are checked
 

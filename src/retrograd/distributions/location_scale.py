@@ -16,7 +16,7 @@ from .gamma import standard_gamma
 __all__ = ["Cauchy", "Gumbel", "Laplace", "LocationScale", "StudentT", "Uniform"]
 
 
-# ---- Base class of distributions of loc + scale * z, where z has a fixed distribution -------------------------------
+# ---- Base class of distributions of loc + scale * z, where z has a fixed distribution --------------------------------
 
 
 class LocationScale(Distribution):
@@ -42,7 +42,7 @@ class LocationScale(Distribution):
         return self.loc
 
 
-# ---- The Laplace distribution ---------------------------------------------------------------------------------------
+# ---- The Laplace distribution ----------------------------------------------------------------------------------------
 
 
 class Laplace(LocationScale):
@@ -95,7 +95,7 @@ class Laplace(LocationScale):
         return (self.scale * 2).log() + 1
 
 
-# ---- The Cauchy distribution ----------------------------------------------------------------------------------------
+# ---- The Cauchy distribution -----------------------------------------------------------------------------------------
 
 
 class Cauchy(LocationScale):
@@ -141,7 +141,7 @@ class Cauchy(LocationScale):
         return self.scale.log() + math.log(4 * math.pi)
 
 
-# ---- The Gumbel distribution ----------------------------------------------------------------------------------------
+# ---- The Gumbel distribution -----------------------------------------------------------------------------------------
 
 _EULER = 0.5772156649015329
 
@@ -189,7 +189,7 @@ class Gumbel(LocationScale):
         return self.scale.log() + (1 + _EULER)
 
 
-# ---- Student's t-distribution ---------------------------------------------------------------------------------------
+# ---- Student's t-distribution ----------------------------------------------------------------------------------------
 
 
 class StudentT(Distribution):
@@ -251,7 +251,7 @@ class StudentT(Distribution):
         return self.scale.log() + more * (digamma(more) - digamma(half)) + self.df.log() * 0.5 + beta
 
 
-# ---- The uniform distribution on an interval ------------------------------------------------------------------------
+# ---- The uniform distribution on an interval -------------------------------------------------------------------------
 
 
 class Uniform(Distribution):

@@ -22,7 +22,7 @@ from .transforms import ExpTransform
 __all__ = ["HalfNormal", "LogNormal", "MultivariateNormal", "Normal"]
 
 
-# ---- The normal distribution ----------------------------------------------------------------------------------------
+# ---- The normal distribution -----------------------------------------------------------------------------------------
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
@@ -74,7 +74,7 @@ class Normal(LocationScale):
         return self.scale.log() + (0.5 + _HALF_LOG_TAU)
 
 
-# ---- The distribution of the absolute value of a normal variable ----------------------------------------------------
+# ---- The distribution of the absolute value of a normal variable -----------------------------------------------------
 
 
 class HalfNormal(Distribution):
@@ -134,7 +134,7 @@ class HalfNormal(Distribution):
         return self.scale.log() + 0.5 * (math.log(math.pi / 2) + 1)
 
 
-# ---- The distribution of the exponential of a normal variable -------------------------------------------------------
+# ---- The distribution of the exponential of a normal variable --------------------------------------------------------
 
 
 class LogNormal(TransformedDistribution):
@@ -183,7 +183,7 @@ class LogNormal(TransformedDistribution):
         return self.base_dist.entropy() + self.loc
 
 
-# ---- The normal distribution of vectors -----------------------------------------------------------------------------
+# ---- The normal distribution of vectors ------------------------------------------------------------------------------
 
 
 class MultivariateNormal(Distribution):

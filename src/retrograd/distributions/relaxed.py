@@ -18,7 +18,7 @@ from .transforms import ExpTransform, SigmoidTransform
 __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Relaxed", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-# ---- Base class of relaxed distributions, with the parameters of the distribution that is transformed ---------------
+# ---- Base class of relaxed distributions -----------------------------------------------------------------------------
 
 
 class Relaxed(TransformedDistribution):
@@ -45,7 +45,7 @@ class Relaxed(TransformedDistribution):
         return self.base_dist.probs
 
 
-# ---- The relaxed Bernoulli distribution: values between 0 and 1 with a gradient to the parameter --------------------
+# ---- The relaxed Bernoulli distribution: values between 0 and 1 with a gradient to the parameter ---------------------
 
 
 class LogitRelaxedBernoulli(WithProbability):
@@ -69,7 +69,7 @@ class LogitRelaxedBernoulli(WithProbability):
         super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new.temperature = self.temperature
         return new
@@ -110,7 +110,7 @@ class RelaxedBernoulli(Relaxed):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-# ---- The relaxed categorical distribution: shares of K classes with a gradient to the parameter (Gumbel softmax) ----
+# ---- The relaxed categorical distribution: shares of K classes with a gradient to the parameter (Gumbel softmax) -----
 
 
 class ExpRelaxedCategorical(OverCategorical):
@@ -137,7 +137,7 @@ class ExpRelaxedCategorical(OverCategorical):
         super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._temperature = self._temperature
         return new
