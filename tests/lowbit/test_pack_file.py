@@ -223,7 +223,7 @@ def test_damage_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
         (elsewhere, r"changed after it was written \(SHA-256 differs\)"),
         (edited(content, lambda e: e.update(version=2)), "it has version 2, this retrograd reads version 1"),
         (put_together({k: v for k, v in header.items() if k != "__metadata__"}, data), "is no packed model; load_saf"),
-        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of different strings"),
+        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of distinct strings"),
         (edited(content, lambda e: e["image"].update(size=0)), "image=.* must be"),
         (edited(content, lambda e: e.pop("image")), "has the entries"),
     ):

@@ -16,7 +16,7 @@ from .transforms import ComposeTransform, Transform
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
-# ---- Independent: batch axes as event axes ---------------------------------------------------------------------------
+# ---- Independent: batch axes as event axes --------------------------------------------------------------------------
 
 
 class Independent(Distribution):
@@ -110,14 +110,14 @@ class Independent(Distribution):
             NotImplementedError: one has.
         """
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("Independent: enumerate_support is there for reinterpreted_batch_ndims=0 alone")
+            raise NotImplementedError("Independent: enumerate_support needs reinterpreted_batch_ndims=0")
         return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:
         return f"Independent({self.base_dist}, {self.reinterpreted_batch_ndims})"
 
 
-# ---- Distributions of transformed variables --------------------------------------------------------------------------
+# ---- Distributions of transformed variables -------------------------------------------------------------------------
 
 
 class TransformedDistribution(Distribution):
@@ -226,7 +226,7 @@ class TransformedDistribution(Distribution):
         return f"{type(self).__name__}({self.base_dist}, {self.transforms})"
 
 
-# ---- Mixtures of distributions of one family -------------------------------------------------------------------------
+# ---- Mixtures of distributions of one family ------------------------------------------------------------------------
 
 
 class MixtureSameFamily(Distribution):

@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-# ---- Base class of distributions whose parameter is the probability of one outcome -----------------------------------
+# ---- Base class of distributions whose parameter is the probability of one outcome ----------------------------------
 
 
 class WithProbability(Distribution):
@@ -53,7 +53,7 @@ class WithProbability(Distribution):
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in [0, 1].
+        ValueError: both or neither is given, or a probability is not in [0, 1].
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -85,7 +85,7 @@ class WithProbability(Distribution):
         return shape
 
 
-# ---- The Bernoulli distribution: 1 with a probability, else 0 --------------------------------------------------------
+# ---- The Bernoulli distribution: 1 with a probability, else 0 -------------------------------------------------------
 
 
 class Bernoulli(WithProbability):
@@ -94,7 +94,7 @@ class Bernoulli(WithProbability):
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in [0, 1].
+        ValueError: both or neither is given, or a probability is not in [0, 1].
     """
 
     support = constraints.boolean
@@ -136,16 +136,16 @@ class Bernoulli(WithProbability):
         return enumerated(arange(2, dtype=self.probs.array.dtype), self._batch_shape, expand)
 
 
-# ---- The geometric distribution: failures before the first success ---------------------------------------------------
+# ---- The geometric distribution: failures before the first success --------------------------------------------------
 
 
 class Geometric(WithProbability):
-    """The number of failures before the first success, which has probability ``probs``; or ``logits``.
+    """The number of failures before the first success, with success probability ``probs`` or ``logits``.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in (0, 1].
+        ValueError: both or neither is given, or a probability is not in (0, 1].
     """
 
     support = constraints.nonnegative_integer
@@ -190,16 +190,16 @@ class Geometric(WithProbability):
         return (softplus(self.logits) - self.probs * self.logits) / self.probs
 
 
-# ---- The binomial distribution: successes among trials ---------------------------------------------------------------
+# ---- The binomial distribution: successes among trials --------------------------------------------------------------
 
 
 class Binomial(WithProbability):
-    """The number of successes among ``total_count`` trials with the probability ``probs``, or with ``logits``.
+    """The number of successes in ``total_count`` trials with success probability ``probs`` or ``logits``.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a parameter is out of range.
+        ValueError: both or neither is given, or a parameter is out of range.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -248,14 +248,14 @@ class Binomial(WithProbability):
             return drawn(lambda generator: generator.binomial(count, probs, shape), self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""
+        """The logarithm of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""
         self._validate_sample(value)
         n, logits = self.total_count, self.logits
         ways = lgamma(n + 1) - lgamma(value + 1) - lgamma(n - value + 1)
         return ways + value * logits - n * softplus(logits)
 
 
-# ---- The Poisson distribution ----------------------------------------------------------------------------------------
+# ---- The Poisson distribution ---------------------------------------------------------------------------------------
 
 
 class Poisson(Distribution):
@@ -301,7 +301,7 @@ class Poisson(Distribution):
         return value.xlogy(rate) - rate - lgamma(value + 1)
 
 
-# ---- The categorical distribution: one of K classes ------------------------------------------------------------------
+# ---- The categorical distribution: one of K classes -----------------------------------------------------------------
 
 
 class Categorical(Distribution):
@@ -312,7 +312,7 @@ class Categorical(Distribution):
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, there is no axis, or a probability is negative or not finite.
+        ValueError: both or neither is given, there is no axis, or a probability is negative or not finite.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -400,11 +400,11 @@ class Categorical(Distribution):
         return enumerated(arange(self._num_events), self._batch_shape, expand)
 
 
-# ---- Base class of distributions whose values are built from those of a `Categorical` --------------------------------
+# ---- Base class of distributions whose values are built from those of a `Categorical` -------------------------------
 
 
 class OverCategorical(Distribution):
-    """A distribution of vectors (..., K) that has the parameters of a ``Categorical`` of K classes.
+    """Base class of distributions of vectors (..., K) with the parameters of a ``Categorical`` of K classes.
 
     validate_args: whether parameters and values are checked
 
@@ -442,7 +442,7 @@ class OverCategorical(Distribution):
         return self._categorical.param_shape
 
 
-# ---- The categorical distribution with unit vectors as values --------------------------------------------------------
+# ---- The categorical distribution with unit vectors as values -------------------------------------------------------
 
 
 class OneHotCategorical(OverCategorical):
@@ -505,7 +505,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
-# ---- The multinomial distribution: how often each class is drawn -----------------------------------------------------
+# ---- The multinomial distribution: how often each class is drawn ----------------------------------------------------
 
 
 class Multinomial(OverCategorical):

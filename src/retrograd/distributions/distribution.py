@@ -26,7 +26,7 @@ from . import constraints
 __all__ = ["Distribution", "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
 
 
-# ---- Helpers: broadcasting of parameters, logits and probabilities, random numbers -----------------------------------
+# ---- Helpers: broadcasting of parameters, logits and probabilities, random numbers ----------------------------------
 
 Shape = tuple[int, ...]
 
@@ -44,7 +44,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             return values
     for value in values:
         if not isinstance(value, Tensor) and not is_number(value):
-            raise ValueError(f"broadcast_all: {type(value).__name__} is given, needs Tensors and numbers")
+            raise ValueError(f"broadcast_all: got {type(value).__name__}, needs Tensors and numbers")
     arrays = [value.array for value in values if isinstance(value, Tensor)]
     dtype = promoted_type(*arrays) if arrays else np.dtype(np.float32)
     if dtype.kind != "f":
@@ -124,7 +124,7 @@ def summed_last(x: Tensor, count: int) -> Tensor:
     return x.sum(tuple(range(-count, 0))) if count else x
 
 
-# ---- The base class of distributions ---------------------------------------------------------------------------------
+# ---- The base class of distributions --------------------------------------------------------------------------------
 
 
 class Distribution:
@@ -158,7 +158,7 @@ class Distribution:
             if not all_true(constraint.check(value).array, "whether parameters are allowed"):
                 raise ValueError(
                     f"{type(self).__name__}: {name} must satisfy {constraint!r}, but has other values: {value}; "
-                    "validate_args=False leaves out the check"
+                    "validate_args=False skips the check"
                 )
 
     @staticmethod
@@ -286,7 +286,7 @@ class Distribution:
         if not all_true(support.check(value).array, "whether a value is in the support"):
             raise ValueError(
                 f"{name}: the value must satisfy {support!r}, but has others: {value.detach()}; validate_args=False "
-                "leaves out the check"
+                "skips the check"
             )
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from .distribution import Distribution, broadcast_all, drawn, uniform
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "Gamma"]
 
 
-# ---- Standard gamma variables with a gradient to their concentration -------------------------------------------------
+# ---- Standard gamma variables with a gradient to their concentration ------------------------------------------------
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -61,7 +61,7 @@ def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
     return found
 
 
-# ---- The gamma distribution ------------------------------------------------------------------------------------------
+# ---- The gamma distribution -----------------------------------------------------------------------------------------
 
 
 class Gamma(Distribution):
@@ -122,7 +122,7 @@ class Gamma(Distribution):
         return a - self.rate.log() + lgamma(a) + (1 - a) * digamma(a)
 
 
-# ---- The chi-squared distribution ------------------------------------------------------------------------------------
+# ---- The chi-squared distribution -----------------------------------------------------------------------------------
 
 
 class Chi2(Gamma):
@@ -149,7 +149,7 @@ class Chi2(Gamma):
         return "concentration", "rate"
 
 
-# ---- The exponential distribution ------------------------------------------------------------------------------------
+# ---- The exponential distribution -----------------------------------------------------------------------------------
 
 
 class Exponential(Distribution):
@@ -212,7 +212,7 @@ class Exponential(Distribution):
         return 1 - self.rate.log()
 
 
-# ---- The beta distribution -------------------------------------------------------------------------------------------
+# ---- The beta distribution ------------------------------------------------------------------------------------------
 
 
 class Beta(Distribution):
@@ -276,7 +276,7 @@ class Beta(Distribution):
         return lgamma(a) + lgamma(b) - lgamma(total) + inner
 
 
-# ---- The Dirichlet distribution --------------------------------------------------------------------------------------
+# ---- The Dirichlet distribution -------------------------------------------------------------------------------------
 
 
 class Dirichlet(Distribution):

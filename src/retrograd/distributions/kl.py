@@ -53,7 +53,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             if function is not None:
                 return function(p, q)
     raise NotImplementedError(
-        f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}; add one by register_kl"
+        f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}; add one with register_kl"
     )
 
 
@@ -207,7 +207,7 @@ def _gamma_normal(p: Gamma, q: Normal) -> Tensor:
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("kl_divergence: both Independent must take as many axes of the batch into an event")
+        raise NotImplementedError("kl_divergence: both Independent must have the same reinterpreted_batch_ndims")
     return summed_last(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 

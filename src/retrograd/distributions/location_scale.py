@@ -16,11 +16,11 @@ from .gamma import standard_gamma
 __all__ = ["Cauchy", "Gumbel", "Laplace", "LocationScale", "StudentT", "Uniform"]
 
 
-# ---- Base class of distributions of loc + scale * z, where z has a fixed distribution --------------------------------
+# ---- Base class of distributions of loc + scale * z, where z has a fixed distribution -------------------------------
 
 
 class LocationScale(Distribution):
-    """A distribution on the real numbers that ``loc`` moves and ``scale`` stretches: Tensors or numbers, broadcast.
+    """Base class of location-scale families: ``loc`` shifts and ``scale`` stretches; Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
 
@@ -42,7 +42,7 @@ class LocationScale(Distribution):
         return self.loc
 
 
-# ---- The Laplace distribution ----------------------------------------------------------------------------------------
+# ---- The Laplace distribution ---------------------------------------------------------------------------------------
 
 
 class Laplace(LocationScale):
@@ -95,7 +95,7 @@ class Laplace(LocationScale):
         return (self.scale * 2).log() + 1
 
 
-# ---- The Cauchy distribution -----------------------------------------------------------------------------------------
+# ---- The Cauchy distribution ----------------------------------------------------------------------------------------
 
 
 class Cauchy(LocationScale):
@@ -141,7 +141,7 @@ class Cauchy(LocationScale):
         return self.scale.log() + math.log(4 * math.pi)
 
 
-# ---- The Gumbel distribution -----------------------------------------------------------------------------------------
+# ---- The Gumbel distribution ----------------------------------------------------------------------------------------
 
 _EULER = 0.5772156649015329
 
@@ -189,11 +189,11 @@ class Gumbel(LocationScale):
         return self.scale.log() + (1 + _EULER)
 
 
-# ---- Student's t-distribution ----------------------------------------------------------------------------------------
+# ---- Student's t-distribution ---------------------------------------------------------------------------------------
 
 
 class StudentT(Distribution):
-    """Student's t-distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``.
+    """Student's t-distribution with ``df`` degrees of freedom, shifted by ``loc`` and stretched by ``scale``.
 
     validate_args: whether parameters and values are checked
 
@@ -251,7 +251,7 @@ class StudentT(Distribution):
         return self.scale.log() + more * (digamma(more) - digamma(half)) + self.df.log() * 0.5 + beta
 
 
-# ---- The uniform distribution on an interval -------------------------------------------------------------------------
+# ---- The uniform distribution on an interval ------------------------------------------------------------------------
 
 
 class Uniform(Distribution):

@@ -22,7 +22,7 @@ from .transforms import ExpTransform
 __all__ = ["HalfNormal", "LogNormal", "MultivariateNormal", "Normal"]
 
 
-# ---- The normal distribution -----------------------------------------------------------------------------------------
+# ---- The normal distribution ----------------------------------------------------------------------------------------
 
 _HALF_LOG_TAU = 0.5 * math.log(2 * math.pi)
 
@@ -74,7 +74,7 @@ class Normal(LocationScale):
         return self.scale.log() + (0.5 + _HALF_LOG_TAU)
 
 
-# ---- The distribution of the absolute value of a normal variable -----------------------------------------------------
+# ---- The distribution of the absolute value of a normal variable ----------------------------------------------------
 
 
 class HalfNormal(Distribution):
@@ -134,7 +134,7 @@ class HalfNormal(Distribution):
         return self.scale.log() + 0.5 * (math.log(math.pi / 2) + 1)
 
 
-# ---- The distribution of the exponential of a normal variable --------------------------------------------------------
+# ---- The distribution of the exponential of a normal variable -------------------------------------------------------
 
 
 class LogNormal(TransformedDistribution):
@@ -179,11 +179,11 @@ class LogNormal(TransformedDistribution):
         return square.expm1() * (self.loc * 2 + square).exp()
 
     def entropy(self) -> Tensor:
-        """That of the normal variable, plus loc."""
+        """The entropy of the normal variable, plus loc."""
         return self.base_dist.entropy() + self.loc
 
 
-# ---- The normal distribution of vectors ------------------------------------------------------------------------------
+# ---- The normal distribution of vectors -----------------------------------------------------------------------------
 
 
 class MultivariateNormal(Distribution):
@@ -247,7 +247,7 @@ class MultivariateNormal(Distribution):
             self._factor = solve_triangular(upper, unit, upper=False)
 
     def __getattr__(self, name: str) -> Any:
-        """The matrices that were not given, computed from the factor when they are first read."""
+        """The matrices other than the given one, computed from the factor when they are first read."""
         factor = self.__dict__.get("_factor")
         if factor is None or name not in ("covariance_matrix", "precision_matrix", "scale_tril"):
             raise AttributeError(f"{type(self).__name__} has no {name}", name=name)
@@ -302,7 +302,7 @@ class MultivariateNormal(Distribution):
 
 
 def squared_distance(factor: Tensor, d: Tensor) -> Tensor:
-    """The sum of squares of L^-1 d; L (..., N, N) lower triangles, d (..., N)."""
+    """Compute the sum of squares of L^-1 d; L (..., N, N) lower triangles, d (..., N)."""
     n = factor.array.shape[-1]
     if factor.array.ndim == 2:  # one matrix: all vectors as its right sides
         rows = solve_triangular(factor, transposed(d.reshape(-1, n)), upper=False)
@@ -312,5 +312,5 @@ def squared_distance(factor: Tensor, d: Tensor) -> Tensor:
 
 
 def standard_unit(like: Tensor) -> Tensor:
-    """The unit matrix of the size and type of ``like`` (..., N, N)."""
+    """Return the identity matrix with the size and type of ``like`` (..., N, N)."""
     return wrap(eye(like.array.shape[-1], dtype=like.array.dtype, like=like.array))

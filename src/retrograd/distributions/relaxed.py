@@ -18,7 +18,7 @@ from .transforms import ExpTransform, SigmoidTransform
 __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Relaxed", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-# ---- Base class of relaxed distributions -----------------------------------------------------------------------------
+# ---- Base class of relaxed distributions ----------------------------------------------------------------------------
 
 
 class Relaxed(TransformedDistribution):
@@ -45,7 +45,7 @@ class Relaxed(TransformedDistribution):
         return self.base_dist.probs
 
 
-# ---- The relaxed Bernoulli distribution: values between 0 and 1 with a gradient to the parameter ---------------------
+# ---- The relaxed Bernoulli distribution: values between 0 and 1 with a gradient to the parameter --------------------
 
 
 class LogitRelaxedBernoulli(WithProbability):
@@ -54,7 +54,7 @@ class LogitRelaxedBernoulli(WithProbability):
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none of probs and logits are given, or a probability is not in [0, 1].
+        ValueError: both or neither of probs and logits is given, or a probability is not in [0, 1].
 
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
@@ -110,7 +110,7 @@ class RelaxedBernoulli(Relaxed):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-# ---- The relaxed categorical distribution: shares of K classes with a gradient to the parameter (Gumbel softmax) -----
+# ---- The relaxed categorical distribution: shares of K classes with a gradient to the parameter (Gumbel softmax) ----
 
 
 class ExpRelaxedCategorical(OverCategorical):

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# ---- Base classes: inverse, cache, composition, and transforms over batch axes ---------------------------------------
+# ---- Base classes: inverse, cache, composition, and transforms over batch axes --------------------------------------
 
 
 class Transform:
@@ -299,7 +299,7 @@ class IndependentTransform(Transform):
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
-# ---- Elementwise transforms, softmax and affine ----------------------------------------------------------------------
+# ---- Elementwise transforms, softmax and affine ---------------------------------------------------------------------
 
 
 class _Simple(Transform):

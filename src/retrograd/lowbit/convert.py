@@ -67,7 +67,7 @@ class Conversion:
             RuntimeError: the conversion was already undone.
         """
         if self._is_undone:
-            raise RuntimeError(f"{self.name}: this conversion was undone before; convert the model again")
+            raise RuntimeError(f"{self.name}: this conversion was already undone; convert the model again")
         for each in self._undo:
             each()
         self._is_undone = True
@@ -216,7 +216,7 @@ def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) 
             else:
                 model(batch[0] if isinstance(batch, (tuple, list)) else batch)
     if not count:
-        raise ValueError("calibrate: there are no batches; pass an iterable of inputs, which is not used up")
+        raise ValueError("calibrate: there are no batches; pass an iterable of inputs that is not exhausted")
 
 
 @contextmanager
@@ -292,7 +292,7 @@ def paths_of(name: str, model: Module, skip: Iterable[str]) -> list[str]:
     known = {path for path, _ in model.named_modules()}
     for path in paths:
         if path not in known:
-            raise ValueError(f"{name}: skip has {path!r}, the model has no module of that path; see named_modules()")
+            raise ValueError(f"{name}: skip has {path!r}, the model has no module with that path; see named_modules()")
     return paths
 
 

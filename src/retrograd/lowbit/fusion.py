@@ -36,7 +36,7 @@ from .uniform_quantizers import LSQ, PACT, DoReFa, Int8
 __all__ = ["PackedMaxPool", "PackedNorm"]
 
 
-# ---- Batch norm for inference: a scale and a shift of each channel ---------------------------------------------------
+# ---- Batch norm for inference: a scale and a shift of each channel --------------------------------------------------
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -96,7 +96,7 @@ def packed_norm(norm: Any) -> PackedNorm | None:
     return PackedNorm(scale.array, shift.array, norm.ndim)
 
 
-# ---- Folding of the modules between two packed layers into the first, whose sums become codes ------------------------
+# ---- Folding of the modules between two packed layers into the first, whose sums become codes -----------------------
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
@@ -247,7 +247,7 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
     return last.ndim == ndim and not (is_flat and ndim) and last._inputs() == first._outputs()
 
 
-# ---- Thresholds: sums to bits ----------------------------------------------------------------------------------------
+# ---- Thresholds: sums to bits ---------------------------------------------------------------------------------------
 
 
 def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Thresholded, list[np.ndarray]] | None:
@@ -288,7 +288,7 @@ def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
     return [*values, x.reshape(-1)]
 
 
-# ---- Requantization: sums to codes of several bits -------------------------------------------------------------------
+# ---- Requantization: sums to codes of several bits ------------------------------------------------------------------
 
 
 def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Requantized, list[np.ndarray]] | None:
@@ -330,7 +330,7 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     return then, [(slope * before < 0).array for before in pools]
 
 
-# ---- Replacement of the fused modules --------------------------------------------------------------------------------
+# ---- Replacement of the fused modules -------------------------------------------------------------------------------
 
 
 def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) -> None:

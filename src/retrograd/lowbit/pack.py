@@ -207,7 +207,7 @@ def checked_classes(classes: Any) -> tuple[str, ...] | None:
         return None
     names = tuple(classes) if isinstance(classes, (list, tuple)) else ()
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise ValueError(f"classes={classes!r} must be a list of different strings")
+        raise ValueError(f"classes={classes!r} must be a list of distinct strings")
     return names
 
 

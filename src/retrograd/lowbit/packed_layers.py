@@ -42,7 +42,7 @@ class Codes:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"packed layers hand on codes, which have no {name!r}; call the Sequential as a whole, or take "
+            f"packed layers pass on codes, which have no {name!r}; call the Sequential as a whole, or use "
             "pack(model, fuse=False)"
         )
 
@@ -179,7 +179,7 @@ class PackedSum(Packed):
         self.form.bias = None
         self.__dict__.update(then=then, bias=None)
 
-    # ---- Forward -----------------------------------------------------------------------------------------------------
+    # ---- Forward ----------------------------------------------------------------------------------------------------
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
         size = () if output_size is None else (output_size,)
@@ -196,8 +196,8 @@ class PackedSum(Packed):
         shape = input.array.shape
         if self.then is not None and len(shape) != ndim + 2:
             raise ValueError(
-                f"{form.describe()}: input.shape={shape} must have {ndim + 2} axes, as the modules behind it are part "
-                "of it; add the batch axis, or take pack(model, fuse=False)"
+                f"{form.describe()}: input.shape={shape} must have {ndim + 2} axes, because the next modules are part "
+                "of it; add the batch axis, or use pack(model, fuse=False)"
             )
         if ndim == 0 and (not shape or shape[-1] != form.in_features):
             raise ValueError(
@@ -306,7 +306,7 @@ class PackedSum(Packed):
         return self._filters[key]
 
 
-# ---- Conversion of low-bit layers ------------------------------------------------------------------------------------
+# ---- Conversion of low-bit layers -----------------------------------------------------------------------------------
 
 
 def packed_layer(layer: Any) -> Packed:
@@ -372,7 +372,7 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
     if most > MOST_LISTED:
         filter = next(k for k, length in enumerate(lengths) if length > MOST_LISTED)
         raise ValueError(
-            f"filter {filter} of {name} has {lengths[filter]} different numbers, and codes of at most 8 bits can "
+            f"filter {filter} of {name} has {lengths[filter]} distinct numbers, and codes of at most 8 bits can "
             f"list {MOST_LISTED}; define weight_levels in {type(layer.weight_quantizer).__name__}, if they are evenly "
             "spaced"
         )
