@@ -200,7 +200,9 @@ def test_a_failed_conversion_changes_nothing() -> None:
         lowbit.convert_to_int8(model, [])
     with pytest.raises(Exception, match="Conv2d"):
         lowbit.convert_to_int8(model, [x, "no batch"])
-    with pytest.raises(ValueError, match=r"convert_to_shift: skip has 'feature', the model X"):
+    with pytest.raises(
+        ValueError, match=r"convert_to_shift: skip has 'feature', the model has no module with that path"
+    ):
         lowbit.convert_to_shift(model, skip=["feature"])
     with pytest.raises(ValueError, match="convert: weight and activation are both None"):
         lowbit.convert(model)
