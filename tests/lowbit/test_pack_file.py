@@ -226,7 +226,7 @@ def test_damage_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
             put_together({k: v for k, v in header.items() if k != "__metadata__"}, data),
             "is not a packed model; load_saf",
         ),
-        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of different strings"),
+        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of distinct strings"),
         (edited(content, lambda e: e["image"].update(size=0)), "image=.* must be"),
         (edited(content, lambda e: e.pop("image")), "has the entries"),
     ):

@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values; ``event_dim`` axes at the end belong to one of them."""
+    """A set of values, each of which has ``event_dim`` trailing axes."""
 
     is_discrete = False
     event_dim = 0
@@ -56,21 +56,21 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """The set depends on parameters; it has no ``check``."""
+    """A constraint that depends on parameters and has no ``check``."""
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
 
 class dependent_property(property, _Dependent):  # noqa: N801  PyTorch's name
-    """A property that gives the Constraint of an instance, and ``dependent`` of the class."""
+    """A property: the Constraint on an instance, ``dependent`` on the class."""
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         super().__init__(fn)
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
     def __call__(self, fn: Any) -> dependent_property:
-        """As a decorator with options."""
+        """Use the property as a decorator with options."""
         return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
@@ -80,7 +80,7 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class independent(Constraint):  # noqa: N801  PyTorch's name
-    """``base_constraint`` of all elements of the last axes."""
+    """``base_constraint`` applied to all elements of the last axes."""
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
@@ -94,7 +94,7 @@ class independent(Constraint):  # noqa: N801  PyTorch's name
 
 
 class cat(Constraint):  # noqa: N801  PyTorch's name
-    """Several constraints, each of some positions along an axis."""
+    """Several constraints, each for a range of positions along an axis."""
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
         self.cseq = [*cseq]

@@ -49,7 +49,7 @@ class StandardGamma(Function):
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Random values, one for each element of ``concentration``."""
+    """Draw a standard gamma variable for each element of ``concentration``."""
     return StandardGamma.apply(concentration)
 
 
@@ -242,7 +242,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """(a - 1) / (a + b - 2); of concentrations below 1 the end with the larger one, NaN if they are equal"""
+        """(a - 1) / (a + b - 2); for concentrations below 1 the end with the larger one, NaN if they are equal"""
         a, b = self.concentration1 - 1, self.concentration0 - 1
         high, low = a.clamp(min=0), b.clamp(min=0)
         mode = high / (high + low)
@@ -280,7 +280,7 @@ class Beta(Distribution):
 
 
 class Dirichlet(Distribution):
-    """The Dirichlet distribution on K shares that sum to 1; ``concentration`` (..., K).
+    """The Dirichlet distribution of K shares that sum to 1; ``concentration`` (..., K).
 
     validate_args: whether parameters and values are checked
 

@@ -20,7 +20,7 @@ __all__ = ["Cauchy", "Gumbel", "Laplace", "LocationScale", "StudentT", "Uniform"
 
 
 class LocationScale(Distribution):
-    """A distribution on the real numbers that ``loc`` moves and ``scale`` stretches: Tensors or numbers, broadcast.
+    """Base class of location-scale families: ``loc`` shifts and ``scale`` stretches; Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
 
@@ -193,7 +193,7 @@ class Gumbel(LocationScale):
 
 
 class StudentT(Distribution):
-    """Student's t-distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``.
+    """Student's t-distribution with ``df`` degrees of freedom, shifted by ``loc`` and stretched by ``scale``.
 
     validate_args: whether parameters and values are checked
 

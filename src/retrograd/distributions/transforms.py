@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# ---- The base of transforms: inverses, caches, several in a row, and those of axes of a batch -----------------------
+# ---- Base classes: inverse, cache, composition, and transforms over batch axes --------------------------------------
 
 
 class Transform:
@@ -60,12 +60,12 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 of an increasing transform, -1 of a decreasing one."""
+        """1 for an increasing transform, -1 for a decreasing one."""
         raise NotImplementedError(f"{type(self).__name__} has no sign")
 
     @property
     def event_dim(self) -> int:
-        """The axes of one value: of the domain, which the codomain shares."""
+        """The number of axes of one value, shared by domain and codomain."""
         found: int = self.domain.event_dim
         return found
 
@@ -79,10 +79,10 @@ class Transform:
         return found
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The transform with another cache_size.
+        """Return the transform with another cache_size.
 
         Raises:
-            NotImplementedError: a subclass with an ``__init__`` of its own must define it.
+            NotImplementedError: a subclass that defines ``__init__`` must define it.
         """
         if self._cache_size == cache_size:
             return self
@@ -127,11 +127,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian must be defined")
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         return shape
 
     def inverse_shape(self, shape: Shape) -> Shape:
-        """The shape of x, from that of y."""
+        """Return the shape of x for the shape of y."""
         return shape
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ def _transform(name: str, label: str, value: Any) -> Transform:
 
 
 class ComposeTransform(Transform):
-    """Several transforms, the first one first."""
+    """A composition of transforms, applied in order."""
 
     def __init__(self, parts: Any, cache_size: int = 0) -> None:
         parts = [_transform("ComposeTransform", "parts", part) for part in as_list("ComposeTransform", "parts", parts)]
@@ -217,7 +217,7 @@ class ComposeTransform(Transform):
         return sign
 
     def with_cache(self, cache_size: int = 1) -> ComposeTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
     def __eq__(self, other: object) -> bool:
@@ -249,13 +249,13 @@ class ComposeTransform(Transform):
         return total
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Shape) -> Shape:
-        """The shape of x, from that of y."""
+        """Return the shape of x for the shape of y."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -277,11 +277,11 @@ class IndependentTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of the base transform."""
+        """The sign of the base transform."""
         return self.base_transform.sign
 
     def with_cache(self, cache_size: int = 1) -> IndependentTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -299,11 +299,11 @@ class IndependentTransform(Transform):
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
-# ---- Invertible transforms of variables, with the logarithm of their Jacobian determinant ---------------------------
+# ---- Elementwise transforms, softmax and affine ---------------------------------------------------------------------
 
 
 class _Simple(Transform):
-    """A bijective transform of numbers that has no parameters and increases."""
+    """Base of increasing, bijective transforms of numbers without parameters."""
 
     bijective = True
 
@@ -354,7 +354,7 @@ class SigmoidTransform(_Simple):
 
 
 class TanhTransform(_Simple):
-    """y = tanh(x); with cache_size=1 the inverse of its own results is exact."""
+    """y = tanh(x); with cache_size=1 the inverse of its results is exact."""
 
     domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
 
@@ -433,11 +433,11 @@ class PowerTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of the exponent."""
+        """The sign of the exponent."""
         return self.exponent.sign()
 
     def with_cache(self, cache_size: int = 1) -> PowerTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -451,7 +451,7 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         return np.broadcast_shapes(shape, self.exponent.array.shape)
 
     inverse_shape = forward_shape
@@ -470,11 +470,11 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of scale."""
+        """The sign of scale."""
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def with_cache(self, cache_size: int = 1) -> AffineTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size)
@@ -501,7 +501,7 @@ class AffineTransform(Transform):
         return summed_last(found, self.event_dim)
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         own = [value.array.shape for value in (self.loc, self.scale) if isinstance(value, Tensor)]
         return np.broadcast_shapes(shape, *own)
 

@@ -15,13 +15,13 @@ _MATRICES = ("w_ih", "w_hh", "w_hr")  # what is quantized; biases, peepholes and
 
 
 class _Recurrent(LowBit):
-    """``nn.{name}`` with quantized weights; its float weights are the parameters of that layer.
+    """``nn.{name}`` with quantized weights; the float weights stay the parameters.
 
-    weight: the quantizer of weight_ih, weight_hh and weight_hr, each by itself; None leaves them float. A filter is a
-        row: what one unit of one gate reads. They are quantized once in each call of the layer.
+    weight: the quantizer of weight_ih, weight_hh and weight_hr, each quantized separately; None leaves them float.
+        A filter is a row: the weights of one unit of one gate. Weights are quantized once per call of the layer.
 
     Raises:
-        TypeError: weight is no quantizer of weights.
+        TypeError: weight is not a weight quantizer.
         And as nn.{name}.
     """
 
