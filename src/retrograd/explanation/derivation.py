@@ -1,6 +1,7 @@
 """The derivation of a formula's gradient, as text: the formula, the rule of each step, and the resulting function.
 
-The library derives it, see ``formulas/derive.py``; here its steps are written down. Beside it stands what is declared.
+The library derives it, see ``formulas/differentiation.py``; here its steps are written down. Beside it stands what is
+declared.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..formulas.derive import derive
+from ..formulas.differentiation import derive
 from ..formulas.primitive import PRIMITIVES
-from ..formulas.symbol import FormulaError, Symbol, Trace
-from ..formulas.table import form, gradients_of
-from ..formulas.text import expression, function, inner
+from ..formulas.registry import form, gradients_of
+from ..formulas.tracing import FormulaError, Symbol, Trace, expression, function, inner
 from .measurements import Arrays, ulps
 
 __all__ = ["derivation"]
@@ -150,7 +150,7 @@ class _Writer:
         return expression(symbol, [self._parts(each) for each in symbol.arguments])
 
 
-_ATOM = 4  # binds most tightly, as in formulas/text.py
+_ATOM = 4  # binds most tightly, as in formulas/tracing.py
 _BARE = ("parameter", "literal", "full_like")
 
 
