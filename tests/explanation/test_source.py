@@ -54,8 +54,8 @@ def test_nothing_to_show() -> None:
 @pytest.mark.parametrize(
     ("operator", "how", "mathematics"),
     [
-        (F.softmax, "in plain NumPy, kernels/textbook/softmax.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
-        (F.cross_entropy, "in plain NumPy, kernels/textbook/cross_entropy.py", "(p - goal)"),
+        (F.softmax, "in plain NumPy, kernels/textbook/normalization.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
+        (F.cross_entropy, "in plain NumPy, kernels/textbook/loss.py", "(p - goal)"),
         (F.scaled_dot_product_attention, "in plain NumPy, kernels/textbook/attention.py", "gq = scale * (d @ "),
         (
             F.layer_norm,

@@ -1,6 +1,6 @@
 """The derivation of a formula's gradient as text: the formula, the rule of each step, and the resulting function.
 
-``formulas/derive.py`` derives the gradient; this module writes down its steps, next to the declared gradient.
+``formulas/differentiation.py`` derives the gradient; this module writes down its steps, next to the declared gradient.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..formulas.derive import derive
+from ..formulas.differentiation import derive
 from ..formulas.primitive import PRIMITIVES
-from ..formulas.symbol import FormulaError, Symbol, Trace
-from ..formulas.table import form, gradients_of
-from ..formulas.text import expression, function, inner
+from ..formulas.registry import form, gradients_of
+from ..formulas.tracing import FormulaError, Symbol, Trace, expression, function, inner
 from .measurements import Arrays, ulps
 
 __all__ = ["derivation"]
@@ -151,7 +150,7 @@ class _Writer:
         return expression(symbol, [self._parts(each) for each in symbol.arguments])
 
 
-_ATOM = 4  # the highest precedence, as in formulas/text.py
+_ATOM = 4  # the highest precedence, as in formulas/tracing.py
 _BARE = ("parameter", "literal", "full_like")
 
 

@@ -29,7 +29,7 @@ from ..engine.gradcheck import gradcheck
 from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES
-from ..formulas.table import Together
+from ..formulas.registry import Together
 from ..kernel_set import instead, use_kernels
 from ..kernels.textbook import loss as textbook_loss
 from ..kernels.textbook.pointwise import on_arrays

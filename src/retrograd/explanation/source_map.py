@@ -31,7 +31,7 @@ from ..engine.node import FREED, AccumulateGrad, Node
 from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.tensor import Tensor
-from ..formulas.table import Together
+from ..formulas.registry import Together
 from ..kernels.interface import leaves
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of

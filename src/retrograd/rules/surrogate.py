@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from ..engine.backward_rules import register_backward_rule
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
+from ..formulas.activation import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_grad
-from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..nn.module import Module
 from ..ops.argument_checks import require_float
 from ..ops.pointwise.pointwise import Pointwise, run

@@ -257,8 +257,8 @@ _ATTENTION = (
 
 CONVOLUTION = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONVOLUTION)
 CONV_TRANSPOSE = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONV_TRANSPOSE)
-SOFTMAX = tuple(Fault(name, about, "softmax", *rest) for name, about, *rest in _SOFTMAX)
-CROSS_ENTROPY = tuple(Fault(name, about, "cross_entropy", *rest) for name, about, *rest in _CROSS_ENTROPY)
+SOFTMAX = tuple(Fault(name, about, "normalization", *rest) for name, about, *rest in _SOFTMAX)
+CROSS_ENTROPY = tuple(Fault(name, about, "loss", *rest) for name, about, *rest in _CROSS_ENTROPY)
 POOLING = tuple(Fault(name, about, "pooling", *rest) for name, about, *rest in _POOLING)
 ATTENTION = tuple(Fault(name, about, "attention", *rest) for name, about, *rest in _ATTENTION)
 
@@ -270,14 +270,15 @@ def of_kernel(faults: tuple[Fault, ...], kernel: str) -> tuple[Fault, ...]:
 
 def normalization(name: str) -> tuple[Fault, ...]:
     """Return the mistakes of batch_norm or another normalization."""
-    module, kernel = {
-        "batch_norm": ("normalization", "batch_norm_grad"),
-        "layer_norm": ("group_norm", "layer_norm_grad"),
-        "rms_norm": ("group_norm", "layer_norm_grad"),
-    }.get(name, ("group_norm", "group_norm_grad"))
+    kernel = {
+        "batch_norm": "batch_norm_grad",
+        "layer_norm": "layer_norm_grad",
+        "rms_norm": "layer_norm_grad",
+    }.get(name, "group_norm_grad")
     texts = _NORMALIZATION[name == "rms_norm" :]
     return tuple(
-        Fault(title, about, module, kernel, before, after, "normalised_grad") for title, about, before, after in texts
+        Fault(title, about, "normalization", kernel, before, after, "normalised_grad")
+        for title, about, before, after in texts
     )
 
 

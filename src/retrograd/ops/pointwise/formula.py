@@ -13,10 +13,8 @@ from typing import Any
 from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ...formulas import FORMULAS, PRIMITIVES, form
-from ...formulas.derive import derive, rule_of
-from ...formulas.symbol import FormulaError, Symbol, Trace
-from ...formulas.text import NAMES, function
-from ...formulas.tracing import Meanings, place, require_text, run
+from ...formulas.differentiation import derive, rule_of
+from ...formulas.tracing import NAMES, FormulaError, Meanings, Symbol, Trace, function, place, require_text, run
 from .. import creation
 from ..argument_checks import as_real, is_number
 from ..dtypes.promotion import floats

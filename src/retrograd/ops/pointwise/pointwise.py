@@ -17,7 +17,7 @@ from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
-from ...formulas.table import gradients_of, same_grad
+from ...formulas.registry import gradients_of, same_grad
 from ...kernel_set import exact, is_copy, kernels
 from ..argument_checks import as_float, require_float
 from ..dtypes.dtype import default_dtype
