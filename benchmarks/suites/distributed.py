@@ -1,4 +1,4 @@
-"""Training in two processes of one thread, each on a core of its own, beside one process, and beside PyTorch's DDP over
+"""Training in two single-threaded processes, each on its own core, compared with one process and with PyTorch's DDP on
 gloo.
 
 Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
@@ -54,7 +54,7 @@ def row_name(network: str, label: str) -> str:
 
 
 def exchange_row(label: str) -> str:
-    """Likewise."""
+    """The name of a row of the exchange, which scaling_page.py reads."""
     return f"exchange of {label} between {SIZE} processes"
 
 

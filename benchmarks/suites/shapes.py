@@ -1,4 +1,4 @@
-"""Dropout, and what moves elements: joining, padding, indices, windows, resolution, embeddings; small products."""
+"""Dropout, and operators that move elements: joining, padding, indices, windows, resizing, embeddings; small products."""
 
 from __future__ import annotations
 
