@@ -2,8 +2,8 @@
 
 A message of n bytes takes latency + n·per_byte, as in R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
 Collective Communication Operations in MPICH", 2005, the source of the costs of the collectives. The simulation
-includes what formulas leave out: buckets that leave while the backward goes on and then wait for each other, and workers of which one
-is always late.
+includes what formulas leave out: buckets that leave while the backward goes on and then wait for each other, and
+workers of which one is always late.
 """
 
 from __future__ import annotations

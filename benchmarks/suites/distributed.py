@@ -1,11 +1,11 @@
 """Training in two single-threaded processes, each on its own core, compared with one process and with PyTorch's DDP on
 gloo.
 
-Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
-machine sets, two processes would do twice the work of one; "without exchange" is what two processes reach that have
-nothing to do with each other. Memory, cache and clock are shared, with other programs on the machine too: what two
-processes get of them is told by products of small matrices and additions of large arrays. Those that only wait for each
-other have a barrier after each step and no exchange: no exchange can be faster. "Work" is the time that one core works
+Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without limits of the
+machine, two processes would do twice the work of one; "without exchange" is what two processes reach that have
+nothing to do with each other. Memory, cache and clock are shared, with other programs on the machine too: products
+of small matrices and additions of large arrays measure what two processes get of them. Processes that only wait for
+each other have a barrier after each step and no exchange, so no exchange can be faster. "Work" is the time that one core works
 for a step of one process; it does not count what the process sleeps while it waits.
 """
 
