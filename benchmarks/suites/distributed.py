@@ -2,11 +2,11 @@
 gloo.
 
 Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without limits of the
-machine, two processes would do twice the work of one; "without exchange" is what two processes reach that have
-nothing to do with each other. Memory, cache and clock are shared, with other programs on the machine too: products
-of small matrices and additions of large arrays measure what two processes get of them. Processes that only wait for
-each other have a barrier after each step and no exchange, so no exchange can be faster. "Work" is the time that one core works
-for a step of one process; it does not count what the process sleeps while it waits.
+machine, two processes would do twice the work of one; "without exchange" is what two processes reach that have nothing
+to do with each other. Memory, cache and clock are shared, with other programs on the machine too: products of small
+matrices and additions of large arrays measure what two processes get of them. Processes that only wait for each other
+have a barrier after each step and no exchange, so no exchange can be faster. "Work" is the time that one core works for
+a step of one process; it does not count what the process sleeps while it waits.
 """
 
 from __future__ import annotations
