@@ -1,7 +1,7 @@
 # Everything runs in .venv, which is made here. A stamp in it says which extra of pyproject.toml is installed;
 # once it is, nothing is fetched again until pyproject.toml changes.
 
-# the first interpreter that is new enough
+# The first interpreter that is recent enough.
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
 VENV := .venv
@@ -9,8 +9,8 @@ BIN := $(VENV)/bin
 PINS :=
 ARGS ?=
 
-# A process of the tests for each core: what needs several threads asks for them. They find their kernels compiled, where
-# each process would compile the same ones otherwise. Each has its share of neighbouring tests, which load the same.
+# One test process per core. Tests that need several threads request them. Kernels are compiled beforehand, so that the
+# processes do not all compile the same ones. Each process gets neighboring tests, which load the same modules.
 PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
 # Processors for which every x86-64 machine can run compiled kernels: AVX2 with FMA, and SSE 4.2 without it. Each
@@ -20,7 +20,7 @@ AS_PROCESSOR = NUMBA_CPU_NAME=$(1) OPENBLAS_CORETYPE=$$(echo $(1) | sed 's/./\u&
 KERNEL_TESTS := tests/kernels tests/textbook tests/conformance
 TRAINING_TESTS := tests/train/test_trainer.py tests/train/test_fit.py -k learns
 
-# Hundreds of processes of the tests import the package: but for the first they find it compiled.
+# Hundreds of test processes import the package. All but the first one find its bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help train explain test processors blas versions arm browser nightly sweeps peers bench docs onnx-table lint clean
@@ -28,22 +28,22 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report'
-	@echo 'make explain   open the page that takes a gradient apart, entry by entry'
+	@echo 'make explain   open the page that explains a gradient entry by entry'
 	@echo 'make test      run the tests'
 	@echo 'make processors  run a tenth of the kernel tests, and train, as on machines with AVX2 and with SSE 4.2 only'
 	@echo 'make blas      run the tests with the BLAS kernels of other processors, on one thread and on two'
 	@echo 'make versions  run the tests with other versions: PYTHONS="python3.12 python3.14", and the oldest packages'
 	@echo 'make arm       run a tenth of the kernel tests on an emulated 64-bit ARM processor (Debian, as root)'
-	@echo 'make browser   run the tests of the page in a Chromium of this machine'
-	@echo 'make nightly   run the tests that take long as well'
-	@echo 'make sweeps    run the sweeps of hyper-parameters among the examples, with Optuna and Ray'
+	@echo 'make browser   run the tests of the page in the installed Chromium'
+	@echo 'make nightly   run all tests, including the slow ones'
+	@echo 'make sweeps    run the hyperparameter sweeps among the examples, with Optuna and Ray'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
-	@echo 'make docs      build the pages into docs/_build/html; their code is run'
-	@echo 'make onnx-table  write which tests of ONNX pass into docs/onnx_table.md'
-	@echo 'make lint      ruff, mypy, what editors show, and which room may import which'
-	@echo 'make clean     remove what these commands made'
-	@echo 'ARGS="..." is handed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
+	@echo 'make docs      build the pages into docs/_build/html and run their code'
+	@echo 'make onnx-table  write the table of passing ONNX tests to docs/onnx_table.md'
+	@echo 'make lint      ruff, mypy, editor checks, and the import rules between packages'
+	@echo 'make clean     remove everything that these commands created'
+	@echo 'ARGS="..." is passed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
 
 train: $(VENV)/.train
 	$(BIN)/retrograd train digits $(ARGS)

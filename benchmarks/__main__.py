@@ -124,12 +124,12 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
                 yield result
 
 
-def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
+def _threads(suite: str, requested: list[int] | None) -> list[int | None]:
     """The numbers of threads with which a suite is measured."""
     if suite in ("startup", "search", "errors", "distributed"):
         return [None]
-    if wanted is not None:
-        return [*wanted]
+    if requested is not None:
+        return [*requested]
     counts = [n for n in (1, 2) if n <= (os.cpu_count() or 1)]
     return [*counts[-1:]] if suite in BROAD else [*counts]
 
@@ -139,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
     parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
     parser.add_argument(
-        "--keep", action="store_true", help="with --only: write the files, with the rows of other suites as they stand"
+        "--keep", action="store_true", help="with --only: write the files, and keep the rows of other suites"
     )
     parser.add_argument(
         "--level",

@@ -1,6 +1,6 @@
-"""Several processes of one library, which measure when they are asked to and sleep in between.
+"""A group of processes of one library, which measure on request and sleep in between.
 
-So the processes of two libraries take turns on the same cores, block by block, as harness.py has it in one process.
+This way the processes of two libraries take turns on the same cores, block by block, as in harness.py for one process.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _START, _ANSWER = 120.0, 600.0  # seconds
 class Crew:
     """`size` processes of `library`, "retrograd" (started by mpiexec) or "torch" (which meet on a port, with gloo).
 
-    Each has one thread and a core of its own, as long as there are cores.
+    Each has one thread and its own core, as long as there are enough cores.
 
     Raises:
-        RuntimeError: they do not start, or one of them fails; the message has what it said.
+        RuntimeError: they do not start, or one of them fails; the message includes its output.
     """
 
     def __init__(self, library: str, size: int = 2) -> None:
@@ -37,10 +37,10 @@ class Crew:
         environment = {**os.environ, "RETROGRAD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": _path()}
         self._streams: dict[int, Any] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
-        with socket.socket(socket.AF_UNIX) as door:
-            door.bind(address)
-            door.listen(size)
-            door.settimeout(_START)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(size)
+            listener.settimeout(_START)
             if library == "retrograd":
                 self._start(command(size, arguments, find_mpiexec()), environment)
             else:
@@ -50,7 +50,7 @@ class Crew:
                     own = {name: str(value) for name, value in place.items()}
                     self._start([sys.executable, *arguments], {**environment, **own})
             for _ in range(size):
-                self._let_in(door)
+                self._let_in(listener)
 
     def ask(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
         """Have a method of Member called in all processes, or in some of them; returns what each answers."""
@@ -65,17 +65,17 @@ class Crew:
         return chosen
 
     def answer(self, rank: int) -> Any:
-        """What a process answers."""
+        """Return the answer of a process."""
         line = self._streams[rank].readline()
         if not line:
-            raise RuntimeError(f"process {rank} has ended; what it said stands above")
+            raise RuntimeError(f"process {rank} has ended; its output is above")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"process {rank}: {answer['error']}")
         return answer["value"]
 
     def forget(self, rank: int) -> None:
-        """Leave out a process that is to be killed."""
+        """Exclude a process that will be killed."""
         self._streams.pop(rank)
 
     def __enter__(self) -> Self:
@@ -97,9 +97,9 @@ class Crew:
             subprocess.Popen(line, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         )
 
-    def _let_in(self, door: socket.socket) -> None:
+    def _let_in(self, listener: socket.socket) -> None:
         try:
-            connection, _ = door.accept()
+            connection, _ = listener.accept()
         except TimeoutError:
             self.__exit__()
             raise RuntimeError(f"the processes do not start: {self._processes[0].args}") from None

@@ -1,7 +1,7 @@
-"""Rows to measure, results, and the statistics that make one of the other.
+"""The rows to measure, their results, and the statistics that connect the two.
 
-The ways of doing the work of a row take turns in blocks, A B C A B C ..., each block after a few calls that do not
-count; turns.py runs them. A block gives the median of its calls, a row the median of its blocks. The ratio is the
+The variants of a row take turns in blocks, A B C A B C ..., each block after a few calls that do not count. turns.py
+runs them. A block gives the median of its calls, a row the median of its blocks. The ratio is the
 median of the ratios of single rounds: on a shared machine, speed changes from second to second, but little within a
 round. The spread of those ratios says how far the median can be trusted.
 """
@@ -21,7 +21,7 @@ OURS = "retrograd"
 
 
 def is_ours(way: str) -> bool:
-    """Whether a way of doing the work is retrograd's: its name begins so. It is then no figure of PyTorch's."""
+    """Return whether a variant is retrograd's, which its name shows; it is then not a figure of PyTorch's."""
     return way.startswith(OURS)
 
 
@@ -59,7 +59,7 @@ class Row:
     against: tuple[str, ...] = ()
 
     def without_calls(self) -> Row:
-        """The row as it can be sent to another process."""
+        """Return the row in a form that can be sent to another process."""
         return replace(self, ours=_no_call, theirs={}, values=None)
 
 
@@ -88,7 +88,7 @@ class Result:
 
 
 def check(row: Row) -> None:
-    """Compare the results of the two libraries; a fast wrong answer is no figure."""
+    """Compare the results of the two libraries: the speed of a wrong answer does not count."""
     if row.values is None:
         return
     for ours, theirs in row.values():
@@ -164,7 +164,7 @@ def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int
 
 
 def below(group: str, name: str, unit: str, ours: float, theirs: dict[str, float], limit: float | None) -> Result:
-    """A figure that has to stay below a limit of its own (seconds), PyTorch's figure beside it if there is one."""
+    """Return the result of a figure with a limit in seconds, with PyTorch's figure if there is one."""
     best = min(theirs, key=theirs.__getitem__) if theirs else ""
     return Result(
         group=group,

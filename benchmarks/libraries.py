@@ -1,4 +1,4 @@
-"""Both libraries at the same number of threads, and the same arrays in each one's layouts."""
+"""Both libraries with the same number of threads, and the same arrays in the layout of each."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
 
 
 def parameter(array: np.ndarray) -> Any:
-    """A parameter of a normalisation as our layers make it: that of images (C, H, W) has the order of images."""
+    """A parameter of a normalization as our layers make it: that of images (C, H, W) has the order of images."""
     if array.ndim > 2:
         return retrograd.Tensor(channels_last(array[np.newaxis])[0], requires_grad=True)
     return retrograd.Tensor(array.copy(), requires_grad=True)
 
 
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
-    """A PyTorch tensor of its own memory, in the named layout."""
+    """Return a PyTorch tensor with its own memory, in the named layout."""
     tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)
     if layout == CHANNELS_LAST and array.ndim in _CHANNELS_LAST:
         tensor = tensor.to(memory_format=_CHANNELS_LAST[array.ndim])
@@ -73,7 +73,7 @@ def layouts(arrays: Sequence[np.ndarray], requires_grad: bool = False) -> dict[s
 
 @lru_cache(maxsize=1)
 def can_compile() -> bool:
-    """Whether torch.compile can work here: it needs a C++ compiler."""
+    """Return whether torch.compile can run: it needs a C++ compiler."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)
 
 

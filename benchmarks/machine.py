@@ -1,4 +1,4 @@
-"""The machine and the versions that a table of figures belongs to."""
+"""The machine and the versions behind a table of figures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 import retrograd
 
-# How each library is told to use no wider instructions than those of a level: retrograd (LLVM), PyTorch's own kernels,
+# The variables that limit each library to the instructions of a level: retrograd (LLVM), PyTorch's own kernels,
 # oneDNN, MKL and OpenBLAS. onnxruntime has no such switch.
 LEVELS = {
     "avx2": {

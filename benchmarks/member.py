@@ -1,4 +1,4 @@
-"""One process of several, ``python -m benchmarks.member LIBRARY SOCKET``: crew.py starts it and tells it what to do.
+"""One process of several, ``python -m benchmarks.member LIBRARY SOCKET``: crew.py starts it and sends it requests.
 
 It stays on one core, with one thread, and sleeps in its socket between two requests. A request is a line of JSON: the
 name of a method of Member, and its arguments.

@@ -1,4 +1,4 @@
-"""The networks that are measured, from the layers of either library: ``nn`` is retrograd.nn or torch.nn."""
+"""The measured networks, built from the layers of either library: ``nn`` is retrograd.nn or torch.nn."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def characters(nn: Any, batch_first: bool = False) -> Any:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network, and what each of several processes trains it on: `samples` images of a shape, or rows of characters.
+    """A network and the training data of each process: `samples` images of a shape, or rows of characters.
 
     same: whether both libraries give the same losses, as they do without dropout and batch norm.
     """

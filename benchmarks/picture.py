@@ -1,7 +1,7 @@
 """The picture of speed in README.md, an SVG drawn from results.json: how many times as fast as PyTorch each group is.
 
-It is written as text, number by number, so that the same results make the same file; places leave room for the widest
-usual font. A test draws it again and compares.
+It is written as text, number by number, so that the same results make the same file. Positions leave enough space for
+the widest common font. A test draws it again and compares.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FONT = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 
 
 def draw() -> None:
-    """Write the picture of the results that lie beside this file."""
+    """Write the picture of the results beside this file."""
     content = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     text = picture(content["machine"], [Result(**row) for row in content["results"]])
     write_atomically(PICTURE, lambda file: file.write(text.encode()))
@@ -80,13 +80,13 @@ def picture(machine: dict[str, str], results: Sequence[Result]) -> str:
         lines.append(f'<path d="M{x:.1f} {_TOP - 8}V{bottom}" {stroke}/>')
         lines.append(_words(x, _TOP - 16, f"{2.0**power:g}×", small + ' text-anchor="middle"'))
     for number, (name, (start, end, mean)) in enumerate(bars.items()):
-        y, colour = _TOP + _LINE * number + _LINE / 2, _FASTER if mean >= 1 else _SLOWER
+        y, color = _TOP + _LINE * number + _LINE / 2, _FASTER if mean >= 1 else _SLOWER
         lines += [
             _words(_LEFT - 12, y + 5.5, name, ' text-anchor="end"'),
-            f'<path d="M{place(start):.1f} {y:.1f}H{place(end):.1f}" stroke="{colour}" stroke-width="5" '
+            f'<path d="M{place(start):.1f} {y:.1f}H{place(end):.1f}" stroke="{color}" stroke-width="5" '
             'stroke-linecap="round" stroke-opacity="0.35"/>',
-            f'<circle cx="{place(mean):.1f}" cy="{y:.1f}" r="6.5" fill="{colour}"/>',
-            _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{colour}"'),
+            f'<circle cx="{place(mean):.1f}" cy="{y:.1f}" r="6.5" fill="{color}"/>',
+            _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{color}"'),
         ]
     processors = Counter(result.processor or machine["processor"] for result in results)
     facts = {**machine, "processor": max(processors, key=processors.__getitem__)}  # of most of the rows

@@ -1,4 +1,4 @@
-"""Writes results as JSON, as lines for the terminal, as the summary RESULTS.md, and as tables for the documentation."""
+"""The output of results: JSON, lines for the terminal, the summary RESULTS.md, and tables for the documentation."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ def overview(machine: dict[str, str], results: Sequence[Result], failures: Seque
 
 
 def _compared(result: Result) -> str:
-    """The figure that is compared, and the opponent unless it is PyTorch."""
+    """Return the compared figure, and the opponent unless it is PyTorch."""
     figure = _COMPARED.get(result.unit, result.unit)
     if is_ours(result.best):
         return f"{figure}, against retrograd itself"
@@ -142,7 +142,7 @@ def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequ
 
 def tables(results: Sequence[Result]) -> dict[str, str]:
     """Map the name of each group to the table of its rows, in Markdown."""
-    first: dict[tuple[str, ...], int] = {}  # the rows of one and of two threads stand together
+    first: dict[tuple[str, ...], int] = {}  # keeps the rows of one and of two threads together
     plain = [result for result in results if not result.level]
     for index, result in enumerate(plain):
         first.setdefault((result.group,), index)
@@ -156,7 +156,7 @@ def tables(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _table(members: list[Result], restricted: list[Result]) -> list[str]:
-    """The lines of a group. restricted: its rows at lower levels of the processor, which become further columns."""
+    """The lines of a group. restricted: its rows at lower levels of the processor, which become additional columns."""
     lines = []
     levels = sorted({result.level for result in restricted})
     for level, some in (("", members), *((level, [r for r in restricted if r.level == level]) for level in levels)):
@@ -179,7 +179,7 @@ def _table(members: list[Result], restricted: list[Result]) -> list[str]:
 
 
 def _mean(results: Sequence[Result]) -> str:
-    """The geometric mean of the ratios, if there are several; of means none is taken."""
+    """Return the geometric mean of the ratios if there are several; rows that are means themselves have none."""
     ratios = [result.ratio for result in results if result.ratio and result.unit != "times"]
     return f"{geometric_mean(ratios):.2f}" if len(ratios) > 1 else ""
 

@@ -1,9 +1,9 @@
-"""How long a training step would take on many machines: a model of the exchange, and a simulation of the step.
+"""Prediction of a training step on many machines: a cost model of the exchange and a simulation of the step.
 
 A message of n bytes takes latency + n·per_byte, as in R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
-Collective Communication Operations in MPICH", 2005, from whom the costs of the collectives are. The simulation has what
-formulas leave out: buckets that leave while the backward goes on and then wait for each other, and workers of which one
-is always late.
+Collective Communication Operations in MPICH", 2005, the source of the costs of the collectives. The simulation
+includes what formulas leave out: buckets that leave while the backward goes on and then wait for each other, and
+workers of which one is always late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retrograd.distributed.reduction_tree import share, subtrees
 
 @dataclass(frozen=True)
 class Link:
-    """What connects the machines: seconds of a message whatever its length, and of each byte."""
+    """The connection of the machines: seconds per message and per byte."""
 
     name: str
     latency: float
@@ -40,7 +40,7 @@ Collective = Callable[[Link, int, int, float], Stages]  # link, workers, bytes, 
 
 
 def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int | None = None) -> Stages:
-    """The fixed tree with a number of workers that is no power of 2: every worker sends each other one a part of its
+    """The fixed tree with a number of workers that is not a power of 2: every worker sends each other one a part of its
     sums, pair by pair; each adds the parts it gets and sends the total to all, in a ring.
 
     shards: their number; one for each worker if None. A worker has several sums if its shards are no whole subtree.
@@ -58,12 +58,12 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
 
 @cache
 def _sums(workers: int, shards: int) -> list[int]:
-    """How many sums each worker sends: one for each whole subtree of its shards."""
+    """Return the number of sums that each worker sends: one for each whole subtree of its shards."""
     return [len(subtrees(share(shards, workers, rank), shards)) for rank in range(workers)]
 
 
 def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
-    """Sums go round the ring and grow, then the totals go round: an order of additions of its own for every part."""
+    """Sums go round the ring and grow, then the totals go round: every part is added in a different order."""
     half = (workers - 1) * (link.latency + size / workers * link.per_byte)
     return Stages(half, (workers - 1) / workers * size * adding, half)
 
@@ -71,11 +71,11 @@ def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
 def halving(link: Link, workers: int, size: int, adding: float) -> Stages:
     """Rabenseifner's: pairs exchange halves of their sums, then quarters with the next pair, ..., and back.
 
-    As retrograd.distributed.reducer has it: with neighbours first, the sums that meet are those of the fixed
+    As retrograd.distributed.reducer has it: with neighbors first, the sums that meet are those of the fixed
     tree, if each worker has one whole subtree.
 
     Raises:
-        ValueError: workers is no power of 2.
+        ValueError: workers is not a power of 2.
     """
     if workers & (workers - 1):
         raise ValueError(f"halving: workers={workers} must be a power of 2")
@@ -138,7 +138,7 @@ def efficiency(
 ) -> float:
     """The part of `workers` times the speed of one that is reached.
 
-    alone: seconds of the step of one worker by itself. late: each worker's delay is drawn from the exponential
+    alone: seconds of the step of one worker alone. late: each worker's delay is drawn from the exponential
     distribution with this mean. The time of a step is the mean of `steps` of them.
     """
     rng = np.random.default_rng([11, workers])

@@ -1,6 +1,6 @@
 """``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
 
-No number on the page is typed: it is measured, and stands in results.json, or is assumed, and stands below, or follows.
+No number on the page is typed. Each is measured (results.json), assumed (listed below) or computed from these.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ SHARDS = 8 // suite.SIZE  # of each worker, in what was measured
 
 @dataclass(frozen=True)
 class Way:
-    """How gradients are added."""
+    """A method of adding gradients."""
 
     name: str
     collective: Collective
     tree: bool
-    colour: str
+    color: str
     line: str
 
 
@@ -59,10 +59,10 @@ WAYS = (
 
 
 class Measured:
-    """The rows of results.json that the prediction stands on.
+    """The rows of results.json that the prediction is based on.
 
     Raises:
-        LookupError: a row is not there.
+        LookupError: a row is missing.
     """
 
     def __init__(self, path: Path) -> None:
@@ -91,7 +91,7 @@ class Measured:
         return self.work(network, suite.ONE) / self.work(network, label)
 
     def busy(self) -> float:
-        """How many other processes wanted the cores."""
+        """Return the number of other processes that competed for the cores."""
         return self._figure(suite.MACHINE, suite.LOAD)
 
     def exchange(self, label: str) -> float:
@@ -103,7 +103,7 @@ class Measured:
         return self._figure(suite.MACHINE, suite.ADDITION) / (4 * suite.MESSAGES["4 MB"])
 
     def load(self, network: str, tree: bool) -> tuple[Load, float]:
-        """What a worker does in a step, and the seconds of a step of one process alone."""
+        """Return the work of a worker in a step, and the seconds of a step of one process alone."""
         alone = self.work(network, suite.ONE)
         computing = self.work(network, suite.WHOLE) / suite.SIZE if tree else alone
         call, long = (self.exchange(label) for label in suite.MESSAGES)
@@ -127,13 +127,13 @@ def bucket_sizes(network: str) -> tuple[int, ...]:
 
 @cache
 def curve(measured: Measured, network: str, way: Way, link: Link, late: float = LATE) -> dict[int, float]:
-    """Number of machines -> efficiency."""
+    """The efficiency for each number of machines."""
     load, alone = measured.load(network, way.tree)
     return {count: efficiency(load, alone, way.collective, link, count, late) for count in MACHINES}
 
 
 def write() -> None:
-    """Write the page and its picture, of the results that lie beside this file."""
+    """Write the page and its picture, from the results beside this file."""
     measured = Measured(HERE / "results.json")
     write_atomically(PAGE, lambda file: file.write(page(measured).encode()))
     picture = _picture(measured)
@@ -216,7 +216,7 @@ Collective Communication Operations in MPICH", 2005). With p workers, a bucket o
 
 Buckets leave while the backward goes on, and the link does one thing at a time, so the step is simulated event by
 event; `benchmarks/scaling.py` has both on a page. The price of the same bits is that each worker computes its batch in
-{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if neighbours
+{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if neighbors
 meet first, halving adds exactly the sums of the fixed tree. That needs a power of 2 of workers, each with one whole
 subtree; with other numbers the parts go all to all, in p − 1 rounds.
 """
@@ -239,7 +239,7 @@ def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
 
 
 def _half(found: dict[int, float]) -> int:
-    """The largest number of machines up to which the efficiency is at least one half; 0 if there is none."""
+    """The largest number of machines up to which the efficiency is at least one half; 0 if none."""
     last = 0
     for count, value in found.items():
         if value < 0.5:
@@ -302,13 +302,13 @@ def _picture(measured: Measured) -> bytes:
                 ax = axes[row, column]
                 for way in WAYS:
                     found, text = curve(measured, network, way, link), f"{way.name}, predicted"
-                    ax.plot(list(found), list(found.values()), way.line, color=way.colour, label=text)
+                    ax.plot(list(found), list(found.values()), way.line, color=way.color, label=text)
                 for way, label, mark in ((WAYS[0], suite.TREE, "o"), (WAYS[-1], suite.PLAIN, "s")):
                     rate = measured.throughput(network, label)
                     for what, value in (("work", measured.by_work(network, label)), ("throughput", rate)):
                         if value is not None:
-                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.colour
-                            ax.plot([2], [value], mark, color=way.colour, markerfacecolor=face, label=text)
+                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.color
+                            ax.plot([2], [value], mark, color=way.color, markerfacecolor=face, label=text)
                 ax.set(xscale="log", ylim=(0, 1.1), title=f"{network}, {link.name}")
                 ax.set_xticks(MACHINES[::3], labels=[str(count) for count in MACHINES[::3]])
                 ax.minorticks_off()

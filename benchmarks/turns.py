@@ -1,7 +1,7 @@
 """Two processes that take turns: one times retrograd, the other times PyTorch and onnxruntime.
 
 The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the next library needs.
-So each library has a process of its own, and a process is stopped (SIGSTOP) while the other one measures. Both build
+So each library has its own process, and a process is stopped (SIGSTOP) while the other one measures. Both build
 the rows of a suite in the same order; each times only its own calls.
 """
 
@@ -81,7 +81,7 @@ class _Found:
 
 
 class _Side:
-    """The parent's end of one of the two processes. The process runs only while it is asked something."""
+    """The parent's end of one of the two processes. The process runs only while it handles a request."""
 
     def __init__(self, plan: Plan, retrograd: bool) -> None:
         context = get_context("spawn")

@@ -1,10 +1,13 @@
-"""Sphinx: ``make docs`` builds the pages into docs/_build/html, runs their code, and takes a warning as an error."""
+"""The Sphinx configuration: ``make docs`` builds the pages into docs/_build/html and runs their code.
+
+Warnings are errors.
+"""
 
 import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # for pages.py, and for the benchmarks that it quotes
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # for pages.py and for the benchmarks that it quotes
 
 project = "retrograd"
 author = "The retrograd developers"

@@ -1,4 +1,4 @@
-"""Writes the page of each operator family, and fills in the benchmark tables that other pages quote.
+"""Generator of the operator pages, and of the benchmark tables that other pages quote.
 
 Also a Sphinx extension that runs the code of every page. Code that fails, or prints something other than the page
 shows, fails the build. Only ``setup`` needs Sphinx; tests/test_docs.py uses the rest.
@@ -38,7 +38,7 @@ _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def families() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Name of a page -> the public operators on it: those that one file defines."""
+    """Map the name of each page to its public operators, those that one file defines."""
     found: dict[str, dict[str, Callable[..., Any]]] = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
@@ -51,7 +51,7 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
 
 
 def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
-    """The Function classes that a public function applies, and those whose operators their backward applies."""
+    """Yield the Function classes that a public function applies, and those that their backwards apply."""
     if thing in seen or not getattr(thing, "__module__", "").startswith("retrograd"):
         return
     seen.add(thing)
@@ -68,7 +68,7 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
     for name in dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)):
         other = globals_.get(name)
         if inspect.isclass(other) and issubclass(other, Function) and other is not Function:
-            # what another file defines is on that file's page, unless the function is only a door to it
+            # a Function of another file is on that file's page, unless this function only forwards to it
             if other.__module__ == thing.__module__ or not is_operator:
                 yield from functions_behind(other, seen)
         elif inspect.isfunction(other) and not is_operator and name.startswith("_"):
@@ -76,12 +76,12 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
 
 
 def example(page: str) -> Path:
-    """The session that the page of a family shows."""
+    """Return the path of the session that the page of a family shows."""
     return DOCS / "examples" / f"{page}.pycon"
 
 
 def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
-    """The page in Markdown: an example, then each operator's signature, docstring and Functions, by include."""
+    """Return the page in Markdown: an example, then each operator's signature, docstring and included Functions."""
     module = inspect.getmodule(next(iter(operators.values())))
     title = page.replace("_", ": ", 1).replace("_", " ")
     parts = [f"# {title[0].upper()}{title[1:]}", inspect.getdoc(module) or ""]
@@ -101,7 +101,7 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
 
 
 def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
-    """The Functions of the operator's own file and what they inherit from; where there are none, those it applies."""
+    """Return the Functions of the operator's file and their bases, or else the Functions that it applies."""
     found = list(functions_behind(operator, shown))
     own = [function for function in found if function.__module__ == operator.__module__]
     bases = {base for function in own for base in function.__mro__[1:] if issubclass(base, Function)} - shown
@@ -112,21 +112,21 @@ def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
 def _signature(name: str, operator: Callable[..., Any]) -> str:
     try:
         text = f"{name}{inspect.signature(operator)}"
-    except ValueError:  # a class that takes none
+    except ValueError:  # a class without parameters
         return name
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are texts
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are strings
     return text if len(text) < 80 else re.sub(r"(?<=\(|,) ?(?=\*|\w+: )", "\n    ", text).replace(") -> ", "\n) -> ")
 
 
 def write_pages() -> None:
-    """Write operators/*.md; a page whose family is gone is removed, one that is as before is not touched."""
+    """Write operators/*.md, remove pages of former families, and leave unchanged pages alone."""
     OPERATORS.mkdir(exist_ok=True)
-    wanted = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
-    wanted["every_operator.md"] = gradient_table.text()
+    required = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
+    required["every_operator.md"] = gradient_table.text()
     for path in OPERATORS.glob("*.md"):
-        if path.name not in wanted:
+        if path.name not in required:
             path.unlink()
-    for file, text in wanted.items():
+    for file, text in required.items():
         path = OPERATORS / file
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
@@ -149,7 +149,7 @@ def _tables() -> dict[str, str]:
     return report.tables(report.read(_RESULTS)[1])
 
 
-# ---------------------------------------------------------------- running what a page shows
+# ---------------------------------------------------------------- running the code of a page
 
 
 def run_page(text: str, name: str) -> list[str]:
@@ -172,7 +172,7 @@ def _run_blocks(text: str, name: str) -> list[str]:
             runner = doctest.DocTestRunner(verbose=False)
             runner.run(test, out=faults.append, clear_globs=False)
             names = test.globs
-        elif kind == "python" and not name.startswith("operators/"):  # there: signatures
+        elif kind == "python" and not name.startswith("operators/"):  # operator pages show signatures
             try:
                 exec(compile(code, where, "exec"), names)
             except Exception as error:
@@ -190,13 +190,13 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
 
 
 def embedded() -> list[str]:
-    """The operators whose standalone page one of the pages shows."""
+    """Return the operators whose standalone page is embedded in one of the pages."""
     texts = [path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")]
     return sorted({name for text in texts for name in _EMBEDDED.findall(text)})
 
 
 def write_explanations(folder: Path) -> None:
-    """Write the standalone page of each operator that is embedded."""
+    """Write the standalone page of each embedded operator."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in embedded():
         retrograd.explain(name).save(folder / f"{name}.html")

@@ -1,4 +1,4 @@
-"""Runs the examples with retrograd and with PyTorch in turns, each in a process of its own, and writes README.md.
+"""Runs the examples with retrograd and with PyTorch in turns, each in its own process, and writes README.md.
 
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
@@ -53,21 +53,21 @@ FIGURES: dict[str, tuple[float, bool]] = {
 
 
 def reached(name: str, value: float) -> bool:
-    """Whether the value is as good as the figure of the example."""
+    """Return whether the value is as good as the figure of the example."""
     figure, more = FIGURES[name]
     return value >= figure if more else value <= figure
 
 
 def with_peer(name: str) -> str:
-    """The text of an example whose one line is changed."""
+    """Return the source of an example with the one line changed."""
     text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     if text.count(f"\n{LINE}\n") != 1:
-        raise ValueError(f"{name}.py: the line {LINE!r} must stand in it once")
+        raise ValueError(f"{name}.py: the line {LINE!r} must occur in it once")
     return text.replace(f"\n{LINE}\n", f"\n{PEER}\n")
 
 
 def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
-    """What an example printed about itself: its "seconds" and its "result"."""
+    """Return the "seconds" and the "result" that an example printed."""
     with tempfile.TemporaryDirectory() as folder:
         path = FOLDER / f"{name}.py"
         if library == "torch":

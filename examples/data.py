@@ -1,4 +1,4 @@
-"""What the examples share: data that needs no download, made or read with NumPy alone, and the command line.
+"""Helpers of the examples: data that needs no download, made or read with NumPy alone, and the command line.
 
 Nothing here imports retrograd or PyTorch, so that an example runs with either.
 """
@@ -162,7 +162,7 @@ class CartPole:
 
 
 class Reach:
-    """Points in the plane that are to reach goals within 20 steps; many at once. Reward: minus the distance."""
+    """Points in the plane that have to reach goals within 20 steps, many in a batch. Reward: minus the distance."""
 
     def __init__(self, count: int, seed: int = 0) -> None:
         self.random, self.count = np.random.default_rng(seed), count

@@ -1,4 +1,4 @@
-"""Two GRUs with attention between them learn to turn sequences round: 90 % of the sequences in five seconds.
+"""Two GRUs with attention between them learn to reverse sequences: 90 % of the sequences in five seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Bahdanau et al. 2014, arXiv:1409.0473.
 """

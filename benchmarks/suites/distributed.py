@@ -1,12 +1,12 @@
-"""Training in two processes of one thread, each on a core of its own, beside one process, and beside PyTorch's DDP over
+"""Training in two single-threaded processes, each on its own core, compared with one process and with PyTorch's DDP on
 gloo.
 
-Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without a bound that the
-machine sets, two processes would do twice the work of one; "without exchange" is what two processes reach that have
-nothing to do with each other. Memory, cache and clock are shared, with other programs on the machine too: what two
-processes get of them is told by products of small matrices and additions of large arrays. Those that only wait for each
-other have a barrier after each step and no exchange: no exchange can be faster. "Work" is the time that one core works
-for a step of one process; it does not count what the process sleeps while it waits.
+Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without limits of the
+machine, two processes would do twice the work of one; "without exchange" is what two processes reach that have nothing
+to do with each other. Memory, cache and clock are shared, with other programs on the machine too: products of small
+matrices and additions of large arrays measure what two processes get of them. Processes that only wait for each other
+have a barrier after each step and no exchange, so no exchange can be faster. "Work" is the time that one core works for
+a step of one process; it does not count what the process sleeps while it waits.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def row_name(network: str, label: str) -> str:
 
 
 def exchange_row(label: str) -> str:
-    """Likewise."""
+    """The name of a row of the exchange, which scaling_page.py reads."""
     return f"exchange of {label} between {SIZE} processes"
 
 

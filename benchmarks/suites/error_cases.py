@@ -1,4 +1,4 @@
-"""What the suite "errors" measures: every product, convolution, recurrent layer, reduction and normalisation."""
+"""The cases of the suite "errors": every product, convolution, recurrent layer, reduction and normalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """``job(library, *tensors)`` on arrays of these shapes; names are PyTorch's, so that one text serves both."""
+    """``job(library, *tensors)`` on arrays of these shapes; names are PyTorch's, so it runs in both libraries."""
 
     group: str
     name: str

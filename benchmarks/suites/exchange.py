@@ -1,4 +1,4 @@
-"""What goes between this library and others.
+"""Interoperation with other libraries: ONNX models and calls inside PyTorch.
 
 Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` makes of them, beside
 onnxruntime, which computes forward alone and fuses operators, and beside PyTorch itself. There is no target: the module

@@ -1,7 +1,7 @@
-"""One operator in both libraries, forward and backward: what the suites of layers and operators are made of.
+"""One operator in both libraries, forward and backward: the building block of the suites of layers and operators.
 
 Forward records the graph, as in training; backward is one sweep over that graph, kept for the next call. PyTorch runs
-with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is there.
+with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is installed.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ class Job:
         return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
 
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:
-        """The array as ours."""
+        """Return the array as a retrograd Tensor."""
         return retrograd.Tensor(array.copy(), requires_grad) if self.rows else lib.ours(array, requires_grad)
 
     def tensors(self, arrays: list[np.ndarray]) -> list[Any]:
-        """The inputs as ours."""
+        """Return the inputs as retrograd Tensors."""
         first = len(arrays) - self.parameters
         parameters = [lib.parameter(array) for array in arrays[first:]]
         return [self.tensor(array, requires_grad=True) for array in arrays[:first]] + parameters

@@ -1,6 +1,6 @@
 """Batch norm, pooling, elementwise operators and softmax on (8, 64, 56, 56), forward and backward.
 
-The backward of a plain sum hands its gradient on; the sum with a bias per channel stands in for it.
+The backward of a plain sum only passes its gradient on, so the sum with a bias per channel is measured instead.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Losses, averaged: elements on the three shapes, classes on rows and on images, distances of rows, and CTC.
 
-What is no input of the gradient (targets, labels, weights) is made once for each library.
+Arrays without a gradient (targets, labels, weights) are created once for each library.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Low-bit convolutions and linear layers beside PyTorch's in float32, and beside 8-bit ones of PyTorch and onnxruntime.
 
-Rows "from numbers to numbers" hold all that a layer does: codes are made of float32 inputs, and float32 results of the
-sums. Rows "codes" are layers inside of a quantised network, from 8-bit codes to 8-bit codes.
+Rows "from numbers to numbers" include the whole layer: float32 inputs are converted to codes, and the sums to float32
+results. Rows "codes" are layers inside a quantized network, from 8-bit codes to 8-bit codes.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _numbers(shape: Shape, element: str) -> Row:
         return kernels.lowbit_conv(codes, filters, shape.window, then)
 
     def check() -> list[tuple[np.ndarray, np.ndarray]]:
-        """PyTorch's float32 on the values that the codes stand for."""
+        """Compare with PyTorch's float32 on the values that the codes represent."""
         if element == "binary":
             seen = np.where(x >= 0, 1.0, -1.0)
         elif element == "int8":

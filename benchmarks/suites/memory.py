@@ -1,8 +1,8 @@
-"""Peak memory of one training step, each library in a process of its own.
+"""Peak memory of one training step, each library in its own process.
 
-The process builds the network and takes one step on a single image: code, tables and optimiser state are then there.
-It notes its resident memory, sets the kernel's peak mark back, takes steps on the whole batch and reports the peak
-above the note.
+The process builds the network and takes one step on a single image: code, tables and optimizer state then exist.
+It records its resident memory, resets the kernel's peak mark, takes steps on the whole batch and reports how far the
+peak exceeds the record.
 """
 
 from __future__ import annotations

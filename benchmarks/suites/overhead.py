@@ -1,4 +1,4 @@
-"""What one operator costs beside its numbers: forward plus backward on 4 elements, graph and sweep included."""
+"""The overhead of one operator: forward plus backward on 4 elements, graph and sweep included."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def _torch(engine: str, x: np.ndarray, w: np.ndarray, steps: Steps) -> Call:
     torch.backends.quantized.engine = engine
     outputs = len(w)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # quantised tensors are on their way out of PyTorch
+        warnings.simplefilter("ignore")  # quantized tensors are on their way out of PyTorch
         quantized = torch._make_per_tensor_quantized_tensor(torch.tensor(x), steps.x, steps.zero_point)
         scales, zeros = torch.full((outputs,), steps.w), torch.zeros(outputs, dtype=torch.long)
         weight = torch._make_per_channel_quantized_tensor(torch.tensor(w), scales, zeros, 0)
@@ -58,7 +58,7 @@ def _torch(engine: str, x: np.ndarray, w: np.ndarray, steps: Steps) -> Call:
 
 
 def _onnxruntime(x: np.ndarray, w: np.ndarray, steps: Steps) -> Call | None:
-    """None where it is not installed."""
+    """Return onnxruntime, or None if it is not installed."""
     try:
         import onnx
         import onnxruntime

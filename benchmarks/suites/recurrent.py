@@ -1,7 +1,7 @@
 """Recurrent layers: LSTM, GRU and tanh RNN over whole sequences, inference and training steps.
 
 A training step is the forward pass and the gradients of all parameters and of x, from a random upstream gradient to y.
-Both libraries have the same weights, and PyTorch the layout that it wants, (T, N, I). torch.compile does not take part:
+Both libraries have the same weights, and PyTorch has its preferred layout, (T, N, I). torch.compile does not take part:
 it breaks the graph at a recurrent layer.
 """
 
@@ -101,7 +101,7 @@ def _pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal
 
 def _last_step(mode: str) -> Row:
     """A training step with a loss on the last step alone, as of a forecast or a class: the gradients fade away on their
-    way through many steps, into denormal numbers where nobody prevents it."""
+    way through many steps, to denormal numbers unless this is prevented."""
     ours, theirs = _layers(mode, LONG, {})
     data, g = lib.random(*LONG[:3]), lib.random(LONG.batch, LONG.units, seed=9) * np.float32(1e-3)
     x, px = retrograd.Tensor(data.copy(), requires_grad=True), lib.theirs(data, requires_grad=True)

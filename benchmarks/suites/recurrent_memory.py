@@ -1,9 +1,8 @@
-"""Peak memory of a training step of a recurrent layer, and of one that keeps few states, each library in a process of
-its own.
+"""Peak memory of a training step of a recurrent layer, and of one with checkpoints, each library in its own process.
 
-A process goes through all rows. Of each it takes a step, so that code and tables are there; what the library keeps for
-its next call and what the allocator holds is given back; the resident memory is noted, the kernel's peak mark set
-back, and the peak of another step above the note reported.
+A process goes through all rows. For each it takes a step, so that code and tables exist. Then it frees what the library
+keeps for its next call and what the allocator keeps, records the resident memory, resets the kernel's peak mark, and
+reports how far the peak of another step exceeds the record.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ class Case(NamedTuple):
     """A mode, T, N, I, H and what the loss is on: y, or the last h, where y's gradient alone would be most of a tenth.
 
     checkpoint: ours keeps the states of some steps only.
-    share: of PyTorch's peak, which ours is to keep within.
+    share: the limit for our peak, as a share of PyTorch's.
     """
 
     mode: str
@@ -93,13 +92,13 @@ def _of_step(framework: Any, case: Case) -> float:
     x = framework.tensor(lib.random(steps, batch, inputs))
     x.requires_grad = True
     g = framework.tensor(lib.random(steps if case.loss == "y" else 1, batch, units, seed=9))
-    wanted = [x, *layer.parameters()]
+    differentiated = [x, *layer.parameters()]
 
     def step() -> Any:
         y, states = layer(x)
         of = y if case.loss == "y" else states[0] if case.mode == "LSTM" else states
         del y, states
-        return framework.autograd.grad(of, wanted, g)
+        return framework.autograd.grad(of, differentiated, g)
 
     return _peak(step)
 

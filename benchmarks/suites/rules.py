@@ -1,4 +1,4 @@
-"""What a rule costs that changes nothing: the same work with the true backward as the rule of each layer, and without.
+"""The cost of a rule that changes nothing: the same work with and without the true backward as the rule of each layer.
 
 The ratio is the time without rules to the time with them.
 """

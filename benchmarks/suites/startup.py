@@ -1,4 +1,4 @@
-"""What a new process costs: the import, the first LeNet forward, and ``retrograd train digits`` from command to report.
+"""The cost of a new process: the import, the first LeNet forward, and all of ``retrograd train digits``.
 
 The compile cache of these processes is a folder made for this run: empty or warm as the row says.
 """
@@ -62,7 +62,7 @@ def _digits(effort: Effort) -> Iterator[Result]:
 
 
 def _python(code: str, extra: dict[str, str] | None = None) -> tuple[float, str]:
-    """Seconds from start to end of a new process, and what it printed."""
+    """Return the seconds from start to end of a new process, and its output."""
     return _run([sys.executable, "-c", code], extra)
 
 
