@@ -93,7 +93,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __call__(self, x: Tensor) -> Tensor:
         """f(x)"""
@@ -158,7 +158,7 @@ class _InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._forward == other._forward
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward._inv_call(x)
@@ -223,7 +223,7 @@ class ComposeTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         for part in self.parts:
@@ -315,7 +315,7 @@ class _Simple(Transform):
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
 
 class ExpTransform(_Simple):
@@ -393,7 +393,7 @@ class AbsTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
@@ -410,7 +410,7 @@ class SoftmaxTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftmaxTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return softmax(x, -1)
@@ -484,7 +484,7 @@ class AffineTransform(Transform):
             return False
         return all(_equal(getattr(self, name), getattr(other, name)) for name in ("loc", "scale"))
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x

@@ -154,6 +154,8 @@ class _Setting(_Scope):
 class OneFlag(_Scope):
     """Sets one attribute of the mode; at its end ``then`` is called with None."""
 
+    close: Any
+
     def __init__(self, flag: str, then: Callable[[None], object] | None = None) -> None:
         self._flag = flag
         self._previous: list[Any] = []

@@ -343,8 +343,8 @@ class Pointwise(Function):
         cls.formula, cls.formulas = staticmethod(made.value), made.shown or (made.value,)
         cls.__doc__ = cls.__doc__ or made.value.__doc__
         cls._made = made
-        forward, backward = _passes(made)
-        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+        for name, function in zip(("forward", "backward"), _passes(made), strict=True):
+            setattr(cls, name, staticmethod(function))
 
     @classmethod
     def backward_with(cls, text: Callable[..., Any]) -> Callable[..., Any] | None:
