@@ -28,6 +28,9 @@ class Independent(Distribution):
         ValueError: the batch has fewer axes.
     """
 
+    base_dist: Distribution
+    reinterpreted_batch_ndims: int
+
     arg_constraints: ClassVar[dict[str, Any]] = {}
 
     def __init__(

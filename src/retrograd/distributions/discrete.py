@@ -202,6 +202,8 @@ class Binomial(WithProbability):
         ValueError: both or neither is given, or a parameter is out of range.
     """
 
+    total_count: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {
         "total_count": constraints.nonnegative_integer,
         **WithProbability.arg_constraints,
@@ -266,6 +268,8 @@ class Poisson(Distribution):
     Raises:
         ValueError: rate is negative.
     """
+
+    rate: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer

@@ -75,6 +75,9 @@ class Gamma(Distribution):
         ValueError: a parameter is not positive, or the shapes do not broadcast.
     """
 
+    concentration: Tensor
+    rate: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {
         "concentration": constraints.positive,
         "rate": constraints.positive,
@@ -161,6 +164,8 @@ class Exponential(Distribution):
         ValueError: rate is not positive.
     """
 
+    rate: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -223,6 +228,9 @@ class Beta(Distribution):
     Raises:
         ValueError: a parameter is not positive, or the shapes do not broadcast.
     """
+
+    concentration0: Tensor
+    concentration1: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "concentration1": constraints.positive,

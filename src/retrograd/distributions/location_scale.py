@@ -28,6 +28,9 @@ class LocationScale(Distribution):
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
 
+    loc: Tensor
+    scale: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
     has_rsample = True
@@ -201,6 +204,10 @@ class StudentT(Distribution):
         ValueError: df or scale is not positive, or the shapes do not broadcast.
     """
 
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {
         "df": constraints.positive,
         "loc": constraints.real,
@@ -262,6 +269,9 @@ class Uniform(Distribution):
     Raises:
         ValueError: low is not below high, or the shapes do not broadcast.
     """
+
+    high: Tensor
+    low: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.dependent, "high": constraints.dependent}
     has_rsample = True

@@ -86,6 +86,8 @@ class HalfNormal(Distribution):
         ValueError: scale is not positive.
     """
 
+    scale: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -233,7 +235,7 @@ class MultivariateNormal(Distribution):
                 "(..., N) and (..., N, N)"
             )
         batch = np.broadcast_shapes(loc.array.shape[:-1], matrix.array.shape[:-2])
-        self.loc = loc.expand((*batch, n))
+        self.loc: Tensor = loc.expand((*batch, n))
         self.__dict__[self._given] = matrix.expand((*batch, n, n))
         super().__init__(batch, (n,), validate_args)
         if scale_tril is not None:

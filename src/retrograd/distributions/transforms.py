@@ -187,9 +187,9 @@ class ComposeTransform(Transform):
 
     def __init__(self, parts: Any, cache_size: int = 0) -> None:
         parts = [_transform("ComposeTransform", "parts", part) for part in as_list("ComposeTransform", "parts", parts)]
-        self.parts = [part.with_cache(cache_size) if cache_size else part for part in parts]
+        self.parts: list[Any] = [part.with_cache(cache_size) if cache_size else part for part in parts]
         super().__init__(cache_size)
-        self.bijective = all(part.bijective for part in self.parts)
+        self.bijective: bool = all(part.bijective for part in self.parts)
         self.domain, self.codomain = self._ends()
 
     def _ends(self) -> tuple[Any, Any]:
@@ -267,11 +267,14 @@ class ComposeTransform(Transform):
 class IndependentTransform(Transform):
     """A transform of the elements of an event with more axes, over which ``log_abs_det_jacobian`` is summed."""
 
+    base_transform: Transform
+    reinterpreted_batch_ndims: int
+
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         _transform("IndependentTransform", "base_transform", base_transform)
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
-        self.bijective = base_transform.bijective
+        self.bijective: bool = base_transform.bijective
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
 
@@ -459,6 +462,9 @@ class PowerTransform(Transform):
 
 class AffineTransform(Transform):
     """y = loc + scale x: Tensors or numbers; ``event_dim`` axes belong to one value"""
+
+    loc: Any
+    scale: Any
 
     bijective = True
 

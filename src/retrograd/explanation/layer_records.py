@@ -112,6 +112,8 @@ class Given:
     states: "h0" and "c0"; gradients: "hn" and "cn"
     """
 
+    why_not: str
+
     def __init__(self, module: RNNBase, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         names = dict(zip(("input", "hx", "lengths"), arguments, strict=False)) | dict(options)
         hx = names.get("hx")

@@ -167,7 +167,7 @@ class ModelExplanation(Shown):
             value = loss(model(inputs), *target)
             if not isinstance(value, Tensor) or value.array.size != 1:
                 raise ValueError("explain: the loss must be a Tensor with one number, such as cross_entropy gives")
-            self.loss = float(value.array.reshape(-1)[0])
+            self.loss: float = float(value.array.reshape(-1)[0])
             calls.listen(value)
             parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
             found = grad(value.reshape(()), [*parameters.values()], allow_unused=True)

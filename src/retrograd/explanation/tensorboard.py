@@ -140,7 +140,7 @@ class SummaryWriter:
     ) -> None:
         place = None if log_dir is None else str(log_dir)
         self._writer = _package().SummaryWriter(place, comment, purge_step, max_queue, flush_secs, filename_suffix)
-        self.log_dir = str(self._writer.logdir)
+        self.log_dir: str = str(self._writer.logdir)
 
     def get_logdir(self) -> str:
         """Return the folder of the files."""

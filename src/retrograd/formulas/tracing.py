@@ -37,12 +37,18 @@ class FormulaError(ValueError):
 class Symbol:
     """A value in a formula: one element of an ``operand``, a ``number`` for all elements, or a ``truth``."""
 
+    arguments: tuple[Symbol, ...]
+    kind: str
+    operation: str
+    trace: Trace
+    value: Any
+
     __slots__ = ("arguments", "kind", "operation", "place", "rule", "trace", "value")
     __hash__ = object.__hash__
 
     def __init__(self, trace: Trace, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any) -> None:
         self.trace, self.operation, self.arguments, self.kind, self.value = trace, operation, arguments, kind, value
-        self.place = len(trace.symbols)
+        self.place: int = len(trace.symbols)
         self.rule: Any = None  # of a call: the declared gradient of the function
 
     @staticmethod
@@ -177,8 +183,8 @@ class Trace:
         self.symbols: list[Symbol] = []
         self._known: dict[Any, Symbol] = {}
         self.simplify = False
-        self.operands = [self.make("parameter", (), "operand", name) for name in operands]
-        self.numbers = [self.make("parameter", (), "number", name) for name in numbers]
+        self.operands: list[Symbol] = [self.make("parameter", (), "operand", name) for name in operands]
+        self.numbers: list[Symbol] = [self.make("parameter", (), "number", name) for name in numbers]
 
     @property
     def parameters(self) -> list[Symbol]:
@@ -420,7 +426,7 @@ class Meanings:
         self._known = {id(function): meaning for function, meaning in known.items()}
         self._known.update((id(function), function) for function in PRIMITIVES.values())
         self._kept = list(known)  # keeps the objects alive, so that their ids stay valid
-        self.names = sorted({function.__name__ for function in (*known, *PRIMITIVES.values())})
+        self.names: list[str] = sorted({function.__name__ for function in (*known, *PRIMITIVES.values())})
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
         """The replacement of a value in a function that runs on symbols."""

@@ -219,6 +219,9 @@ class Builder:
     into: the model that has the modules of other classes.
     """
 
+    into: Module | None
+    left: dict[str, np.ndarray]
+
     def __init__(self, arrays: Arrays, into: Module | None) -> None:
         self.left, self.into = dict(arrays), into
 

@@ -26,6 +26,10 @@ class PackedClassifier:
         SafetensorsError: the file does not exist, cannot be read, or lacks information needed to classify images.
     """
 
+    channels: int
+    classes: tuple[str, ...]
+    size: int
+
     def __init__(self, path: str | Path) -> None:
         self._path = path
         self.model = load_packed(path)

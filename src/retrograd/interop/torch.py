@@ -234,6 +234,11 @@ class _Graph:
     watched: PyTorch tensors, our tensors with the same memory, and PyTorch's version counts.
     """
 
+    leaves: list[Tensor]
+    name: str
+    roots: list[Tensor]
+    watched: list[Any]
+
     __slots__ = ("leaves", "name", "roots", "watched")
 
     def __init__(self, name: str, roots: list[Tensor], leaves: list[Tensor], watched: list[Any]) -> None:

@@ -51,6 +51,8 @@ class PackedNorm(Module):
         ValueError: input has other axes or channels.
     """
 
+    ndim: int
+
     scale: Tensor
     shift: Tensor
 
@@ -114,6 +116,10 @@ class PackedMaxPool(Module):
     Raises, when it is called:
         ValueError: input has other codes, or as max_pool1d.
     """
+
+    element: str
+    options: tuple[Any, Any, Any, Any]
+    turned: np.ndarray
 
     def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str) -> None:
         if not isinstance(turned, np.ndarray) or turned.dtype.kind != "b" or turned.ndim != 1:

@@ -60,6 +60,11 @@ class PackedModel(Module):
         pixels from 0 to 1, minus mean and divided by std, each with one number per channel.
     """
 
+    model: Module
+    packing: Packing | None
+    classes: tuple[str, ...] | None
+    image: dict[str, Any] | None
+
     def __init__(
         self,
         model: Module,

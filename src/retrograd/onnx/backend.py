@@ -25,7 +25,7 @@ class RetrogradRep(BackendRep):
     """A model that is ready to run."""
 
     def __init__(self, model: Any) -> None:
-        self.graph = Graph(model).eval()
+        self.graph: Graph = Graph(model).eval()
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Return the outputs as arrays."""

@@ -34,6 +34,9 @@ class OnnxClassifier:
             cannot be read. ValueError: mean, std or classes do not fit the model.
     """
 
+    channels: int
+    size: int
+
     def __init__(
         self,
         path: str | Path,
@@ -43,7 +46,7 @@ class OnnxClassifier:
     ) -> None:
         self._path = path
         file = read(path)
-        self.model = Graph(file).eval()
+        self.model: Graph = Graph(file).eval()
         shapes = [self.model.input_shapes[name] for name in self.model.input_names]
         if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (1, 3):
             raise OnnxError(
@@ -63,7 +66,7 @@ class OnnxClassifier:
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
             raise OnnxError(f"{path} does not classify images: its output of one has the shape {probe.shape}")
-        self.classes = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
+        self.classes: tuple[str, ...] = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
         if len(self.classes) != probe.shape[1]:
             raise ValueError(f"{len(self.classes)} names of classes, the model has {probe.shape[1]} classes")
 

@@ -187,6 +187,10 @@ class Graph(Module):
         OnnxError: it uses an unsupported operator.
     """
 
+    input_names: list[str]
+    output_names: list[str]
+    input_shapes: dict[Any, tuple[int | str, ...]]
+
     def __init__(self, model: Any) -> None:
         super().__init__()
         if model.functions:

@@ -100,6 +100,9 @@ class LIFCell(Module):
     Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948).
     """
 
+    decay: float
+    threshold: float
+
     def __init__(
         self,
         decay: float = 0.9,
@@ -115,7 +118,7 @@ class LIFCell(Module):
         if reset not in ("subtract", "zero"):
             raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
         self.decay, self.threshold, self.reset = float(decay), float(threshold), reset
-        self.surrogate = Spike(surrogate)
+        self.surrogate: Spike = Spike(surrogate)
 
     def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
         v = input if v is None else v * self.decay + input

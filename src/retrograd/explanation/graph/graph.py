@@ -25,6 +25,9 @@ class Graph:
     the leaves; shared memory counts once. left_out: the number of omitted oldest operators.
     """
 
+    left_out: int
+    memory: int
+
     def __init__(self, found: Walk) -> None:
         self._found = found
         self.operators: tuple[Operator, ...] = found.operators

@@ -92,6 +92,10 @@ class Storage:
         numbers' dtype, or "untyped".
     """
 
+    big_endian: bool
+    data: np.ndarray | None
+    dtype: str
+
     def __init__(self, data: np.ndarray | None, dtype: str, big_endian: bool = False) -> None:
         self.data, self.dtype, self.big_endian = data, dtype, big_endian
         self._numbers: dict[str, np.ndarray] = {}
@@ -184,7 +188,7 @@ class Name:
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
 
 
 class Pending:

@@ -108,6 +108,9 @@ class Archive:
         Refused: the file is not a PyTorch archive, or is damaged.
     """
 
+    file: BinaryIO
+    mapped: mmap | None
+
     def __init__(self, file: BinaryIO, size: int, mapped: mmap | None = None) -> None:
         self.file, self.mapped = file, mapped
         try:

@@ -37,6 +37,11 @@ class Machine:
     budget: the most bytes that calls may copy, since a short pickle can request the same large copy repeatedly.
     """
 
+    content: bytes | mmap
+    encoding: str
+    place: int
+    budget: int
+
     def __init__(self, content: bytes | mmap, start: int, persistent: _Persistent, encoding: str, budget: int) -> None:
         self.content, self.place, self.budget = content, start, budget
         self.persistent, self.encoding = persistent, encoding

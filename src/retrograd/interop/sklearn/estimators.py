@@ -185,9 +185,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self._random = default_generator.get_state()
         optimizer.zero_grad()
         self.module_, self.optimizer_, self.history_ = model.eval(), optimizer, running.history
-        self.n_iter_ = len(self.history_)
-        self.loss_curve_ = self.history_.column("loss")
-        self.loss_ = self.loss_curve_[-1]
+        self.n_iter_: int = len(self.history_)
+        self.loss_curve_: list[Any] = self.history_.column("loss")
+        self.loss_: Any = self.loss_curve_[-1]
         return self
 
     def _validated(self, X: Any, **options: Any) -> Any:

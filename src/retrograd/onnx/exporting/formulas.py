@@ -50,6 +50,10 @@ SAME = {  # primitives and formulas that ONNX has under another name
 class Register:
     """A value in a formula; arithmetic and comparisons write nodes."""
 
+    kind: np.dtype[Any]
+    value: Value
+    writer: Writer
+
     __hash__ = object.__hash__
 
     def __init__(self, writer: Writer, value: Value, kind: np.dtype[Any]) -> None:

@@ -234,10 +234,12 @@ class Backward:
     saved: the names of the operands, or of the result y, that the formulas read.
     """
 
+    numbers: Sequence[str]
+
     def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
         self.parts, self.fused, self.numbers = parts, fused, numbers
         taken = [name for part in parts for name in form(part).operands[1:]]
-        self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
+        self.saved: tuple[str, ...] = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
         self._through = all(part is same_grad for part in parts)
         self._name: str = getattr(fused, "kernel", "")
