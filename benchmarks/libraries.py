@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 import retrograd
-from retrograd.kernels.compiled.memory import channels_last as layout
+from retrograd.kernels.compiled.memory import layout
 
 CONTIGUOUS, CHANNELS_LAST, COMPILED = "contiguous", "channels-last", "compiled"
 _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}

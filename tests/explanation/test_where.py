@@ -49,7 +49,7 @@ def test_the_way_of_a_convolution() -> None:
     stops = stops_of("conv2d")
     assert names(stops, "Function") == ["Conv", "ConvInputGrad", "ConvWeightGrad"]
     assert names(stops, "textbook") == names(stops, "kernel") == ["conv", "conv_input_grad", "conv_weight_grad"]
-    assert {"convolution.convolution.gather", "convolution.winograd.multiply_pairs"} <= {*names(stops, "compiled")}
+    assert {"convolution.direct.gather", "convolution.winograd.multiply_pairs"} <= {*names(stops, "compiled")}
     (textbook, *_) = [stop for stop in stops if stop.role == "textbook"]
     assert textbook.file == "kernels/textbook/convolution.py" and "def conv(" in text_at(textbook)
 

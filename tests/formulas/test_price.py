@@ -130,7 +130,7 @@ assert getattr(retrograd.Tensor, name) is operator
 assert f"def {name}(self" in attached.text()
 for of in (name, f"{name}_grad"):
     assert of in compiled.__all__ and of in retrograd.kernels.textbook.__all__
-assert any(handle.path == f"pointwise.pointwise.{name}" for handle in compiled.machine.launch.registered())
+assert any(handle.path == f"pointwise.{name}" for handle in compiled.machine.launch.registered())
 page = pages.family_page("trigonometry", pages.families()["trigonometry"])
 assert f"## {name}\\n" in page and f":pyobject: {name}\\n" in page and f":pyobject: {name}_grad" in page
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 import pytest
 
-from retrograd.kernels.compiled.machine import access, cache, launch
+from retrograd.kernels.compiled.machine import cache, launch
 from retrograd.kernels.compiled.machine.launch import Kernel
 from retrograd.kernels.compiled.machine.object_file import is_sound
 
@@ -72,7 +72,7 @@ def filled(compiled: Path, tmp_path: Path) -> Path:
 
 def test_it_is_used_and_repaired(filled: Path, tmp_path: Path) -> None:
     assert _run(tmp_path) == ""
-    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_pointwise_relu_f", "pointwise_pointwise_sqrt_f"))
+    one, other = (next(tmp_path.rglob(name)) for name in ("pointwise_relu_f", "pointwise_sqrt_f"))
     content = bytearray(other.read_bytes())
     content[-50] ^= 1
     damaged = {one: one.read_bytes()[:-100], other: bytes(content)}
@@ -87,7 +87,7 @@ def test_folder_that_cannot_be_written(compiled: Path, tmp_path: Path) -> None:
     temporary = tmp_path / f"retrograd-{os.geteuid()}"
     shutil.copytree(compiled, temporary)
     temporary.chmod(0o700)
-    next(temporary.rglob("pointwise_pointwise_relu_f")).unlink()
+    next(temporary.rglob("pointwise_relu_f")).unlink()
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert f"kept in {temporary})" in _run(blocked, TMPDIR=str(tmp_path))  # the one for temporary files
@@ -106,7 +106,7 @@ def test_user_without_a_home(place: Callable[[Path], Path], tmp_path: Path, monk
     assert cache.folder().parent == tmp_path / "tmp"
 
 
-EDITED = "kernels/compiled/machine/simd/bits.py", "kernels/compiled/convolution/direct.py", "formulas/__init__.py"
+EDITED = "kernels/compiled/machine/simd/arithmetic.py", "kernels/compiled/convolution/direct.py", "formulas/__init__.py"
 
 
 @pytest.mark.parametrize("edited", EDITED)
@@ -184,7 +184,7 @@ def test_group_of_one_user_is_no_stranger(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("ann", "x", uid, 7, "", "/", "/")))
     for name, members, fault in (("ann", [], ""), ("ann", ["ann", "bob"], "others may"), ("staff", [], "others may")):
         monkeypatch.setattr(grp, "getgrgid", lambda gid, it=(name, members): grp.struct_group((it[0], "x", gid, it[1])))
-        assert fault in access.way_in(path) and bool(fault) == bool(access.way_in(path))
+        assert fault in cache.way_in(path) and bool(fault) == bool(cache.way_in(path))
 
 
 def test_folder_and_files_of_another_user(
@@ -196,7 +196,7 @@ def test_folder_and_files_of_another_user(
         stranger = os.geteuid() + 1
         patch.setattr(os, "geteuid", lambda: stranger)
         assert cache.read("kernel") is None
-        assert "belongs to another user" in access.way_in(used)
+        assert "belongs to another user" in cache.way_in(used)
         place(tmp_path / "cache")
         assert "belongs to another user" in capsys.readouterr().err and cache.read("kernel") is None
 
@@ -207,15 +207,15 @@ def test_link_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.mkdir(parents=True)
     link = tmp_path / "link"
     link.symlink_to(path.parent)
-    assert access.way_in(link / "key") == ""
+    assert cache.way_in(link / "key") == ""
     lstat = os.lstat
     foreign = os.stat_result([*lstat(link)[:4], 12345, *lstat(link)[5:]])
     monkeypatch.setattr(os, "lstat", lambda each: foreign if each == link else lstat(each))
-    assert access.way_in(link / "key") == f"{link} belongs to another user"
+    assert cache.way_in(link / "key") == f"{link} belongs to another user"
     monkeypatch.undo()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OSError, match="symbolic links"):
-        access.way_in(tmp_path / "loop" / "key")
+        cache.way_in(tmp_path / "loop" / "key")
 
 
 @pytest.mark.parametrize("plant", ["open", "link", "file"])
@@ -241,8 +241,8 @@ def test_private_folder_is_shared_with_helpers_and_removed(tmp_path: Path) -> No
     (tmp_path / f"retrograd-{os.geteuid()}").write_text("nor here")
     code = """
 from retrograd.kernels.compiled.machine import cache, precompile
-precompile._start().communicate("pointwise.pointwise.sqrt f\\n")
-assert cache.read("pointwise_pointwise_sqrt_f")
+precompile._start().communicate("pointwise.sqrt f\\n")
+assert cache.read("pointwise_sqrt_f")
 """
     _run(tmp_path / "file", code, TMPDIR=str(tmp_path))
     assert len(list(tmp_path.iterdir())) == 2
@@ -288,7 +288,7 @@ def test_file_of_another_kernel_or_key_is_damage(own: Path, monkeypatch: pytest.
 @pytest.fixture(scope="module")
 def code() -> bytes:
     """An object file with a table of constants, a function from outside, and relocations."""
-    return _code(Kernel("pointwise.pointwise.power"), "f")
+    return _code(Kernel("pointwise.power"), "f")
 
 
 def _code(kernel: Kernel, dtype: str) -> bytes:
@@ -296,16 +296,16 @@ def _code(kernel: Kernel, dtype: str) -> bytes:
     return (cache.read(kernel.symbol(dtype)) or kernel.compile(dtype)).partition(b"\n")[2]
 
 
-_SYMBOL = "pointwise_pointwise_power_f"
+_SYMBOL = "pointwise_power_f"
 
 
 def test_what_was_compiled_is_sound(code: bytes) -> None:
-    launch.Kernel("pointwise.pointwise.sqrt")["f"]  # names from outside are known once there is an engine
+    launch.Kernel("pointwise.sqrt")["f"]  # names from outside are known once there is an engine
     assert is_sound(code, _SYMBOL) and not is_sound(code, "elementwise_powe") and not is_sound(code, "memset")
     for path in (
-        "pointwise.pointwise.exp",
-        "pointwise.pointwise.pow",
-        "pooling.pooling.avg_pool",
+        "pointwise.exp",
+        "pointwise.pow",
+        "pooling.avg_pool",
         "convolution.planar.weight_grad",
     ):
         handle = Kernel(path)
@@ -363,8 +363,8 @@ def test_malformed_object_with_a_right_digest_is_compiled_again(tmp_path: Path) 
     plant = """
 from retrograd.kernels.compiled.machine import cache
 broken = {
-    "pointwise_pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
-    "pointwise_pointwise_sqrt_f": lambda code: code[:-1],
+    "pointwise_relu_f": lambda code: code[:60] + b"\\xff" + code[61:],
+    "pointwise_sqrt_f": lambda code: code[:-1],
     "pool_launch": lambda code: bytes(range(256)) * 9,
 }
 for name, damage in broken.items():
@@ -381,7 +381,7 @@ import os, random, sys
 from retrograd.kernels.compiled.machine import cache, launch
 from retrograd.kernels.compiled.machine.object_file import is_sound
 seed, count = map(int, sys.argv[1:])
-paths = "pointwise.pointwise.power", "pointwise.pointwise.exp", "matmul.matmul.multiply", "memory.moves.copy"
+paths = "pointwise.power", "pointwise.exp", "matmul.multiply", "memory.moves.copy"
 kernels = [launch.Kernel(path) for path in paths]
 contents = [(kernel.symbol("f"), cache.read(kernel.symbol("f")) or kernel.compile("f")) for kernel in kernels]
 objects = [(name, content.partition(b"\\n")[2]) for name, content in contents]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd.kernels.compiled
-import retrograd.kernels.compiled.normalization.row_norm as row_norm
+import retrograd.kernels.compiled.normalization as row_norm
 from comparison import assert_close, run
 from strategies import CHANNELS, DTYPES, LAYOUTS, numbers
 

@@ -19,7 +19,7 @@ import pytest
 
 from retrograd import arange, use_kernels
 from retrograd.kernels.compiled import conv, relu
-from retrograd.kernels.compiled.machine import launch, objects, precompile
+from retrograd.kernels.compiled.machine import launch, numpy_abi, precompile
 from retrograd.specs.geometry import conv_window
 
 
@@ -34,7 +34,7 @@ def _threads() -> Iterator[None]:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How handles that are made in the test launch their kernels."""
     if request.param == "ctypes":
-        monkeypatch.setattr(objects, "fault", lambda: "planted")
+        monkeypatch.setattr(numpy_abi, "fault", lambda: "planted")
     return request.param
 
 
@@ -147,7 +147,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     ],
 )
 def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str) -> None:
-    add_partials = launch.Kernel("convolution.convolution.add_partials")["f"]
+    add_partials = launch.Kernel("convolution.direct.add_partials")["f"]
     with pytest.raises(TypeError, match=message):
         add_partials(*arguments)
 
@@ -156,17 +156,17 @@ def test_wrong_arguments_of_a_launch(arguments: tuple[object, ...], message: str
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [
-        ("pointwise.pointwise.mul", (_array(8),), "expected tasks and 4 arguments"),
-        ("pointwise.pointwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
-        ("pointwise.pointwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
-        ("pointwise.pointwise.scale", (_array(8), "two"), "must be real number, not str"),
+        ("pointwise.mul", (_array(8),), "expected tasks and 4 arguments"),
+        ("pointwise.mul", (_array(8), _array(8), 1.0), "expected tasks and 4 arguments"),
+        ("pointwise.mul", (_array(8), [1.0]), "expected an ndarray, got another object"),
+        ("pointwise.scale", (_array(8), "two"), "must be real number, not str"),
         (
-            "pointwise.pointwise.mul",
+            "pointwise.mul",
             (np.zeros(8), np.zeros(8)),
             "pointwise_mul_f: an array has another dtype than expected",
         ),
-        ("pointwise.pointwise.mul", (_array(8), np.zeros(8)), "an array has another dtype than expected"),
-        ("pointwise.pointwise.scale", (np.zeros(8, ">f4"), 2.0), "an array has another dtype than expected"),
+        ("pointwise.mul", (_array(8), np.zeros(8)), "an array has another dtype than expected"),
+        ("pointwise.scale", (np.zeros(8, ">f4"), 2.0), "an array has another dtype than expected"),
     ],
 )
 def test_wrong_arguments_of_an_elementwise_launch(name: str, arguments: tuple[object, ...], message: str) -> None:
@@ -179,12 +179,12 @@ def test_a_dtype_that_is_another_object_is_the_same_dtype() -> None:
     named = np.dtype("f4", metadata={"unit": "m"})
     assert named is not np.dtype("f4")
     x = np.ones(8, named)
-    np.testing.assert_array_equal(launch.Kernel("pointwise.pointwise.scale")["f"](x, 2.0), np.full(8, 2.0))
+    np.testing.assert_array_equal(launch.Kernel("pointwise.scale")["f"](x, 2.0), np.full(8, 2.0))
 
 
 @pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_makes_its_result() -> None:
-    mul = launch.Kernel("pointwise.pointwise.mul")["f"]
+    mul = launch.Kernel("pointwise.mul")["f"]
     x, y = np.asfortranarray(_array(60_000).reshape(200, 300)), np.asfortranarray(_array(60_000).reshape(200, 300) + 1)
     z = mul(x, y)
     np.testing.assert_array_equal(z, x * y)
@@ -198,7 +198,7 @@ def test_an_elementwise_launch_makes_its_result() -> None:
 
 @pytest.mark.usefixtures("way")
 def test_an_elementwise_launch_leaks_nothing() -> None:
-    mul, x, other = launch.Kernel("pointwise.pointwise.mul")["f"], _array(64), _array(32)
+    mul, x, other = launch.Kernel("pointwise.mul")["f"], _array(64), _array(32)
     before = sys.getrefcount(x), sys.getrefcount(None)
     for _ in range(1000):
         mul(x, x)
@@ -249,18 +249,18 @@ def test_one_task_and_many_give_the_same_bits() -> None:
 
 
 def test_what_is_installed_is_known() -> None:
-    assert objects.fault() == ""
+    assert numpy_abi.fault() == ""
 
 
 def _plant_other_fields(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = objects._words
-    monkeypatch.setattr(objects, "_words", lambda *place: words(*place)[::-1])
+    words = numpy_abi._words
+    monkeypatch.setattr(numpy_abi, "_words", lambda *place: words(*place)[::-1])
 
 
 def _plant_other_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
-    words = objects._words
+    words = numpy_abi._words
     monkeypatch.setattr(
-        objects, "_words", lambda thing, *place: [0] if isinstance(thing, np.dtype) else words(thing, *place)
+        numpy_abi, "_words", lambda thing, *place: [0] if isinstance(thing, np.dtype) else words(thing, *place)
     )
 
 
@@ -269,9 +269,12 @@ def _plant_other_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (_plant_other_fields, "arrays lie in memory in an unknown way"),
         (_plant_other_dtypes, "arrays lie in memory in an unknown way"),
-        (lambda patch: patch.setattr(objects, "_CORES", ("numpy.elsewhere",)), "NumPy's C interface is not the known"),
-        (lambda patch: patch.setattr(objects, "_CORES", ("numpy.linalg",)), "NumPy's C interface is not the known"),
-        (lambda patch: patch.setattr(objects, "_INTERFACES", (0x03000000,)), "NumPy's C interface is not the known"),
+        (
+            lambda patch: patch.setattr(numpy_abi, "_CORES", ("numpy.elsewhere",)),
+            "NumPy's C interface is not the known",
+        ),
+        (lambda patch: patch.setattr(numpy_abi, "_CORES", ("numpy.linalg",)), "NumPy's C interface is not the known"),
+        (lambda patch: patch.setattr(numpy_abi, "_INTERFACES", (0x03000000,)), "NumPy's C interface is not the known"),
     ],
     ids=["fields", "dtypes", "no module", "no table", "another table"],
 )
@@ -279,11 +282,11 @@ def test_a_change_inside_numpy_is_found(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], plant: Callable[..., None], fault: str
 ) -> None:
     plant(monkeypatch)
-    monkeypatch.setattr(objects, "fault", objects.fault.__wrapped__)
+    monkeypatch.setattr(numpy_abi, "fault", numpy_abi.fault.__wrapped__)
     launch._tell_slow.cache_clear()
-    mul, x = launch.Kernel("pointwise.pointwise.mul")["f"], _array(100)
+    mul, x = launch.Kernel("pointwise.mul")["f"], _array(100)
     np.testing.assert_array_equal(mul(x, x), x * x)
-    launch.Kernel("pointwise.pointwise.sub")["f"]
+    launch.Kernel("pointwise.sub")["f"]
     told = capsys.readouterr().err
     assert told.startswith(f"retrograd: {fault}") and told.count("\n") == 1  # once
     assert f"NumPy {np.__version__}): kernels are started through ctypes, with the same results" in told
@@ -294,14 +297,14 @@ def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.Mon
         return np.zeros((3, 5, 2), np.float32)  # as large, but its axes do not lie in the same order
 
     function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(other)
-    monkeypatch.setattr(objects, "new_like", lambda: ctypes.cast(function, ctypes.c_void_p).value)
-    assert objects.fault.__wrapped__() == "NumPy's C interface makes other arrays than expected"
+    monkeypatch.setattr(numpy_abi, "new_like", lambda: ctypes.cast(function, ctypes.c_void_p).value)
+    assert numpy_abi.fault.__wrapped__() == "NumPy's C interface makes other arrays than expected"
 
 
 _TRAIN = """
 import retrograd as rg
-from retrograd.kernels.compiled.machine import objects
-objects._CORES = {cores}
+from retrograd.kernels.compiled.machine import numpy_abi
+numpy_abi._CORES = {cores}
 rg.set_num_threads(2)
 rg.manual_seed(0)
 nn = rg.nn
@@ -322,7 +325,7 @@ def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
         code = _TRAIN.format(cores=cores)
         return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600)
 
-    expected, found = trained(objects._CORES), trained(())
+    expected, found = trained(numpy_abi._CORES), trained(())
     assert found.stdout == expected.stdout and expected.stdout.count("0x") == 6
     assert "through ctypes" in found.stderr and "through ctypes" not in expected.stderr
 
@@ -334,12 +337,12 @@ def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(compiler.compiler, "compile_extra")
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     message = (
-        rf"could not compile pointwise_pointwise_mul_f with Numba {version('numba')} and llvmlite .*"
+        rf"could not compile pointwise_mul_f with Numba {version('numba')} and llvmlite .*"
         r"\(AttributeError: .*compile_extra.*"
         r"install a version of Numba that it knows, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
     )
-    handle = launch.Kernel("pointwise.pointwise.mul")
-    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["pointwise.pointwise.mul"])):
+    handle = launch.Kernel("pointwise.mul")
+    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["pointwise.mul"])):
         with pytest.raises(RuntimeError, match=message):
             act()
     with use_kernels("textbook"):
@@ -353,7 +356,7 @@ def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.delitem(sys.modules, "retrograd.kernels.compiled.machine.compiler", raising=False)
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
     with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*Numba that it knows"):
-        launch.Kernel("pointwise.pointwise.mul")["f"]
+        launch.Kernel("pointwise.mul")["f"]
 
 
 def test_the_versions_of_numba_that_are_known() -> None:

@@ -16,9 +16,9 @@ import pytest
 import naive
 from comparison import memory
 from kernels.sets import textbook_at_night
-from retrograd.kernels.compiled.machine import integer, launch
+from retrograd.kernels.compiled.machine import launch, microkernel
 from retrograd.kernels.compiled.machine.compiler import emit
-from retrograd.kernels.compiled.machine.integer_jit import build
+from retrograd.kernels.compiled.machine.integer_microkernel_jit import build
 from retrograd.kernels.compiled.machine.target import integer_bytes
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from retrograd.specs.low_bit import Requantized, Scaled, Thresholded, fits
@@ -353,7 +353,7 @@ FORMS = [
     ("binary", "bytes"),
     ("int8", "lanes"),
     ("int16", "lanes"),
-    *([("int8", "pairs"), ("int16", "pairs")] if integer.machine() in ("x86_64", "AMD64") else []),
+    *([("int8", "pairs"), ("int16", "pairs")] if microkernel.machine() in ("x86_64", "AMD64") else []),
 ]
 
 
@@ -413,7 +413,7 @@ def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)
-    monkeypatch.setattr("retrograd.kernels.compiled.machine.integer_jit.integer_bytes", lambda: 16)
+    monkeypatch.setattr("retrograd.kernels.compiled.machine.integer_microkernel_jit.integer_bytes", lambda: 16)
     module = llvm.parse_assembly(build("arm", "f", element, form, 8, 2))
     module.triple = "aarch64-linux-gnu"
     assert len(re.findall(rf"^\t{instruction}\t", target.emit_assembly(module), re.MULTILINE)) >= 16

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd.kernels.compiled.memory.moves
-from retrograd.kernels.compiled.memory.move_plan import APART, FILL, OUTER, RUN, STEPS, TILES, TOGETHER, move_plan
+from retrograd.kernels.compiled.memory.moves import APART, FILL, OUTER, RUN, STEPS, TILES, TOGETHER, move_plan
 from strategies import DTYPES, LAYOUTS
 
 Shape = tuple[int, ...]

@@ -14,10 +14,10 @@ from retrograd.kernels.compiled.machine import cache, launch, precompile
 from retrograd.kernels.compiled.machine.launch import Kernel
 
 PATHS = (
-    "pointwise.pointwise.sqrt",
-    "pointwise.pointwise.add",
-    "pointwise.pointwise.scale",
-    "pointwise.pointwise.relu",
+    "pointwise.sqrt",
+    "pointwise.add",
+    "pointwise.scale",
+    "pointwise.relu",
 )
 
 
@@ -69,9 +69,9 @@ def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.P
 def test_helper_process_compiles(folder: Path) -> None:
     helper = precompile._start()
     assert helper is not None
-    answer, _ = helper.communicate("pointwise.pointwise.sqrt f\npointwise.pointwise.add f\n", timeout=120)
-    assert (answer, helper.returncode) == ("pointwise.pointwise.sqrt\npointwise.pointwise.add\n", 0)
-    assert _stored(folder) == {"pointwise_pointwise_sqrt_f", "pointwise_pointwise_add_f"}
+    answer, _ = helper.communicate("pointwise.sqrt f\npointwise.add f\n", timeout=120)
+    assert (answer, helper.returncode) == ("pointwise.sqrt\npointwise.add\n", 0)
+    assert _stored(folder) == {"pointwise_sqrt_f", "pointwise_add_f"}
 
 
 @pytest.mark.parametrize("end", ["exit()", "import sys; sys.stdin.readline(); exit(1)"], ids=["at once", "at work"])
@@ -120,4 +120,4 @@ def test_warmup_loads_what_it_compiled(folder: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(precompile, "registered", lambda: handles)
     assert warmup("f") == 2
     assert [list(handle) for handle in handles] == [["f"], ["f"]]
-    assert _stored(folder) >= {"pointwise_pointwise_sqrt_f", "pointwise_pointwise_add_f"}
+    assert _stored(folder) >= {"pointwise_sqrt_f", "pointwise_add_f"}

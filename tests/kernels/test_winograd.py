@@ -14,7 +14,7 @@ from comparison import assert_close, bits
 from kernels.convolutions import Trio, by_loops, trio
 from retrograd import kernels
 from retrograd.kernels.compiled.convolution.algorithm import choose
-from retrograd.kernels.compiled.convolution.winograd_plan import tiles_of
+from retrograd.kernels.compiled.convolution.winograd import tiles_of
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -40,7 +40,7 @@ def matrix(function: Callable[..., Any], inputs: int, *first: int) -> list[list[
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_transforms_are_exact(size: int) -> None:
     """Sum over points e of A[j, e] G[e, r] B[e, i] is 1 where i = j + r, else 0; and the adjoints are transposed."""
-    points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_points_jit")
+    points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_transforms_jit")
     used = range(size + 2)
     inputs = matrix(points.points_of_input, 6, size + 2)
     outputs = matrix(points.tile_of_points, 6, size + 2)
@@ -54,7 +54,7 @@ def test_transforms_are_exact(size: int) -> None:
 
 
 def test_transforms_of_two_taps_are_exact() -> None:
-    points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_points_jit")
+    points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_transforms_jit")
     inputs = matrix(points.points_of_input, 6, 3)
     outputs = matrix(points.tile_of_points, 6, 3)
     weights = matrix(points.points_of_two_weights, 2)

@@ -12,7 +12,7 @@ import pytest
 from comparison import bits
 from kernels.convolutions import by_loops, check_trio, operands, trio
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm, workspace
+from retrograd.kernels.compiled.convolution import algorithm
 from retrograd.kernels.compiled.machine import scratch
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_window
@@ -133,7 +133,7 @@ def test_partial_sums_one_after_another() -> None:
     many = Case(conv_window((60, 61), 3, 1, 1), 4, 40, 48, False)
     for case in (many, CASES["depthwise"], CASES["pointwise"]):
         case, window = replace(case, options=Options("direct")), case.window
-        most, least = workspace.temporary("direct", JOBS[2], window, *shape_of(case)[2:])
+        most, least = algorithm.temporary("direct", JOBS[2], window, *shape_of(case)[2:])
         assert most > 2 * least
         x, _, g = arrays_of(case)
         wanted = bits(kernels.conv_weight_grad(x, g, window, case.options))

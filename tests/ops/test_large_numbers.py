@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from ops.sets import textbook_at_night
 from retrograd import Tensor
-from retrograd.kernels.compiled.convolution import depthwise, direct, gather_plan
+from retrograd.kernels.compiled.convolution import depthwise, direct, direct_plan
 from retrograd.nn import functional
 
 # on a loaded machine with kernels to compile; what grew with the number took many times that, or all memory
@@ -67,7 +67,7 @@ def test_phases_that_are_left_out_keep_the_bits(seed: int, monkeypatch: pytest.M
     call: Callable[..., Tensor] = getattr(functional, f"conv_transpose{ndim}d")
     found = []
     for most in (1, 10**9):
-        monkeypatch.setattr(gather_plan, "_MOST_PHASES", most)
+        monkeypatch.setattr(direct_plan, "_MOST_PHASES", most)
         direct._gather_plan.cache_clear()
         depthwise._plan.cache_clear()
         options: dict[str, Any] = {"stride": stride, "dilation": dilation, "padding": padding, "groups": groups}

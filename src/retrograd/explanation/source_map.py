@@ -119,7 +119,7 @@ def source_map(operator_or_tensor: Any, /, *args: Any, **kwargs: Any) -> str:
     ...     print(*line.partition(" kernels/")[0].split())
     %1: float32[2, 3] = softmax(%0: float32[2, 3], 1)
     kernel softmax
-    launch normalization_softmax_softmax_rows_f(1 task)
+    launch softmax_softmax_rows_f(1 task)
     """
     if args or kwargs:
         return "\n".join(_of_call(operator_or_tensor, args, kwargs))
@@ -249,9 +249,9 @@ def _of_kernel(name: str, depth: int, seen: set[Any]) -> Iterator[Stop]:
 
 
 def _compiled(depth: int, path: str) -> Stop:
-    """Return the stop of a Numba-compiled function, from its handle ``<folder>.<file without _jit>.<function>``."""
-    folder, file, function = path.split(".")
-    where = _ROOT / "kernels" / "compiled" / folder / f"{file}_jit.py"
+    """Return the stop of a Numba-compiled function, from its handle ``<folders>.<file without _jit>.<function>``."""
+    *folders, file, function = path.split(".")
+    where = _ROOT.joinpath("kernels", "compiled", *folders, f"{file}_jit.py")
     lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
     begins = re.compile(rf"(def )?\(?([\w, ]+, )?{function}\b")
     line = next((number for number, text in enumerate(lines, 1) if begins.match(text)), 1)
@@ -273,7 +273,9 @@ def _handles_of(function: FunctionType, seen: set[Any]) -> Iterator[str]:
 
 
 def _folder(function: FunctionType) -> str:
-    return function.__module__.rpartition(".")[0]
+    """The package of a function; of a module directly in kernels/compiled the module itself."""
+    folder = function.__module__.rpartition(".")[0]
+    return function.__module__ if folder == _COMPILED else folder
 
 
 @cache

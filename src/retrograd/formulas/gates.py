@@ -5,7 +5,7 @@ W_ih x + b_ih + W_hh h' + b_hh, and returns its value. A gradient takes values a
 for the activation tanh. The gates are in the order i, f, g, o and n, r, z.
 
 ``lstm`` and ``lstm_grad`` combine all options of an LSTM, for arrays and Tensors. The compiled kernels branch inside
-their loops: there ``kernels/compiled/recurrent/rows_jit.py`` combines them.
+their loops: there ``kernels/compiled/recurrent/cells_jit.py`` combines them.
 
 Source: see ``retrograd.specs.recurrence``.
 """

@@ -1,7 +1,7 @@
 """Losses of single elements: the formula of each term, and of its gradient to each operand that has one.
 
 x is the input, t the target, w a third operand. Kernels sum the terms in the same pass, see
-``kernels/compiled/loss/loss.py``.
+``kernels/compiled/loss.py``.
 """
 
 from __future__ import annotations

@@ -131,11 +131,11 @@ _SUNSPOTS = 132  # months: eleven years
 
 _KERNELS = (
     *RECURRENT_KERNELS,
-    "pointwise.pointwise.add",
-    "pointwise.pointwise.add_broadcast",
-    "loss.loss.squared_error",
-    "loss.loss.squared_error_grad_x",
-    "reduction.merge.total",
+    "pointwise.add",
+    "pointwise.add_broadcast",
+    "loss.squared_error",
+    "loss.squared_error_grad_x",
+    "moments.merge_total",
 )
 
 

@@ -92,14 +92,14 @@ _ORDER = 6
 
 _KERNELS = (
     *RECURRENT_KERNELS,
-    "pointwise.pointwise.scale",
+    "pointwise.scale",
     "recurrent.products.to_x",
-    "loss.cross_entropy.rows",
-    "loss.cross_entropy.rows_grad",
-    "random.random.dropout",
-    "random.random.dropout_grad",
-    "indexing.sparse.csr_product",
-    "indexing.sparse.lines",
+    "cross_entropy.rows",
+    "cross_entropy.rows_grad",
+    "random.dropout",
+    "random.dropout_grad",
+    "indexing.csr_product",
+    "indexing.lines",
 )
 
 

@@ -36,9 +36,9 @@ RECURRENT_KERNELS = (
     "recurrent.products.pack_rows",
     "recurrent.products.bias_grad",
     "recurrent.products.weight_grads",
-    "matmul.matmul.multiply",
-    "optimizer.optimizer.adam",
-    "reduction.reduction.sum_columns",
+    "matmul.multiply",
+    "optimizer.adam",
+    "reduction.sum_columns",
 )
 States = tuple[Tensor, Tensor]
 

@@ -2,9 +2,10 @@
 
 What a kernel computes is documented there, once; a docstring here says how, where that is not obvious.
 
-A folder for each subject. In it a wrapper (``pooling.py``) checks nothing, cuts the work into tasks by shape and
-launches them; ``pooling_jit.py`` holds what one task does, in the part of Python that Numba compiles; a plan
-(``gather_plan.py``) holds the integers that both read. Files without ``_jit`` import neither Numba nor machine code.
+A module and its ``_jit`` module for each subject; convolution and recurrent layers are folders of such pairs. The
+module (``pooling.py``) holds wrappers, which check nothing, cut the work into tasks by shape and launch them, and the
+plans, the integers that both modules read; ``pooling_jit.py`` holds what one task does, in the part of Python that
+Numba compiles. Files without ``_jit`` import neither Numba nor machine code.
 
 The subjects build on ``machine/`` (compiler, cache, threads, micro-kernels, vectors), ``memory/`` (copies and the
 order of axes) and ``math/`` (exp, erf, sin ... of a register).
@@ -28,39 +29,26 @@ Terms used throughout:
 
 import types
 
-from .attention.attention import *
+from .attention import *
 from .convolution.convolution import *
 from .convolution.deformable import *
-from .indexing.pick import *
-from .indexing.sparse import *
-from .loss.cross_entropy import *
-from .loss.ctc import *
-from .loss.loss import *
-from .loss.margin import *
-from .lowbit.codes import *
-from .lowbit.filters import *
-from .lowbit.products import *
+from .indexing import *
+from .loss import *
+from .lowbit import *
 from .machine.launch import get_num_threads, set_num_threads
 from .machine.precompile import warmup as warmup
-from .matmul.distance import *
-from .matmul.matmul import *
+from .matmul import *
 from .memory.moves import *
-from .normalization.group_norm import *
-from .normalization.normalization import *
-from .normalization.softmax import *
-from .optimizer.optimizer import *
-from .pointwise.activation import *
-from .pointwise.formula import *
-from .pointwise.pointwise import KERNELS as _POINTWISE
-from .pooling.pooling import *
-from .random.random import *
-from .recurrent.forward import *
-from .recurrent.gradient import *
-from .reduction.extremes import *
-from .reduction.moments import *
-from .reduction.reduction import *
-from .reduction.scan import *
-from .reduction.spread import *
+from .moments import *
+from .normalization import *
+from .optimizer import *
+from .pointwise import *
+from .pointwise import KERNELS as _POINTWISE
+from .pooling import *
+from .random import *
+from .recurrent.recurrent import *
+from .reduction import *
+from .reduction_grad import *
 
 globals().update(_POINTWISE)
 __all__ = [

@@ -1,8 +1,9 @@
 """The plan of a convolution: the chosen algorithm, its cost, and a setting that excludes transforms.
 
-The compiled kernels choose by a cost model that depends only on shapes, see kernels/convolution/algorithm.py. Direct
-algorithms sum products. Winograd's F(4x4, 3x3) transforms tiles of input and weights. It needs up to four times fewer
-multiplications; its errors are about 1e-6 of the result's root mean square in float32, a few times those of the others.
+The compiled kernels choose by a cost model that depends only on shapes, see
+kernels/compiled/convolution/algorithm.py. Direct algorithms sum products. Winograd's F(4x4, 3x3) transforms tiles of
+input and weights. It needs up to four times fewer multiplications; its errors are about 1e-6 of the result's root mean
+square in float32, a few times those of the others.
 """
 
 from __future__ import annotations

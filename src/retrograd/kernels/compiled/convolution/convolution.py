@@ -15,12 +15,12 @@ import numpy as np
 
 from ....specs.convolution_options import AUTO, Options
 from ....specs.geometry import Window
-from ..memory.channels_last import channels_last, empty, is_channels_last
+from ..memory.layout import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
-from ..reduction.reduction import unless_finite
-from . import by_line, depthwise, direct, fold, planar, winograd
+from ..reduction import unless_finite
+from . import depthwise, direct, fold, planar, rowwise, winograd
 from .algorithm import choose
-from .narrow import WEIGHT, merge_weights, merge_window
+from .axes import WEIGHT, merge_weights, merge_window
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
@@ -67,11 +67,11 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, 
     bias = direct.dense(bias)
     if form == "narrow":
         low, merged = window.padding[-1][0] * inputs, merge_window(window)
-        return by_line.conv(_lines(x), merge_weights(w), bias, y, merged, low)
+        return rowwise.conv(_lines(x), merge_weights(w), bias, y, merged, low)
     if form == "winograd":
         return winograd.conv(x, w, bias, y, window)
     if form == "line":
-        return by_line.pointwise(x, _whole(w), bias, y)
+        return rowwise.pointwise(x, _whole(w), bias, y)
     return _GATHERS[form](x, w, bias, y, window, False)
 
 
@@ -95,7 +95,7 @@ def conv_input_grad(
     if form == "fold":
         return fold.input_grad(g, w, bias, gx, window)
     if form == "line":
-        return by_line.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx)
+        return rowwise.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx)
     _GATHERS[form](g, w, bias, gx, window, True)
     return gx if form == "depthwise" else _existing(gx, g, w, bias, window)
 

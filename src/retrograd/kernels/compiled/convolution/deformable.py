@@ -1,4 +1,8 @@
-"""Deformable convolution: x is sampled at the taps, as much as fits in the cache, and then multiplied.
+"""Deformable convolution and the plan of its tasks.
+
+Steps are in elements, positions are counted over the whole batch. The positions of the taps are only known at run time:
+a task samples x there into *columns*, one row of (taps, channels) for each position, as many rows at a time as fit in
+L2 (or within a limit), and multiplies them before it samples the next ones.
 
 Besides the results there are, per thread, the columns of some positions: as few as keep the micro-kernel busy, or as
 ``workspace`` allows, in bytes (at least those of one position). The results do not depend on their number.
@@ -6,20 +10,275 @@ Besides the results there are, per thread, the columns of some positions: as few
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product as pieces
 
 import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import get_num_threads, kernel
+from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, product, tile
+from ..machine.record import record
 from ..machine.scratch import per_thread
-from ..memory.channels_last import channels_last, empty
+from ..memory.layout import channels_last, empty
 from ..memory.packing import pack_weights, whole_steps, zeros_of
-from .deformable_plan import Plan, Sizes, forward_plan, grad_plan, weight_grad_plan
-from .narrow import WEIGHT
-from .partials import sum_parts
+from .axes import WEIGHT
+from .direct import sum_parts
 
 __all__ = ["deform_conv", "deform_conv_grad", "deform_conv_weight_grad"]
+
+
+# ---- Plans that divide a deformable convolution into tasks ----------------------------------------------------------
+
+DEFORM = record(  # shared by the three plans
+    x=3,
+    extent=2,  # steps N, H, W of x, and its extents H, W
+    output=2,
+    stride=2,
+    offset=4,
+    mask=4,  # steps of offset and mask: N, C, H, W
+    masked=1,
+    taps=1,
+    channels=1,
+    shared=1,  # channels that share an offset
+    groups=1,
+    depth=1,
+    wide=1,  # groups, and the input and output channels of one
+    size=1,  # bytes of an element
+    chunk=1,  # rows of columns that are in memory
+    rows=1,  # of a tile; the weight gradient's are those of its product
+    product=PRODUCT.words,
+    block=1,  # channels of a task
+    parts=1,  # gradient: how many sums over channels make one of offset; weight gradient: over positions, one of w
+    part=1,  # elements of such a partial result
+    tap_chunk=1,  # forward: taps whose weights stay in L2
+    entries=1,  # forward: products that make one tile: 1, or one for each tap
+    tasks=1,  # how many; weight gradient: where they begin
+    moves=0,  # where tap r begins: r*dilation - lo, two words each; and then the tasks of the weight gradient
+)
+TASK = record(part=1, tap_first=1, tap_last=1, low=1, first=1, last=1)  # low: its first channel; its positions
+
+_COLUMNS = 384 << 10  # bytes
+_WEIGHTS = 256 << 10  # bytes of packed weights next to them
+_LEAST_TILES = 8  # for which weights are read from beyond L2
+_LEAST_CHANNELS = 32  # of a block: the positions of its taps are computed again for each block
+_ENOUGH = 8  # tasks
+_PARTS = 8
+_LARGE = 256 << 10  # bytes of a partial sum of gw that would not stay in L2
+
+Steps = Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan of one of the three kernels."""
+
+    words: np.ndarray
+    tasks: int
+    columns: int  # elements per thread
+    scratch: int  # words per thread
+    parts: int = 1  # partial sums of what is summed over tasks
+    blocks: int = 1  # of channels
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Sizes shared by the three plans."""
+
+    window: Window
+    batch: int
+    channels: int
+    outputs: int
+    deformable: int  # groups of channels with their own offsets
+    dtype: str
+    x: Steps
+    offset: Steps
+    mask: Steps | None
+    limit: int | None  # bytes of columns per thread
+
+    @property
+    def size(self) -> int:
+        return 4 if self.dtype == "f" else 8
+
+    @property
+    def positions(self) -> int:
+        height, width = self.window.output
+        return self.batch * height * width
+
+    @property
+    def work(self) -> int:
+        """Multiply-adds of the product."""
+        return self.positions * self.window.taps * self.channels * self.outputs // self.window.groups
+
+    def pack(self, product: np.ndarray, after: Sequence[np.ndarray] = (), **values: int) -> np.ndarray:
+        """The words of a plan; those that are not given are 0."""
+        window, nothing = self.window, dict.fromkeys(("rows", "tap_chunk", "entries", "part"), 0)
+        return DEFORM.pack(
+            x=(self.x[0], *self.x[2:]),
+            extent=window.input,
+            output=window.output,
+            stride=window.stride,
+            offset=self.offset,
+            mask=self.mask or (0, 0, 0, 0),
+            masked=self.mask is not None,
+            taps=window.taps,
+            channels=self.channels,
+            shared=self.channels // self.deformable,
+            groups=window.groups,
+            depth=self.channels // window.groups,
+            wide=self.outputs // window.groups,
+            size=self.size,
+            product=product,
+            moves=np.concatenate([self.moves(), *after]),
+            **{**nothing, **values},
+        )
+
+    def moves(self) -> list[int]:
+        lows = [low for low, _ in self.window.padding]
+        return [
+            at * step - low
+            for tap in pieces(*map(range, self.window.kernel))
+            for at, step, low in zip(tap, self.window.dilation, lows, strict=True)
+        ]
+
+    def rows(self, width: int, multiple: int, most: int) -> int:
+        """The number of rows of ``width`` columns, of ``most``, held in memory: whole tiles, or as many as fit."""
+        row = width * self.size
+        wanted = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
+        times = max(1, round(most / wanted))  # evenly, and no time for a few rows
+        rows = -(-most // (times * multiple)) * multiple
+        if self.limit is None:
+            return rows
+        fits = max(1, self.limit // row)
+        return min(rows, fits // multiple * multiple or fits)
+
+
+def forward_plan(sizes: Sizes) -> Plan:
+    """Plan of y; a task is a range of positions."""
+    window = sizes.window
+    depth, wide = sizes.channels // window.groups, sizes.outputs // window.groups
+    shape = tile(sizes.dtype, "rows", wide)
+    row = window.taps * sizes.channels
+    near = row * wide * sizes.size <= _WEIGHTS * window.groups
+    least = shape.rows * (1 if near else _LEAST_TILES)
+    tasks = max(1, min(MOST_TASKS, sizes.work // TASK_WORK, round(sizes.positions / least)))
+    chunk = sizes.rows(row, shape.rows, -(-sizes.positions // tasks))
+    entries = 1 if window.groups == 1 else window.taps
+    tap_chunk = max(1, min(window.taps, _WEIGHTS // (depth * shape.width * sizes.size)))
+    words = sizes.pack(
+        product(sizes.dtype, "rows", shape, [shape.rows]),
+        chunk=chunk,
+        rows=shape.rows,
+        block=sizes.channels,
+        parts=1,
+        tap_chunk=tap_chunk,
+        entries=entries,
+        tasks=tasks,
+    )
+    tiles = -(-chunk // shape.rows)
+    return Plan(words, tasks, chunk * row, tiles * (entries + 1) * ROW_SLOTS)
+
+
+def blocks_of(sizes: Sizes) -> int:
+    """The number of blocks of channels of the gradient to x: an image is one task, or several.
+
+    A block consists of whole groups, or lies within one; the same holds for the channels that share an offset.
+    """
+    channels, groups = sizes.channels, sizes.window.groups
+    shared = channels // sizes.deformable
+    found = 1
+    for blocks in _divisors(channels):
+        block = channels // blocks
+        fits = (groups == 1 or block % (channels // groups) == 0) and (block % shared == 0 or shared % block == 0)
+        if fits and found * sizes.batch < _ENOUGH and block >= _LEAST_CHANNELS:
+            found = blocks
+    return found
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (divisor for divisor in range(1, number + 1) if number % divisor == 0)
+
+
+def grad_plan(sizes: Sizes) -> Plan:
+    """Plan of the gradients to x, offset and mask; a task is a block of the channels of an image."""
+    window, blocks = sizes.window, blocks_of(sizes)
+    block, shared = sizes.channels // blocks, sizes.channels // sizes.deformable
+    shape = tile(sizes.dtype, "rows", min(block, sizes.channels // window.groups))
+    row = window.taps * block
+    chunk = sizes.rows(row, shape.rows, sizes.positions // sizes.batch)
+    parts = max(1, shared // block)
+    words = sizes.pack(
+        product(sizes.dtype, "rows", shape, [shape.rows]),
+        chunk=chunk,
+        rows=shape.rows,
+        block=block,
+        parts=parts,
+        part=sizes.positions * sizes.deformable * window.taps,
+        tasks=sizes.batch * blocks,
+    )
+    tiles = -(-chunk // shape.rows)
+    scratch = tiles * 2 * ROW_SLOTS
+    return Plan(words, sizes.batch * blocks, chunk * row, scratch, parts, blocks)
+
+
+def weight_grad_plan(sizes: Sizes) -> Plan:
+    """Plan of gw.
+
+    A task is a range of positions, for a partial sum of all of gw; where weights are large, a range of taps and
+    channels, for all of the sum.
+    """
+    window = sizes.window
+    depth, wide = sizes.channels // window.groups, sizes.outputs // window.groups
+    elements = window.taps * depth * sizes.outputs
+    wanted = max(1, min(MOST_TASKS, sizes.work // TASK_WORK))
+    parts = taps = blocks = 1
+    if elements * sizes.size <= _LARGE:
+        parts = max(1, min(_PARTS, wanted, sizes.positions))
+    elif wanted > 1:
+        taps = min(window.taps, wanted)
+        each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
+        blocks = max(n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= wanted))
+    # The limit does not change how many positions are summed together, and so no bit; with a small one, fewer taps
+    # and channels are in memory.
+    row = -(-window.taps // taps) * (sizes.channels // blocks)
+    free = replace(sizes, limit=None)
+    chunk = free.rows(row, 8, min(256, -(-sizes.positions // parts)))
+    if sizes.limit is not None:
+        each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
+        cuts = [(n, blocks) for n in range(taps, window.taps)] + [(window.taps, n) for n in each if n >= blocks]
+        for taps, blocks in cuts:
+            row = -(-window.taps // taps) * (sizes.channels // blocks)
+            if chunk * row * sizes.size <= sizes.limit:
+                break
+    block = sizes.channels // blocks
+    rows = min(block, depth)
+    shape = tile(sizes.dtype, "dense", wide)
+    tasks = [
+        TASK.pack(
+            part=part,
+            tap_first=tap * window.taps // taps,
+            tap_last=(tap + 1) * window.taps // taps,
+            low=at * block,
+            first=part * sizes.positions // parts,
+            last=(part + 1) * sizes.positions // parts,
+        )
+        for part, tap, at in pieces(range(parts), range(taps), range(blocks))
+    ]
+    words = sizes.pack(
+        even_product(sizes.dtype, "dense", shape, rows, True),
+        tasks,
+        chunk=chunk,
+        block=block,
+        parts=parts,
+        part=elements,
+        tasks=DEFORM.moves + 2 * window.taps,
+    )
+    return Plan(words, len(tasks), chunk * row, MOST_ROWS + 2, parts, blocks)
+
+
+# ---- Deformable convolution -----------------------------------------------------------------------------------------
 
 _FORWARD, _GRAD = kernel("convolution.deformable.forward"), kernel("convolution.deformable.grad")
 _WEIGHT_GRAD = kernel("convolution.deformable.weight_grad")

@@ -1,14 +1,13 @@
 # mypy: ignore-errors
-"""One task of a deformable convolution. Its plans are made in deformable_plan.py."""
+"""One task of a deformable convolution. Its plans are made in deformable.py."""
 
 from __future__ import annotations
 
 from ..machine.compiler import helper
-from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
-from ..machine.product import PRODUCT
-from ..machine.product_jit import multiply, multiply_panels, rows_of_tile
+from ..machine.microkernel import MOST_ROWS, PRODUCT, ROW_SLOTS
+from ..machine.microkernel_jit import multiply, multiply_panels, rows_of_tile
 from ..machine.simd import address, fma, full, lanes, load, load_first, offset, pointer_like, store, store_first, total
-from .deformable_plan import DEFORM, TASK
+from .deformable import DEFORM, TASK
 
 
 @helper

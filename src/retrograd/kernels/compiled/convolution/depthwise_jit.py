@@ -5,9 +5,8 @@ from __future__ import annotations
 
 from ..machine.compiler import helper
 from ..machine.simd import ahead, ahead_by, fma, full, lanes, load, load_first, store, store_first
-from .depthwise_plan import GATHER, GATHER_TASK, SUMS, SUMS_TASK
-from .gather_plan import PHASE
-from .reduce_plan import WINDOW
+from .depthwise import GATHER, GATHER_TASK, SUMS, SUMS_TASK
+from .direct_plan import PHASE, WINDOW
 
 _BLOCK = 256  # positions whose products are summed up before they are added to the others
 _soon = ahead_by(2048)

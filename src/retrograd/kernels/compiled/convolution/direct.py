@@ -1,4 +1,4 @@
-"""Convolution by the batch-reduce micro-kernel, tap by tap, for every geometry; called by convolution.py.
+"""Direct convolution by the batch-reduce micro-kernel, for every geometry.
 
 The forward pass and the input gradient gather: each pixel of the result is a sum over the taps. The weight gradient
 reduces: partial sums over the lines of the output, which are added in a fixed order.
@@ -13,16 +13,38 @@ import numpy as np
 from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
-from ..memory.channels_last import fill, nested_strides, usual_strides
+from ..memory.layout import fill, nested_strides, usual_strides
 from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
-from .gather_plan import Gather, gather_plan
-from .narrow import merge_window
-from .partials import add_parts, sum_parts
-from .plan import three_axes, three_strides
-from .reduce_plan import REDUCE, TASK, Reduce, reduce_plan
+from .axes import merge_window, three_axes, three_strides
+from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
 
-_gather = kernel("convolution.convolution.gather")
-_weight_grad = kernel("convolution.convolution.weight_grad")
+# ---- The partial sums of a weight gradient, one for each part of the work -------------------------------------------
+
+_add_partials = kernel("convolution.direct.add_partials")
+
+
+def sum_parts(partials: np.ndarray, gw: np.ndarray) -> np.ndarray:
+    """Fill ``gw`` with the sum of all partial sums, in their order."""
+    chunk = 16384
+    _add_partials[gw.dtype.char](-(-gw.size // chunk), partials, gw, gw.size, partials.shape[0], chunk)
+    return gw
+
+
+def add_parts(partials: np.ndarray, gw: np.ndarray, first: bool) -> None:
+    """Add some partial sums to ``gw``, in their order; the ``first`` of all begins it."""
+    total = gw.reshape(-1)
+    with np.errstate(all="ignore"):
+        for at, part in enumerate(partials.reshape(len(partials), -1)):
+            if first and at == 0:
+                total[:] = part
+            else:
+                np.add(total, part, out=total)
+
+
+# ---- Convolution by the batch-reduce micro-kernel, tap by tap, for every geometry -----------------------------------
+
+_gather = kernel("convolution.direct.gather")
+_weight_grad = kernel("convolution.direct.weight_grad")
 
 
 @lru_cache(maxsize=4096)
@@ -120,7 +142,7 @@ def weight_grad(x: np.ndarray, window: Window, g: np.ndarray, limit: int | None 
 
 
 def row_grad(x: np.ndarray, window: Window, g: np.ndarray) -> np.ndarray:
-    """As ``weight_grad`` where a row of taps counts as one, see narrow.py: (*R', R*Ci, Co). Lines of x are dense."""
+    """As ``weight_grad`` where a row of taps counts as one, see axes.py: (*R', R*Ci, Co). Lines of x are dense."""
     channels, seen = x.shape[1], merge_window(window)
     rows, steps = window.kernel[-1] * channels, (*x.strides[:-1], channels * x.itemsize)
     low, line = window.padding[-1][0] * channels, window.input[-1] * channels
@@ -142,15 +164,15 @@ def _reduced(plan: Reduce, x: np.ndarray, g: np.ndarray, gw: np.ndarray, limit: 
     for first in range(0, plan.parts, some):
         count = min(some, plan.parts - first)
         words = plan.words.copy()
-        words[REDUCE.tasks] += first * pieces * TASK.words
-        begin = words[REDUCE.tasks] + TASK.part
-        words[begin : begin + count * pieces * TASK.words : TASK.words] -= first
+        words[REDUCE.tasks] += first * pieces * REDUCE_TASK.words
+        begin = words[REDUCE.tasks] + REDUCE_TASK.part
+        words[begin : begin + count * pieces * REDUCE_TASK.words : REDUCE_TASK.words] -= first
         _weight_grad[dtype](count * pieces, x, g, partials, zeros, copies, plan.copies, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
     return gw
 
 
-# ---------------------------------------------------------------- temporary memory, see workspace.py
+# ---- Temporary memory, see algorithm.py -----------------------------------------------------------------------------
 
 
 def gather_bytes(window: Window, batch: int, inputs: int, outputs: int, dtype: str, gradient: bool) -> int:

@@ -1,24 +1,64 @@
-"""The input gradient for few input channels: the products of all taps of a position at once, then a scatter-add.
+"""Input gradient for few input channels: one product per position, then col2im.
 
-As a gather (``convolution.py``) its tile would have as many columns as the input has channels. Here g[o] @ w has
+As a gather (``direct.py``) its tile would have as many columns as the input has channels. Here g[o] @ w has
 taps * channels of them; the products of one line of g are folded into gx before the next line is computed.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 
 import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import ROW_SLOTS
+from ..machine.microkernel import PRODUCT, ROW_SLOTS, even_product, tile
+from ..machine.record import record
 from ..machine.scratch import cores, per_thread
-from ..memory.channels_last import usual_strides
+from ..memory.layout import usual_strides
 from ..memory.packing import NO_TAPS, pack_weights, packed_elements, zeros_of
-from .fold_plan import FOLD, fold_plan
-from .narrow import WEIGHT_LAST
-from .plan import three_axes, three_strides
+from .axes import WEIGHT_LAST, Axis, three_axes, three_strides
+
+# ---- The plan of an input gradient with few input channels ----------------------------------------------------------
+
+FOLD = record(
+    depth=1,
+    channels=1,  # channels of g, and of the input
+    columns=1,  # taps times input channels
+    product=PRODUCT.words,  # of a line of g
+    products=1,  # elements of the products of a line
+    output=3,
+    kernel=3,
+    input=3,
+    stride=3,
+    padding=3,
+    dilation=3,
+    grad=4,  # strides of g in bytes: N, D, H, W
+)
+
+
+def fold_plan(axes: list[Axis], outputs: int, inputs: int, dtype: str, g: Sequence[int]) -> np.ndarray:
+    """The plan for ``outputs`` channels of g and ``inputs`` of the input."""
+    columns, positions = prod(axis.kernel for axis in axes) * inputs, axes[2].output
+    return FOLD.pack(
+        depth=outputs,
+        channels=inputs,
+        columns=columns,
+        product=even_product(dtype, "rows", tile(dtype, "rows", columns), positions),
+        products=positions * columns,
+        output=[a.output for a in axes],
+        kernel=[a.kernel for a in axes],
+        input=[a.input for a in axes],
+        stride=[a.stride for a in axes],
+        padding=[a.low for a in axes],
+        dilation=[a.dilation for a in axes],
+        grad=g,
+    )
+
+
+# ---- The input gradient for few input channels ----------------------------------------------------------------------
 
 _input_grad = kernel("convolution.fold.input_grad")
 _FEW = 8

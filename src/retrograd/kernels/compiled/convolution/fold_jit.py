@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from ..machine.microkernel import ROW_SLOTS
-from ..machine.product import PRODUCT
-from ..machine.product_jit import multiply_panels, rows_of_tile
+from ..machine.microkernel import PRODUCT, ROW_SLOTS
+from ..machine.microkernel_jit import multiply_panels, rows_of_tile
 from ..machine.simd import address, lanes, load_first, offset, store_first
-from .fold_plan import FOLD
+from .fold import FOLD
 
 
 def input_grad(

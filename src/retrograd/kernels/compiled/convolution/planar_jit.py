@@ -1,13 +1,11 @@
 # mypy: ignore-errors
-"""One task of a convolution with few output channels. Its plan is made in planar_plan.py."""
+"""One task of a convolution with few output channels. Its plan is made in planar.py."""
 
 from __future__ import annotations
 
 from ..machine.compiler import helper
-from ..machine.dot_jit import dot
-from ..machine.microkernel import MOST_ROWS
-from ..machine.product import PRODUCT
-from ..machine.product_jit import begin_of_tile, multiply_panels, rows_of_tile
+from ..machine.microkernel import MOST_ROWS, PRODUCT
+from ..machine.microkernel_jit import begin_of_tile, dot, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
     deinterleave_first,
@@ -21,7 +19,7 @@ from ..machine.simd import (
     transpose,
     transpose_first,
 )
-from .planar_plan import GATHER, PLANAR, SUMS
+from .planar import GATHER, PLANAR, SUMS
 
 _STEPS = 128  # of whole registers
 

@@ -1,5 +1,9 @@
 # mypy: ignore-errors
-"""One task of a convolution by Winograd's transforms. Its plan is made in winograd_plan.py.
+"""Tasks of Winograd convolution, with prefetching.
+
+A product of a block has its operands in the cache and leaves memory idle; a transform touches memory and hardly
+computes. So the input of the next block and the output of this one are prefetched bit by bit between the products of
+the pairs.
 
 Every pair e of points has a separate matrix product, of the transformed input V_e (tiles, channels) and the weights
 U_e (channels, columns): M_e = V_e U_e, or dU_e = V_e^T M_e. With taps along D, the product is a sum over these: of the
@@ -9,12 +13,11 @@ tiles at the same position in adjacent slices.
 from __future__ import annotations
 
 from ..machine.compiler import helper
-from ..machine.product import PRODUCT
-from ..machine.product_jit import begin_of_tile, multiply, rows_of_tile
-from ..machine.simd import address, counting, lanes, offset, store
-from .winograd_ahead_jit import input_lines, output_lines, read_soon, write_soon
-from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
-from .winograd_tiles_jit import (
+from ..machine.microkernel import PRODUCT
+from ..machine.microkernel_jit import begin_of_tile, multiply, rows_of_tile
+from ..machine.simd import address, ahead_by, counting, lanes, offset, store
+from .winograd import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
+from .winograd_transforms_jit import (
     addresses_of_tile,
     lines_before,
     rows_of_line,
@@ -23,6 +26,92 @@ from .winograd_tiles_jit import (
     transform_input,
     transform_product,
 )
+
+# ---- Memory that a convolution by Winograd's transforms soon needs, prefetched while it multiplies ------------------
+
+# mypy: ignore-errors
+
+
+_LINE = 64  # bytes of a cache line
+_read, _write = ahead_by(0), ahead_by(0, write=True)
+
+
+@helper
+def input_lines(plan, block):  # type: ignore[no-untyped-def]
+    """The first element of the input of a block, and the number of cache lines to prefetch from there."""
+    _, _, line_first, line_last, begin, end = block
+    low, rows, size = plan[WINOGRAD.low + 1], plan[WINOGRAD.extent + 1], plan[WINOGRAD.size]
+    first = max(0, _row(plan, line_first) - low)
+    last = min(rows, _row(plan, line_last) - low + plan[WINOGRAD.side] - 1)
+    at, depths, width = WINOGRAD.x, plan[WINOGRAD.extent], plan[WINOGRAD.extent + 2]
+    n, d, h = plan[at] // size, plan[at + 1] // size, plan[at + 2] // size
+    return _lines(plan, n, d, h, depths, begin, end, first, last, width * plan[WINOGRAD.depth])
+
+
+@helper
+def output_lines(plan, block):  # type: ignore[no-untyped-def]
+    """Likewise, of the output of a block, or of the gradient to it."""
+    begin, end, line_first, line_last, _, _ = block
+    at = WINOGRAD.y
+    tile = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + plan[WINOGRAD.counts_w] - 1)
+    width = plan[tile + TILE.begin] + plan[tile + TILE.size]
+    return _lines(
+        plan,
+        plan[at],
+        plan[at + 1],
+        plan[at + 2],
+        plan[WINOGRAD.slices],
+        begin,
+        end,
+        _row(plan, line_first),
+        _row(plan, line_last),
+        width * plan[WINOGRAD.columns],
+    )
+
+
+@helper
+def read_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
+    """Prefetch the part of some cache lines that is due with a pair of points."""
+    step = 8 if size == 8 else 16  # elements of a line
+    first, last = pair * lines // PAIRS, (pair + 1) * lines // PAIRS
+    for at in range(begin + first * step, begin + last * step, step):
+        _read(p, at)
+
+
+@helper
+def write_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
+    """Likewise, for writing."""
+    step = 8 if size == 8 else 16
+    first, last = pair * lines // PAIRS, (pair + 1) * lines // PAIRS
+    for at in range(begin + first * step, begin + last * step, step):
+        _write(p, at)
+
+
+@helper
+def _row(plan, line):  # type: ignore[no-untyped-def]
+    """The first row of a line of tiles; for the end of the lines, the end of the rows."""
+    if line < plan[WINOGRAD.lines]:
+        return plan[WINOGRAD.list + TILE.words * line + TILE.begin]
+    last = WINOGRAD.list + TILE.words * (line - 1)
+    return plan[last + TILE.begin] + plan[last + TILE.size]
+
+
+@helper
+def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ignore[no-untyped-def]
+    """The memory from row ``first`` of slice ``begin`` to row ``last`` of slice ``end``, if at least half of it is
+    used. ``n``, ``d``, ``h``: elements from one image, slice and row to the next; ``of_row``: used of a row."""
+    image, image_last = begin // depths, (end - 1) // depths
+    start = image * n + (begin - image * depths) * d + first * h
+    stop = image_last * n + (end - 1 - image_last * depths) * d + last * h
+    if plan[WINOGRAD.ahead] == 0 or stop - start > 2 * (end - begin) * (last - first) * of_row:
+        return start, 0
+    return start, max(0, stop - start) * plan[WINOGRAD.size] // _LINE
+
+
+# ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd.py -----------------------
+
+# mypy: ignore-errors
+
 
 _TERMS = 64  # channels summed before they are added to the others, which keeps the error small
 

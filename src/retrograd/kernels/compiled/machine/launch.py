@@ -1,9 +1,9 @@
 """Running compiled kernels: handles that load them, and the threads that share their tasks.
 
-``kernel("pointwise.pointwise.mul")`` is a handle on ``mul`` of ``pointwise/elementwise_jit.py``; ``handle["f"]``
-loads its float32 form (from the cache, else compiled now) and returns a function ``launch(tasks, ...)`` that runs all
-tasks. For an element-wise kernel ``launch(x, ...)`` also allocates the result (see ``maps.py``). Work is cut into tasks
-by shape, never by the number of threads, so the bits do not depend on that number.
+``kernel("pointwise.mul")`` is a handle on ``mul`` of ``pointwise_jit.py``; ``handle["f"]`` loads its float32 form (from
+the cache, else compiled now) and returns a function ``launch(tasks, ...)`` that runs all tasks. For an element-wise
+kernel ``launch(x, ...)`` also allocates the result (see ``pointwise.py``). Work is cut into tasks by shape, never by
+the number of threads, so the bits do not depend on that number.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from . import cache, objects
+from . import cache, numpy_abi
 from .object_file import is_sound
-from .planning import PlanError, Planned, planner
+from .plan_tracing import PlanError, Planned, planner
 from .target import target_machine
 
 Launch = Callable[..., Any]
@@ -172,7 +172,7 @@ _registry: list[Kernel] = []
 
 
 def kernel(path: str) -> Kernel:
-    """The handle on a function of a ``_jit`` file: ``kernel("<folder>.<file without _jit>.<function>")``."""
+    """The handle on a function of a ``_jit`` file: ``kernel("<folders>.<file without _jit>.<function>")``."""
     handle = Kernel(path)
     _registry.append(handle)
     return handle
@@ -186,8 +186,8 @@ def registered() -> list[Kernel]:
 @lru_cache(maxsize=1)
 def _tell_slow() -> None:
     print(
-        f"retrograd: {objects.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are started "
-        "through ctypes, with the same results, at ten microseconds or more each",
+        f"retrograd: {numpy_abi.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are "
+        "started through ctypes, with the same results, at ten microseconds or more each",
         file=sys.stderr,
         flush=True,
     )
@@ -229,8 +229,8 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         f"launch of {name}: an array has another dtype than expected: (tasks, {expected}); "
         "float16 is converted with .float() first",
     )
-    if objects.fault():
-        from .by_ctypes import launcher  # imported late: it is rarely needed
+    if numpy_abi.fault():
+        from .ctypes_launch import launcher  # imported late: it is rarely needed
 
         _tell_slow()
         return launcher(name, kinds, dtypes, texts, pool.runner(entry))
@@ -257,7 +257,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
             id(np.ndarray),
             id(other),
             ctypes.addressof(wrong_dtype),
-            objects.new_like(),
+            numpy_abi.new_like(),
             id(Planned),
             *(id(dtypes[kind]) if kind in dtypes else _KINDS[kind] for kind in kinds),
         ],
@@ -278,7 +278,7 @@ def planned_launch(
     values: tuple[Any, ...],
 ) -> Any:
     """Stand-in for ``launch(*values)`` while a plan is made: records the launch instead of running it."""
-    from ..memory.arrays import like_in_memory, tasks
+    from ..memory.layout import like_in_memory, tasks
 
     made = planner()
     if made is None:
@@ -338,7 +338,7 @@ class _Pool:
         return self.native("launch", 3, returns=True)
 
     def runner(self, entry: int) -> Callable[[int, Any], None]:
-        """``run(tasks, record)`` of the kernel at an address, for ``by_ctypes``."""
+        """``run(tasks, record)`` of the kernel at an address, for ``ctypes_launch``."""
         native = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("run", 4))
 
         def run(tasks: int, record: Any) -> None:

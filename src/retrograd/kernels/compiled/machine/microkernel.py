@@ -1,4 +1,4 @@
-"""The building block of convolution, matrix product and recurrent steps: a batch-reduce matrix product.
+"""Matrix micro-kernels for floats and small integers, and products cut into their tiles.
 
 ``C[rows, columns] (+)= sum over entries e, depth k of A_e[i, k] * B_e[k, j]``: a tile of C stays in registers while any
 number of small products, found through a table of addresses, is added to it. Padding is the address of a row of zeros;
@@ -26,12 +26,18 @@ Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from platform import machine
 
+import numpy as np
+
 from .launch import load
-from .target import vector_bytes
+from .record import record
+from .target import adds_products, counts_bits, cpu, integer_bytes, vector_bytes
+
+# ---- The building block of convolution, matrix product and recurrent steps ------------------------------------------
 
 # every argument is a 64-bit integer; addresses and steps are in bytes
 ARGUMENTS = (
@@ -153,8 +159,171 @@ def dot(dtype: str, rows: int, columns: int) -> int:
 
     def compile() -> bytes:
         from .compiler import emit
-        from .dot_jit import build
+        from .microkernel_jit import build_dot
 
-        return b"\n" + emit(build(name, dtype, rows, columns), name)
+        return b"\n" + emit(build_dot(name, dtype, rows, columns), name)
 
     return load(name, compile)[0]
+
+
+# ---- The building block of products of small integers ---------------------------------------------------------------
+# ``C[i, j] = start_i[j] + times * sum over entries e, words k of A_e[i, k] . B_e[k, j]`` as int32: as above
+# a tile of C stays in registers while rows of A are found through a table of addresses. What leaves
+# the registers is a result:
+#
+# - ``i``: these sums
+# - ``f``, ``d``: float32 or float64, the sum times ``scale[j]``; with ``k`` behind the letter times ``factor_i``, with
+#   ``b`` plus ``bias[j]``; each step rounded
+# - ``b``, ``h``: codes of 8 or 16 bits, ``clip(round(sum * scale[j]) + zero point, low, high)``
+# - ``t``: bits, ``(sum >= scale[j]) != (bias[j] != 0)``
+#
+# What ``.`` is depends on the element:
+#
+# - ``binary``: 32 bits each; the number of bits that differ, and ``times`` is -2. (+-1 as bits 1 and 0: the sum of
+#   products is 32 less twice that number.)
+# - ``int8``: 4 unsigned bytes of A, each less ``offset()``, and 4 signed ones of B; the sum of their products.
+# - ``int16``: 2 signed numbers each; the sum of their products.
+#
+# Sums of products are exact as long as they fit 32 bits. Every lane of a register is a column, and A is broadcast; so
+# nothing is added across lanes, and the three differ only in one or two instructions.
+#
+# Source: W. Mula, N. Kurz, D. Lemire, "Faster Population Counts Using AVX2 Instructions", 2017, arXiv:1611.07612.
+
+WORD = 4  # bytes
+BYTES = {"i": 4, "f": 4, "d": 8, "b": 1, "h": 2}  # of a number of each result but bits
+
+# every argument is a 64-bit integer; addresses and steps are in bytes
+INTEGER_ARGUMENTS = (
+    "table",  # address of the entries, each ROW_SLOTS addresses of rows
+    "entries",  # how many, at least 1
+    "words",  # of a row of each entry, at least 1
+    "move",  # added to the address of every row
+    "b",  # address of B: [entry][word][column], whole vectors
+    "starts",  # address of the table of the addresses of start_i, whole vectors
+    "starts_step",  # added to the address of every start
+    "c",  # address of the table of the row addresses of C
+    "c_step",  # added to the address of every row of C
+    "tail",  # columns of the last vector of C that exist, 1..lanes
+    "scale",  # address of that of the first column of C; int32 for bits
+    "bias",  # likewise; for codes: of zero point, low and high, float32
+    "factors",  # address of the table of the addresses of each row's factor
+)
+
+# Rows of the tile with 1, 2, ... vectors of columns, with 32 registers and with 16.
+_INTEGER_ROWS_OF_32, _INTEGER_ROWS_OF_16 = (8, 8, 8, 6), (8, 6)
+
+
+def instructions(element: str) -> str:
+    """The CPU's method for a product: "bits" or "bytes" (counted), "dot", "sdot", "pairs" (of int16), or "lanes"."""
+    if element == "binary":
+        return "bits" if counts_bits() else "bytes"
+    if adds_products():
+        return "dot"
+    if machine() in ("x86_64", "AMD64"):
+        return "pairs"
+    return "sdot" if element == "int8" and "+dotprod" in cpu()[1].split(",") else "lanes"
+
+
+def offset(element: str) -> int:
+    """The offset subtracted from each number of A: 128 where both factors have to be signed bytes, else 0."""
+    return 128 if instructions(element) == "sdot" else 0
+
+
+@cache
+def integer_tile(columns: int) -> Tile:
+    """The tile for ``columns``, all of whose vectors are whole."""
+    rows = _INTEGER_ROWS_OF_32 if registers() == 32 else _INTEGER_ROWS_OF_16
+    lanes = integer_bytes() // WORD
+    total = -(-max(columns, 1) // lanes)
+    vectors = -(-total // -(-total // len(rows)))
+    return Tile(rows[vectors - 1], vectors, lanes, total * lanes)
+
+
+@cache
+def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bool = False) -> int:
+    """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use.
+
+    Parameters are those of ``micro``; nothing is ever masked. Bits need 8 lanes.
+    """
+    kind = instructions(element)
+    name = f"dot_{element}_{kind}_{result}_{rows}x{vectors}"
+
+    def compile() -> bytes:
+        from .compiler import emit
+        from .integer_microkernel_jit import build
+
+        return b"\n" + emit(build(name, result, element, kind, rows, vectors), name)
+
+    return load(name, compile)[0]
+
+
+# ---- A matrix product in tiles and panels, as plans describe it -----------------------------------------------------
+# The rows of the result are cut into tiles of at most as many rows as stay in registers, all of about the same height;
+# the columns into panels, of which the last one may be narrower. ``microkernel_jit`` walks over them.
+
+TASK_WORK = 500_000  # multiply-adds that are worth a separate task, about 8 us
+MOST_TASKS = 32
+_HEIGHTS = 32  # more than the rows of any tile
+
+PRODUCT = record(
+    row=1,  # bytes of a row of a panel
+    panels=1,
+    lanes=1,
+    tail=1,  # columns of the last vector of a panel, and of the last panel
+    tiles=1,
+    least=1,
+    extra=1,  # the first ``extra`` tiles have ``least + 1`` rows, the others ``least``
+    whole=_HEIGHTS,
+    last=_HEIGHTS,  # micro-kernels by their rows: of a whole panel, and of the last one
+)
+
+
+def product(
+    dtype: str,
+    form: str,
+    shape: Tile,
+    heights: Iterable[int],
+    masked: bool = False,
+    cut: tuple[int, int, int] = (0, 0, 0),
+    of: Callable[[str, str, int, int, bool], int] = micro,
+) -> np.ndarray:
+    """A product whose tiles may have these ``heights``; the kernel cuts its rows, unless ``cut`` is given.
+
+    ``masked``: nothing past the end of the last panel is read. ``of`` gives the micro-kernels.
+    """
+    whole, last = [0] * _HEIGHTS, [0] * _HEIGHTS
+    for rows in heights:
+        last[rows] = of(dtype, form, rows, shape.last_vectors, masked and shape.tail != shape.lanes)
+        if shape.panels > 1:
+            whole[rows] = of(dtype, form, rows, shape.vectors, False)
+    tiles, least, extra = cut
+    return PRODUCT.pack(
+        row=shape.width * (4 if dtype == "f" else 8),
+        panels=shape.panels,
+        lanes=shape.lanes,
+        tail=shape.tail,
+        tiles=tiles,
+        least=least,
+        extra=extra,
+        whole=whole,
+        last=last,
+    )
+
+
+def heights_of(rows: int, most: int) -> set[int]:
+    """The heights of the tiles when ``rows`` are cut evenly into tiles of at most ``most``."""
+    tiles = -(-rows // most)
+    return {rows // tiles, -(-rows // tiles)} if rows else set()
+
+
+def even_product(
+    dtype: str,
+    form: str,
+    shape: Tile,
+    rows: int,
+    masked: bool = False,
+    of: Callable[[str, str, int, int, bool], int] = micro,
+) -> np.ndarray:
+    """A product of ``rows`` rows, at least 1, cut into tiles of about the same height."""
+    tiles = -(-rows // shape.rows)
+    return product(dtype, form, shape, heights_of(rows, shape.rows), masked, (tiles, rows // tiles, rows % tiles), of)

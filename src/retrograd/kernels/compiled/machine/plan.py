@@ -12,7 +12,7 @@ import numpy as np
 
 from ...interface.kernel import Spec, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
-from .planning import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
+from .plan_tracing import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
 _LINE = 64  # bytes

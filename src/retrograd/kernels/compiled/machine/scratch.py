@@ -15,7 +15,7 @@ from threading import local
 import numpy as np
 
 from .launch import pool
-from .planning import planner
+from .plan_tracing import planner
 
 _MOST = 8 << 20  # bytes kept for each element type
 _LINE = 64  # bytes

@@ -17,7 +17,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from ..memory.arrays import CHUNK
+from ..memory.layout import CHUNK
 from .compiler import DATA_OFFSET, helper
 from .simd import I64, declare
 

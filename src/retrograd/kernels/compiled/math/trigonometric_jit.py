@@ -22,8 +22,7 @@ from ..machine.simd import (
     shift_left,
     sqrt,
 )
-from .elementary_jit import integer, number, rounding
-from .polynomial_jit import polynomial
+from .elementary_jit import integer, number, polynomial, rounding
 
 # ------------------------------------------------------------------------------------------------------ sin, cos, tan
 # x = n pi/2 + r with |r| barely above pi/4. pi/2 is the sum of three numbers; x - n times the first is exact, so that

@@ -1,19 +1,178 @@
-"""Strided copies: joining, padding, transposing and repeating arrays are copies between views.
+"""Strided copies and the plan of their loops.
 
-``arrays.py`` imports this module, which therefore imports none of the wrappers.
+``layout.py`` imports this module, which therefore imports none of the wrappers.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from math import prod
+from typing import NamedTuple
 
 import numpy as np
 
 from ..machine.launch import kernel
-from ..machine.planning import call, is_planned
-from .move_plan import APART, FILL, RUN, STEPS, TILES, TOGETHER, move_plan
+from ..machine.plan_tracing import call, is_planned
+from ..machine.record import record
+from ..machine.target import vector_bytes
 
 __all__ = ["accumulate", "assign", "copy", "duplicate", "reshaped"]
+
+
+# ---- The plan of a strided copy: one record of int64 ----------------------------------------------------------------
+
+OUTER = 5  # outer axes
+MOVE = record(
+    kind=1,  # one of the kinds below
+    rows=1,
+    per_task=1,  # the outer axes are walked row by row, some rows a task
+    pieces=1,
+    piece=1,  # or a row is cut into pieces along the inner axis, each a task
+    inner=1,
+    y_inner=1,
+    x_inner=1,  # the inner axis: extent, steps in elements
+    cross=1,
+    y_cross=1,
+    x_cross=1,  # the other axis of a tile; or the number of interleaved elements
+    y_start=1,
+    x_start=1,
+    extent=OUTER,
+    y_step=OUTER,
+    x_step=OUTER,  # the outer axes
+    places=0,  # the target, or source, of each of the interleaved elements
+)
+
+# contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
+# interleave from there
+RUN, FILL, STEPS, TILES, APART, TOGETHER = range(6)
+
+_WORK = 16384  # elements per task
+_SHORT = 64  # elements of a row that costs little more than starting the next
+_FEW = 8  # a run, or the side of a tile, that is worth the registers
+
+Shape = tuple[int, ...]
+Axis = tuple[int, int, int]  # extent, step of y, step of x
+
+
+class Plan(NamedTuple):
+    kind: int
+    tasks: int
+    words: np.ndarray
+
+
+def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, size: int, tiles: bool) -> Plan | None:
+    """The plan for y[...] = x, x broadcast; None if it needs too many axes, or steps are not whole elements.
+
+    With ``tiles`` all kinds are possible, else the first three.
+    """
+    missing = len(shape) - len(x_shape)
+    x_strides = (0,) * missing + tuple(
+        0 if extent == 1 else stride for extent, stride in zip(x_shape, x_strides, strict=True)
+    )
+    if any(stride % size for stride in (*y_strides, *x_strides)):
+        return None
+    y_start = x_start = 0
+    axes: list[Axis] = []
+    for extent, y_stride, x_stride in zip(shape, y_strides, x_strides, strict=True):
+        q, p = y_stride // size, x_stride // size
+        if q < 0:  # reverse the axis, so that y is written forwards
+            y_start, x_start, q, p = y_start + (extent - 1) * q, x_start + (extent - 1) * p, -q, -p
+        if extent != 1:
+            axes.append((extent, q, p))
+    axes = _merged(sorted(axes, key=lambda axis: (-axis[1], -abs(axis[2]))))
+    if not axes:
+        axes = [(1, 1, 1)]
+    inner, cross, kind = _inner(axes, tiles)
+    axes.remove(inner)
+    places: list[int] = []
+    if cross:
+        axes.remove(cross)
+    elif kind == STEPS and tiles:
+        kind, places, axes = _dealt(inner, axes, vector_bytes() // size // 2)
+        cross = (len(places), 0, 0) if places else None
+    extent = inner[0]
+    width = extent * (cross[0] if cross else 1)
+    if len(axes) > OUTER:
+        return None
+    if width < _SHORT and len(axes) > 1 and axes[-1][0] < _FEW < axes[-2][0]:  # the last axis has the cheapest step
+        axes[-2:] = axes[:-3:-1]
+    per_task, pieces, piece = max(1, _WORK // width), 1, extent
+    if width > _WORK:
+        whole = 64  # pieces are whole tiles
+        piece = max(whole, _WORK * extent // width // whole * whole)
+        pieces = -(-extent // piece)
+    rows = prod(axis[0] for axis in axes)
+    outer = [(1, 0, 0)] * (OUTER - len(axes)) + axes
+    (_, y_inner, x_inner), (side, y_cross, x_cross) = inner, cross or (1, 0, 0)
+    extents, y_steps, x_steps = zip(*outer, strict=True)
+    words = MOVE.pack(
+        kind=kind,
+        rows=rows,
+        per_task=per_task,
+        pieces=pieces,
+        piece=piece,
+        inner=extent,
+        y_inner=y_inner,
+        x_inner=x_inner,
+        cross=side,
+        y_cross=y_cross,
+        x_cross=x_cross,
+        y_start=y_start,
+        x_start=x_start,
+        extent=extents,
+        y_step=y_steps,
+        x_step=x_steps,
+        places=places,
+    )
+    return Plan(kind, -(-rows // per_task) * pieces, words)
+
+
+def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
+    """The kind, the offsets of the elements interleaved between two steps of ``inner``, and the remaining axes.
+
+    The inner step is 1 in y or x; in the other it is the product of short axes that fill the gap.
+    """
+    extent, q, p = inner
+    near, far = (2, 1) if q == 1 else (1, 2)  # index, in an axis, of the step in the interleaved array
+    width, places, left = 1, [0], list(axes)
+    if inner[far] == 1 and extent >= _FEW // 2:
+        for axis in sorted(axes, key=lambda axis: axis[near]):
+            if axis[near] == width and width * axis[0] <= min(most, inner[near]):
+                places = [place + i * axis[far] for i in range(axis[0]) for place in places]
+                width *= axis[0]
+                left.remove(axis)
+    if width == 1 or width != inner[near]:
+        return STEPS, [], axes
+    return APART if near == 2 else TOGETHER, places, left
+
+
+def _merged(axes: list[Axis]) -> list[Axis]:
+    """Merge axes that are contiguous in both arrays."""
+    merged: list[Axis] = []
+    for extent, q, p in axes:
+        if merged and merged[-1][1:] == (q * extent, p * extent):
+            merged[-1] = (merged[-1][0] * extent, q, p)
+        else:
+            merged.append((extent, q, p))
+    return merged
+
+
+def _inner(axes: list[Axis], tiles: bool) -> tuple[Axis, Axis | None, int]:
+    """The axis of the inner loop, the other one of a tile, and the kind of that loop."""
+    last = axes[-1]
+    if last[1:] == (1, 1):
+        return last, None, RUN
+    if last[1:] == (1, 0):
+        return last, None, FILL
+    source = min(axes, key=lambda axis: (abs(axis[2]) or 1 << 62, -axis[0]))
+    if tiles and last[1] == 1 and source[2] == 1 and min(last[0], source[0]) >= _FEW:
+        longer, shorter = (last, source) if last[0] > source[0] else (source, last)
+        return longer, shorter, TILES
+    # few contiguous elements in y, but many in x: make these the inner loop
+    return (source if last[0] < _FEW < source[0] else last), None, STEPS
+
+
+# ---- Strided copies: joining, padding, transposing and repeating arrays are copies between views --------------------
 
 _ACCUMULATE = kernel("memory.moves.accumulate")
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))

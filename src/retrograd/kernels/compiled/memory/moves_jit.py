@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Strided copies: see move_plan.py for the kinds of inner loop."""
+"""Strided copies: see moves.py for the kinds of inner loop."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..machine.simd import (
     until_aligned,
     wide_ahead,
 )
-from .move_plan import FILL, MOVE, RUN
+from .moves import FILL, MOVE, RUN
 
 Body = Callable[..., None]
 _ahead = wide_ahead(ahead)

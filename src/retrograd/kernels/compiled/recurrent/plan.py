@@ -16,8 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....specs.recurrence import Recurrence
-from ..machine.microkernel import ROW_SLOTS, micro, registers, tile
-from ..machine.product import MOST_TASKS, TASK_WORK
+from ..machine.microkernel import MOST_TASKS, ROW_SLOTS, TASK_WORK, micro, registers, tile
 from ..machine.record import record
 
 RNN_TANH, RNN_RELU, GRU, LSTM = range(4)

@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Products of a recurrent layer: rows times a packed panel, the input's share of the gates, gradients of the weights.
 
-See forward.py; the records are declared in plan.py.
+See recurrent.py; the records are declared in plan.py.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""The chain of steps of a recurrent layer, forward and backward: one launch for all steps; see forward.py.
+"""The chain of steps of a recurrent layer, forward and backward: one launch for all steps; see recurrent.py.
 
 A chain is a block of rows in one direction. If its steps are long, its hidden units are cut into column blocks, and the
 threads synchronise after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
@@ -13,7 +13,7 @@ from numba import types
 from ..machine.compiler import helper
 from ..machine.simd import address, offset, with_denormals_as, without_denormals
 from ..machine.threads_jit import add, exchange_if, get, pause
-from . import rows_jit as of_rows
+from . import cells_jit as of_rows
 from .plan import CACHE_LINE, GRU, LAYER, LSTM, PRODUCT
 from .products_jit import active_end, rows_product
 

@@ -5,13 +5,15 @@ functions below work lane by lane; scalars are broadcast. The width follows the 
 element type the pointer, so one source serves float32 and float64 on any CPU. This package imports Numba, so it is
 imported only to compile a kernel.
 
-``vector.py`` defines the types, ``codegen.py`` holds the LLVM instructions that the other files share.
+``vector.py`` defines the types and holds the LLVM instructions that the other files share.
 """
 
 from .across_lanes import (
     all_lanes,
     any_lane,
+    deinterleave_first,
     first_lane,
+    interleave_first,
     largest,
     largest_of_each,
     last_lane,
@@ -29,24 +31,34 @@ from .across_lanes import (
 )
 from .arithmetic import (
     absolute,
+    bits_of,
+    bits_of_mask,
+    both,
     by_lane,
     ceil,
     copy_sign,
+    double,
+    either,
+    exceeds,
+    float_from_bits,
     floor,
     fma,
     maximum,
     minimum,
     nearest,
+    opposite,
     quotient,
+    rounded,
+    select,
+    shift_left,
+    shift_right,
     sqrt,
     truncate,
+    widen,
+    with_denormals_as,
+    within,
+    without_denormals,
 )
-from .bits import bits_of, double, float_from_bits, rounded, shift_left, shift_right, widen
-from .codegen import declare, first_lanes, masked_load, masked_store, splat, suffix
-from .creation import counting, full, full_like, positions
-from .denormals import with_denormals_as, without_denormals
-from .interleave import deinterleave_first, interleave_first
-from .masks import bits_of_mask, both, either, exceeds, opposite, select, within
 from .memory import (
     address,
     ahead,
@@ -69,5 +81,19 @@ from .memory import (
     store_shorts,
     until_aligned,
 )
-from .vector import I32, I64, Vector
-from .wide import ONE, PART, WIDE, Access, folded, four_times, load_wide, wide_ahead
+from .vector import (
+    I32,
+    I64,
+    Vector,
+    counting,
+    declare,
+    first_lanes,
+    full,
+    full_like,
+    masked_load,
+    masked_store,
+    positions,
+    splat,
+    suffix,
+)
+from .wide_vector import ONE, PART, WIDE, Access, folded, four_times, load_wide, wide_ahead

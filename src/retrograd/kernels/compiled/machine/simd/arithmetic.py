@@ -1,9 +1,10 @@
-"""Arithmetic lane by lane: the operators, comparisons included, and functions of one, two and three registers."""
+"""Lane-wise arithmetic, comparisons, masks, conversions, and denormal handling."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from platform import machine
 from typing import Any
 
 from llvmlite import ir
@@ -12,8 +13,9 @@ from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.core.typing.templates import signature as typing_signature
 from numba.extending import intrinsic, lower_builtin
 
-from .codegen import as_vector, declare, larger, smaller, suffix
-from .vector import I32, Mask, Vector
+from .vector import I32, I64, Mask, Vector, as_vector, declare, integer_of, larger, llvm_vector, smaller, suffix
+
+# ---- Arithmetic lane by lane ----------------------------------------------------------------------------------------
 
 # a*b+c may be fused; nothing else is relaxed, so that NaN, inf and every bit are preserved
 CONTRACT = ("contract",)
@@ -197,3 +199,201 @@ def maximum(typing: Any, x: Any, y: Any) -> Any:
 def minimum(typing: Any, x: Any, y: Any) -> Any:
     """The smaller one in each lane; NaN wins."""
     return x(x, x), lambda context, builder, signature, args: smaller(builder, *args)
+
+
+# ---- Truth values lane by lane: more comparisons, and, or, not, and select ------------------------------------------
+
+
+class _OfMasks(AbstractTemplate):  # type: ignore[misc]
+    """``x & y`` and ``x | y`` of two masks."""
+
+    def generic(self, args: Any, kws: Any) -> Any:
+        return typing_signature(args[0], *args) if all(isinstance(arg, Mask) for arg in args) else None
+
+
+infer_global(operator.and_)(type("_And", (_OfMasks,), {"key": operator.and_}))
+infer_global(operator.or_)(type("_Or", (_OfMasks,), {"key": operator.or_}))
+lower_builtin(operator.and_, Mask, Mask)(lambda context, builder, signature, args: builder.and_(*args))
+lower_builtin(operator.or_, Mask, Mask)(lambda context, builder, signature, args: builder.or_(*args))
+
+
+@intrinsic
+def within(typing: Any, x: Any, count: Any) -> Any:
+    """Lanes of an integer vector with ``0 <= x < count`` (one unsigned comparison)."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.icmp_unsigned("<", args[0], as_vector(context, builder, args[1], signature.args[1], x))
+
+    return Mask(x.lanes)(x, count), generate
+
+
+@intrinsic
+def exceeds(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where ``x`` is above ``y``, or NaN while ``y`` is not: where it replaces a running maximum ``y``."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        a, b = args
+        return builder.and_(builder.fcmp_unordered(">", a, b), builder.fcmp_ordered("ord", b, b))
+
+    return Mask(x.lanes)(x, x), generate
+
+
+@intrinsic
+def both(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where both masks are set."""
+    return x(x, x), lambda context, builder, signature, args: builder.and_(*args)
+
+
+@intrinsic
+def either(typing: Any, x: Any, y: Any) -> Any:
+    """Lanes where at least one of the masks is set."""
+    return x(x, x), lambda context, builder, signature, args: builder.or_(*args)
+
+
+@intrinsic
+def opposite(typing: Any, x: Any) -> Any:
+    """Lanes where the mask is not set."""
+    return x(x), lambda context, builder, signature, args: builder.not_(args[0])
+
+
+@intrinsic
+def bits_of_mask(typing: Any, x: Any) -> Any:
+    """The lanes of a mask as the low bits of an int64, lane 0 the lowest."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(args[0].type.count)), I64)
+
+    return types.int64(x), generate
+
+
+@intrinsic
+def select(typing: Any, mask: Any, x: Any, y: Any) -> Any:
+    """``x`` in the lanes where ``mask`` is set, ``y`` elsewhere; one of them may be a scalar."""
+    result = x if isinstance(x, Vector) else y
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        values = [as_vector(context, builder, args[i], signature.args[i], result) for i in (1, 2)]
+        return builder.select(args[0], *values)
+
+    return result(mask, types.unliteral(x), types.unliteral(y)), generate
+
+
+# ---- Conversions of lanes -------------------------------------------------------------------------------------------
+
+
+def _float_of(x: Vector) -> Vector:
+    return Vector(types.float32 if x.dtype == types.int32 else types.float64, x.lanes)
+
+
+def _conversion(method: str, result_of: Callable[[Vector], Vector]) -> Any:
+    @intrinsic
+    def apply(typing: Any, x: Any) -> Any:
+        result = result_of(x)
+        generate = lambda context, builder, signature, args: getattr(builder, method)(args[0], llvm_vector(result))  # noqa: E731
+        return result(x), generate
+
+    return apply
+
+
+bits_of = _conversion("bitcast", integer_of)  # same bits
+float_from_bits = _conversion("bitcast", _float_of)  # same bits
+widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits per lane, maybe several registers
+
+
+@intrinsic
+def double(typing: Any, x: Any) -> Any:
+    """The same numbers in float64, maybe in several registers."""
+    result = Vector(types.float64, x.lanes)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return args[0] if x == result else builder.fpext(args[0], llvm_vector(result))
+
+    return result(x), generate
+
+
+@intrinsic
+def rounded(typing: Any, x: Any, like: Any) -> Any:
+    """Numbers in float64 as elements of the array or vector ``like``."""
+    result = Vector(like.dtype, x.lanes)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return args[0] if x == result else builder.fptrunc(args[0], llvm_vector(result))
+
+    return result(x, like), generate
+
+
+@intrinsic
+def shift_left(typing: Any, x: Any, count: Any) -> Any:
+    """``x << count`` of an integer vector."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.shl(args[0], as_vector(context, builder, args[1], signature.args[1], x))
+
+    return x(x, count), generate
+
+
+@intrinsic
+def shift_right(typing: Any, x: Any, count: Any) -> Any:
+    """``x >> count`` of an integer vector, the sign kept."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        return builder.ashr(args[0], as_vector(context, builder, args[1], signature.args[1], x))
+
+    return x(x, count), generate
+
+
+# ---- Denormal numbers -----------------------------------------------------------------------------------------------
+
+_X86, _ARM = machine() in ("x86_64", "AMD64"), machine() in ("aarch64", "arm64")
+_FLUSH = 0x8040 if _X86 else 1 << 24  # results and operands: in MXCSR of SSE and AVX, or FZ in FPCR of ARM
+_BYTE = ir.IntType(8).as_pointer()
+
+
+def _read(builder: ir.IRBuilder) -> ir.Value:
+    """The control word of floating-point arithmetic."""
+    if _ARM:
+        return builder.trunc(builder.call(declare(builder, "llvm.aarch64.get.fpcr", I64, []), []), I32)
+    word = builder.alloca(I32)
+    _with_word(builder, "st", word)
+    return builder.load(word)
+
+
+def _write(builder: ir.IRBuilder, value: ir.Value) -> None:
+    if _ARM:
+        builder.call(declare(builder, "llvm.aarch64.set.fpcr", ir.VoidType(), [I64]), [builder.zext(value, I64)])
+        return
+    word = builder.alloca(I32)
+    builder.store(value, word)
+    _with_word(builder, "ld", word)
+
+
+def _with_word(builder: ir.IRBuilder, name: str, word: ir.Value) -> None:
+    function = declare(builder, f"llvm.x86.sse.{name}mxcsr", ir.VoidType(), [_BYTE])
+    builder.call(function, [builder.bitcast(word, _BYTE)])
+
+
+@intrinsic
+def without_denormals(typing: Any) -> Any:
+    """Treat denormals as 0 in this thread; returns the state that ``with_denormals_as`` restores. Does nothing except
+    on x86 and 64-bit ARM."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if not (_X86 or _ARM):
+            return I32(0)
+        before = _read(builder)
+        _write(builder, builder.or_(before, I32(_FLUSH)))
+        return before
+
+    return types.int32(), generate
+
+
+@intrinsic
+def with_denormals_as(typing: Any, before: Any) -> Any:
+    """Restore the state ``before``."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        if _X86 or _ARM:
+            _write(builder, args[0])
+        return context.get_dummy_value()
+
+    return types.void(types.int32), generate

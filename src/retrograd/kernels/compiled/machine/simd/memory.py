@@ -10,8 +10,24 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ..target import vector_bytes
-from .codegen import as_vector, declare, first_lanes, masked_load, masked_store, splat, vector_align, vector_pointer
-from .vector import BITS, ELEMENT, I32, I64, Mask, integer_of, llvm_vector, vector_of
+from .vector import (
+    BITS,
+    ELEMENT,
+    I32,
+    I64,
+    Mask,
+    as_vector,
+    declare,
+    first_lanes,
+    integer_of,
+    llvm_vector,
+    masked_load,
+    masked_store,
+    splat,
+    vector_align,
+    vector_of,
+    vector_pointer,
+)
 
 
 @intrinsic

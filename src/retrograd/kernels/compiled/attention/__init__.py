@@ -1,1 +1,0 @@
-"""Scaled dot-product attention in blocks."""

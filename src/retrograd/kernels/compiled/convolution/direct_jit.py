@@ -1,0 +1,426 @@
+# mypy: ignore-errors
+"""Tasks of direct convolution. Their plans are made in direct_plan.py."""
+
+from __future__ import annotations
+
+from ..machine.compiler import helper
+from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
+from ..machine.microkernel_jit import multiply, multiply_panels, rows_of_tile
+from ..machine.simd import (
+    address,
+    both,
+    counting,
+    full,
+    lanes,
+    load,
+    load_first,
+    offset,
+    pointer_like,
+    select,
+    store,
+    store_first,
+    within,
+)
+from ..memory.packing_jit import pack_block
+from .direct_plan import GATHER, GATHER_TASK, PHASE, REDUCE, WALK, WINDOW
+from .direct_plan import REDUCE_TASK as SUM
+
+# ---- The pixels of a tile -------------------------------------------------------------------------------------------
+
+# mypy: ignore-errors
+
+
+@helper
+def read_and_written(source, target, plan, phase, position, count, scratch, coordinates, rows_of_c):  # type: ignore[no-untyped-def]
+    """The read and write addresses of the ``count`` pixels from ``position`` on; returns the position after them.
+
+    Read: the coordinates and the address for a tap at offset 0.
+    """
+    n, d, h, w = position
+    extent_d, extent_h, extent_w = (
+        plan[phase + PHASE.positions],
+        plan[phase + PHASE.positions + 1],
+        plan[phase + PHASE.positions + 2],
+    )
+    if w + count <= extent_w:  # one line: equally spaced pixels
+        at_d, at_h = d * plan[phase + PHASE.source_step], h * plan[phase + PHASE.source_step + 1]
+        line = source + n * plan[WALK.source] + at_d * plan[WALK.source + 1] + at_h * plan[WALK.source + 2]
+        target += n * plan[WALK.target]
+        target += d * plan[phase + PHASE.target_step] + h * plan[phase + PHASE.target_step + 1]
+        for i in range(0, ROW_SLOTS, lanes(scratch)):
+            at = counting(scratch) + (w + i)
+            at_w = at * plan[phase + PHASE.source_step + 2]
+            store(scratch, coordinates + i, full(scratch, at_d))
+            store(scratch, coordinates + ROW_SLOTS + i, full(scratch, at_h))
+            store(scratch, coordinates + 2 * ROW_SLOTS + i, at_w)
+            store(scratch, coordinates + 3 * ROW_SLOTS + i, at_w * plan[WALK.source + 3] + line)
+            store(scratch, rows_of_c + i, at * plan[phase + PHASE.target_step + 2] + target)
+        w += count
+        if w < extent_w:
+            return n, d, h, w
+        h += 1
+        if h < extent_h:
+            return n, d, h, 0
+        d += 1
+        if d < extent_d:
+            return n, d, 0, 0
+        return n + 1, 0, 0, 0
+    for i in range(count):
+        at_d = d * plan[phase + PHASE.source_step]
+        at_h = h * plan[phase + PHASE.source_step + 1]
+        at_w = w * plan[phase + PHASE.source_step + 2]
+        scratch[coordinates + i] = at_d
+        scratch[coordinates + ROW_SLOTS + i] = at_h
+        scratch[coordinates + 2 * ROW_SLOTS + i] = at_w
+        scratch[coordinates + 3 * ROW_SLOTS + i] = (
+            source
+            + n * plan[WALK.source]
+            + at_d * plan[WALK.source + 1]
+            + at_h * plan[WALK.source + 2]
+            + at_w * plan[WALK.source + 3]
+        )
+        scratch[rows_of_c + i] = (
+            target
+            + n * plan[WALK.target]
+            + d * plan[phase + PHASE.target_step]
+            + h * plan[phase + PHASE.target_step + 1]
+            + w * plan[phase + PHASE.target_step + 2]
+        )
+        w += 1
+        if w == extent_w:
+            w = 0
+            h += 1
+            if h == extent_h:
+                h = 0
+                d += 1
+                if d == extent_d:
+                    d = 0
+                    n += 1
+    return n, d, h, w
+
+
+@helper
+def entries_of_tile(plan, phase, scratch, coordinates, table, nothing, first, last):  # type: ignore[no-untyped-def]
+    """The address table of a tile: per tap, the address that each pixel reads; the row of zeros for padding."""
+    taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
+    moves_d = phase + PHASE.moves
+    moves_h = moves_d + taps_d
+    moves_w = moves_h + taps_h
+    zero = full(scratch, nothing)
+    for i in range(0, ROW_SLOTS, lanes(scratch)):
+        at_d, at_h = load(scratch, coordinates + i), load(scratch, coordinates + ROW_SLOTS + i)
+        at_w, line = load(scratch, coordinates + 2 * ROW_SLOTS + i), load(scratch, coordinates + 3 * ROW_SLOTS + i)
+        a, b, c = 0, 0, 0
+        if first > 0:  # divisions are slow
+            a, b, c = first // (taps_w * taps_h), first // taps_w % taps_h, first % taps_w
+        for tap in range(first, last):
+            move_d, move_h, move_w = plan[moves_d + a], plan[moves_h + b], plan[moves_w + c]
+            step = move_d * plan[WALK.source + 1] + move_h * plan[WALK.source + 2] + move_w * plan[WALK.source + 3]
+            inside_d = within(at_d + move_d, plan[WALK.extent])
+            inside_h = within(at_h + move_h, plan[WALK.extent + 1])
+            inside_w = within(at_w + move_w, plan[WALK.extent + 2])
+            at = table + (tap - first) * ROW_SLOTS + i
+            store(scratch, at, select(both(both(inside_d, inside_h), inside_w), line + step, zero))
+            c += 1
+            if c == taps_w:
+                c = 0
+                b += 1
+                if b == taps_h:
+                    b = 0
+                    a += 1
+
+
+@helper
+def position_of(plan, phase, pixel):  # type: ignore[no-untyped-def]
+    """The coordinates (n, d, h, w) of a pixel of the phase."""
+    w = pixel % plan[phase + PHASE.positions + 2]
+    rest = pixel // plan[phase + PHASE.positions + 2]
+    h = rest % plan[phase + PHASE.positions + 1]
+    rest //= plan[phase + PHASE.positions + 1]
+    return rest // plan[phase + PHASE.positions], rest % plan[phase + PHASE.positions], h, w
+
+
+# ---- One task of a convolution --------------------------------------------------------------------------------------
+
+# mypy: ignore-errors
+
+
+def gather(
+    task: int,
+    worker: int,
+    source: Array,
+    weights: Array,
+    tap_offsets: Table,
+    init: Array,
+    target: Array,
+    zeros: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
+    """A range of tiles and panels of ``target[q] = init + sum over taps of source[q*step + tap] @ weights[tap]``.
+
+    Forward: the taps are the kernel's. Input gradient: one phase per residue of the position modulo the stride, each
+    with the taps that reach it.
+    """
+    own = plan[GATHER.tasks] + GATHER_TASK.words * task
+    phase = plan[own + GATHER_TASK.phase]
+    part_first, part_last = plan[own + GATHER_TASK.part_first], plan[own + GATHER_TASK.part_last]
+    tile_first, tile_last = plan[own + GATHER_TASK.tile_first], plan[own + GATHER_TASK.tile_last]
+    size, width, panels, depth = plan[GATHER.size], plan[GATHER.width], plan[GATHER.panels], plan[GATHER.depth]
+    product = offset(plan, phase + PHASE.product)
+    taps = plan[phase + PHASE.taps] * plan[phase + PHASE.taps + 1] * plan[phase + PHASE.taps + 2]
+    coordinates = worker * scratch_words
+    rows_of_c = coordinates + 4 * ROW_SLOTS
+    table = rows_of_c + ROW_SLOTS
+    table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
+    source_at, target_at = address(source), address(target) + plan[phase + PHASE.target]
+    first_pixel, _ = rows_of_tile(product, tile_first)
+    begin = position_of(plan, phase, first_pixel)
+    for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
+        scratch[coordinates + i] = 0
+    if plan[GATHER.chunks] == 0 or taps == 0:
+        entries, entry_step = taps, plan[GATHER.entry_step]
+        if taps == 0:  # no tap reaches these positions: 0 * 0 is added to the initial row
+            entries, depth, entry_step = 1, 1, 0
+            for i in range(ROW_SLOTS):
+                scratch[table + i] = address(zeros)
+        position = begin
+        group_first, panel_first = part_first // panels, part_first % panels
+        for tile in range(tile_first, tile_last):
+            _, rows = rows_of_tile(product, tile)
+            position = read_and_written(
+                source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
+            )
+            if taps > 0:
+                entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), 0, taps)
+            group, panel = group_first, panel_first
+            for _ in range(part_first, part_last):
+                b = (
+                    address(weights)
+                    + group * plan[GATHER.weight_group]
+                    + panel * plan[GATHER.panel_step]
+                    + plan[phase + PHASE.first_tap] * plan[GATHER.entry_step]
+                )
+                if taps == 0:
+                    b = address(zeros)
+                column = (group * plan[GATHER.columns] + panel * width) * size
+                multiply(
+                    product,
+                    rows,
+                    panel,
+                    table_at,
+                    entries,
+                    depth,
+                    group * plan[GATHER.depth],
+                    b,
+                    entry_step,
+                    plan[GATHER.weight_row],
+                    rows_at,
+                    column,
+                    address(init) + column,
+                    0,
+                )
+                panel += 1
+                if panel == panels:
+                    group, panel = group + 1, 0
+        return
+    own_packed = worker * packed_words
+    packed_at = address(offset(packed, own_packed))
+    for part in range(part_first, part_last):
+        group, panel = part // panels, part % panels
+        column = (group * plan[GATHER.columns] + panel * width) * size
+        count = min(width, plan[GATHER.columns] - panel * width)
+        origin = group * plan[GATHER.group_step] + panel * width * plan[GATHER.column_step]
+        for tap in range(0, taps, plan[GATHER.tap_chunk]):
+            entries = min(plan[GATHER.tap_chunk], taps - tap)
+            for k in range(0, depth, plan[GATHER.depth_chunk]):
+                some = min(plan[GATHER.depth_chunk], depth - k)
+                b, ldb = packed_at, width * size
+                for e in range(entries):
+                    at = origin + tap_offsets[plan[phase + PHASE.first_tap] + tap + e] + k * plan[GATHER.depth_step]
+                    if plan[GATHER.chunks] == 1:
+                        pack_block(
+                            weights,
+                            at,
+                            plan[GATHER.depth_step],
+                            plan[GATHER.column_step],
+                            some,
+                            count,
+                            packed,
+                            own_packed + e * some * width,
+                            width,
+                        )
+                    else:
+                        b, ldb = address(offset(weights, at)), plan[GATHER.depth_step] * size
+                position = begin
+                for tile in range(tile_first, tile_last):
+                    _, rows = rows_of_tile(product, tile)
+                    position = read_and_written(
+                        source_at, target_at, plan, phase, position, rows, scratch, coordinates, rows_of_c
+                    )
+                    entries_of_tile(plan, phase, scratch, coordinates, table, address(zeros), tap, tap + entries)
+                    multiply(
+                        product,
+                        rows,
+                        panel,
+                        table_at,
+                        entries,
+                        some,
+                        group * depth + k,
+                        b,
+                        some * width * size,
+                        ldb,
+                        rows_at,
+                        column,
+                        address(init) + column,
+                        0 if tap + k == 0 else 1,
+                    )
+
+
+@helper
+def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
+    """A line of x with its padding."""
+    zero, count = full(copies, 0.0), plan[REDUCE.copy]
+    first, last = max(0, plan[REDUCE.low]), min(count, plan[REDUCE.line] + plan[REDUCE.low])
+    for i in range(0, first, lanes(copies)):
+        store_first(copies, at + i, zero, first - i)
+    for i in range(first, last, lanes(copies)):
+        store_first(copies, at + i, load_first(pointer_like(x, place), i - plan[REDUCE.low], last - i), last - i)
+    for i in range(max(first, last), count, lanes(copies)):
+        store_first(copies, at + i, zero, count - i)
+
+
+@helper
+def _entries_of_tap(  # type: ignore[no-untyped-def]
+    x, g, plan, a, b, lowest, count, first_row, last_row, scratch, table, copies, own
+):
+    """The address table of one tap: per row of the output, the addresses of the row and of its input; their number."""
+    entries = 0
+    height, depth = plan[WINDOW.output + 1], plan[WINDOW.output]
+    h = first_row % height
+    rest = first_row // height
+    d = rest % depth
+    n = rest // depth
+    for _ in range(first_row, last_row):
+        in_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
+        in_h = h * plan[WINDOW.stride + 1] - plan[WINDOW.padding + 1] + b * plan[WINDOW.dilation + 1]
+        if 0 <= in_d < plan[WINDOW.extent] and 0 <= in_h < plan[WINDOW.extent + 1] and count > 0:
+            place = address(x) + n * plan[WINDOW.x] + in_d * plan[WINDOW.x + 1] + in_h * plan[WINDOW.x + 2]
+            if plan[REDUCE.copy] > 0:
+                at = own + entries * plan[REDUCE.copy]
+                _copy_line(x, place, plan, copies, at)
+                place = address(offset(copies, at))
+            scratch[table + 2 * entries] = place
+            scratch[table + 2 * entries + 1] = (
+                address(g)
+                + n * plan[WINDOW.g]
+                + d * plan[WINDOW.g + 1]
+                + h * plan[WINDOW.g + 2]
+                + lowest * plan[WINDOW.g + 3]
+            )
+            entries += 1
+        h += 1
+        if h == height:
+            h = 0
+            d += 1
+            if d == depth:
+                d = 0
+                n += 1
+    return entries
+
+
+def weight_grad(
+    task: int,
+    worker: int,
+    x: Array,
+    g: Array,
+    target: Array,
+    zeros: Array,
+    copies: Array,
+    copied: int,
+    plan: Table,
+    scratch: Table,
+    scratch_words: int,
+) -> None:
+    """``target[tap, i, j] = sum over the task's rows of x[position + tap, i] * g[position, j]``."""
+    own = plan[REDUCE.tasks] + SUM.words * task
+    target_at = address(target) + plan[own + SUM.part] * plan[REDUCE.partial]
+    group_first, group_last = plan[own + SUM.group_first], plan[own + SUM.group_last]
+    panel_first, panel_last = plan[own + SUM.panel_first], plan[own + SUM.panel_last]
+    tap_first, tap_last = plan[own + SUM.tap_first], plan[own + SUM.tap_last]
+    tile_first, tile_last = plan[own + SUM.tile_first], plan[own + SUM.tile_last]
+    row_first, row_last = plan[own + SUM.row_first], plan[own + SUM.row_last]
+    size, width, channels = plan[REDUCE.size], plan[REDUCE.width], plan[REDUCE.rows]
+    rows_of_c = worker * scratch_words
+    table = rows_of_c + MOST_ROWS
+    taps_h, taps_w = plan[WINDOW.kernel + 1], plan[WINDOW.kernel + 2]
+    for chunk in range(row_first, row_last, plan[REDUCE.chunk]):
+        accumulate = 0 if chunk == row_first else 1
+        for tap in range(tap_first, tap_last):
+            c_tap = tap % taps_w
+            b_tap = tap // taps_w % taps_h
+            a_tap = tap // (taps_w * taps_h)
+            # the positions w of a row with 0 <= w*stride + move < extent
+            move = c_tap * plan[WINDOW.dilation + 2] - plan[WINDOW.padding + 2]
+            stride = plan[WINDOW.stride + 2]
+            lowest = max(0, (-move + stride - 1) // stride)
+            highest = min(plan[WINDOW.output + 2], (plan[WINDOW.extent + 2] - move + stride - 1) // stride)
+            depth = highest - lowest
+            last = min(chunk + plan[REDUCE.chunk], row_last)
+            entries = _entries_of_tap(
+                x, g, plan, a_tap, b_tap, lowest, depth, chunk, last, scratch, table, copies, worker * copied
+            )
+            lda, ldb, move_x = (
+                stride * plan[WINDOW.x + 3],
+                plan[WINDOW.g + 3],
+                (lowest * stride + move) * plan[WINDOW.x + 3],
+            )
+            groups_x, groups_g = plan[REDUCE.x_group], plan[REDUCE.g_group]
+            tile_a, tile_b = size, size
+            if entries == 0:  # the tap reads only padding here: 0 * 0
+                scratch[table] = address(zeros)
+                scratch[table + 1] = address(zeros)
+                entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
+            for group in range(group_first, group_last):
+                for tile in range(tile_first, tile_last):
+                    # a task's first tile reads its part of g first, which is then in L1
+                    product = offset(plan, REDUCE.product if tile == tile_first else REDUCE.others)
+                    first, rows = rows_of_tile(product, tile)
+                    for i in range(rows):
+                        scratch[rows_of_c + i] = (
+                            target_at
+                            + (tap * channels + first + i) * plan[REDUCE.row_step]
+                            + group * plan[REDUCE.columns] * size
+                        )
+                    multiply_panels(
+                        product,
+                        rows,
+                        panel_first,
+                        panel_last,
+                        address(offset(scratch, table)),
+                        entries,
+                        depth,
+                        lda,
+                        group * groups_g,
+                        width * tile_b,
+                        move_x + group * groups_x + first * tile_a,
+                        ldb,
+                        address(offset(scratch, rows_of_c)),
+                        address(zeros),
+                        accumulate,
+                    )
+
+
+def add_partials(task: int, worker: int, partials: Array, target: Array, count: int, parts: int, chunk: int) -> None:
+    """``target[i] = partials[0, i] + partials[1, i] + ...`` in this order."""
+    first = task * chunk
+    last = min(count, first + chunk)
+    for i in range(first, last, lanes(target)):
+        left = min(last - i, lanes(target))
+        total = load_first(partials, i, left)
+        for part in range(1, parts):
+            total = total + load_first(partials, part * count + i, left)
+        store_first(target, i, total, left)

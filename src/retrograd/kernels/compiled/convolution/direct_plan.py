@@ -1,0 +1,429 @@
+"""Plans of direct convolution: gathers for outputs, reductions for weight gradients.
+
+All strides are in bytes; a convolution in one or two dimensions is one in three with extents of 1. Positions with the
+same taps form a phase: all of them in the forward pass, those of one residue modulo the stride in the input gradient.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, tile
+from ..machine.record import record
+from .axes import LARGE_WEIGHTS, Axis
+
+# ---- Plans that divide the forward pass and the input gradient into tasks -------------------------------------------
+
+WALK = record(
+    source=4,
+    extent=3,  # of the tensor read: strides N, D, H, W, and extents D, H, W
+    target=1,  # step of the tensor written along N
+)
+GATHER = record(
+    walk=WALK.words,
+    size=1,
+    columns=1,
+    depth=1,  # bytes of an element; channels per group written and read
+    width=1,
+    panels=1,  # columns of a panel; panels of a group
+    entry_step=1,
+    panel_step=1,
+    weight_group=1,
+    weight_row=1,  # weights: from tap, panel, group, row to the next
+    chunks=1,  # 1: a task packs the weights in chunks; 2: it reads them in place
+    tap_chunk=1,
+    depth_chunk=1,  # taps and channels of a chunk
+    depth_step=1,
+    column_step=1,
+    group_step=1,  # of the weights before they are packed, in elements
+    tasks=1,  # where the tasks begin
+    phases=0,  # and then the tasks
+)
+PHASE = record(
+    positions=3,  # how many along D, H, W
+    pixels=1,
+    source_step=3,  # positions of the source between two positions of the phase
+    target_step=3,  # bytes of the target between two positions of the phase
+    target=1,  # bytes to its first position
+    taps=3,  # how many along D, H, W
+    first_tap=1,  # its index among all taps
+    product=PRODUCT.words,
+    moves=0,  # the offsets of the taps along D, then H, then W
+)
+GATHER_TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
+
+_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in L1 in any order
+_CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
+_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than strided rows of weights
+_PIXELS = 512  # pixels that pay for packing weights a second time
+_MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """A plan of the forward pass or the input gradient."""
+
+    words: np.ndarray
+    tasks: int
+    scratch: int  # words per thread
+    taps: np.ndarray  # offset of each packed tap in the weights, in elements
+    zeros: int  # elements of zero that the kernel reads
+    given: bool  # the kernel reads the weights in place
+    packed: int  # elements per thread of the weights that a task packs
+    filled: bool  # the kernel skips positions that no tap reaches: they already hold the initial row
+
+
+def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
+    """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)])."""
+    if not gradient:
+        return [(axis.output, axis.stride, 0, 1, [(r * axis.dilation - axis.low, r) for r in range(axis.kernel)])]
+    count = min(axis.stride, axis.input)
+    taps: dict[int, list[tuple[int, int]]] = {} if filled else {residue: [] for residue in range(count)}
+    for r in range(axis.kernel):
+        residue = (r * axis.dilation - axis.low) % axis.stride
+        if residue < count:  # of o*stride = i + low - r*dilation
+            taps.setdefault(residue, []).append(((residue + axis.low - r * axis.dilation) // axis.stride, r))
+    return [
+        (-(-(axis.input - residue) // axis.stride), 1, residue, axis.stride, taps[residue]) for residue in sorted(taps)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Positions that share their taps."""
+
+    words: np.ndarray
+    pixels: int
+    lines: int
+    tiles: int
+    taps: int
+
+
+def phases(
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    target: Sequence[int],
+    weight_taps: Sequence[int],
+    product_of: Callable[[int], np.ndarray],
+    most: int = _MOST_PHASES,
+) -> tuple[list[Phase], list[int], bool]:
+    """The phases, the offset of every tap in the weights in the order of the phases, and ``Gather.filled``.
+
+    ``product_of``: the words of the product, by its number of rows. ``most`` phases are listed even without taps.
+    """
+    found: list[Phase] = []
+    taps: list[int] = []
+    filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > most
+    for phase in product(*(_phases(axis, gradient, filled) for axis in axes)):
+        positions = [p[0] for p in phase]
+        lines = batch * positions[0] * positions[1]
+        pixels = lines * positions[2]
+        if pixels == 0:
+            continue
+        lists, tiles = [p[4] for p in phase], product_of(pixels)
+        words = PHASE.pack(
+            positions=positions,
+            pixels=pixels,
+            source_step=[p[1] for p in phase],
+            target_step=[p[3] * step for p, step in zip(phase, target[1:], strict=True)],
+            target=sum(p[2] * step for p, step in zip(phase, target[1:], strict=True)),
+            taps=[len(entries) for entries in lists],
+            first_tap=len(taps),
+            product=tiles,
+            moves=[move for entries in lists for move, _ in entries],
+        )
+        here = [sum(r * s for (_, r), s in zip(tap, weight_taps, strict=True)) for tap in product(*lists)]
+        found.append(Phase(words, pixels, lines, int(tiles[PRODUCT.tiles]), len(here)))
+        taps += here
+    reached = sum(phase.pixels for phase in found)
+    return found, taps, filled and reached < batch * prod(axis.input for axis in axes)
+
+
+def gather_plan(
+    axes: list[Axis],
+    gradient: bool,
+    batch: int,
+    groups: int,
+    depth: int,
+    columns: int,
+    dtype: str,
+    source: Sequence[int],
+    target: Sequence[int],
+    weight_taps: Sequence[int],
+    depth_step: int,
+    column_step: int,
+    group_step: int,
+) -> Gather:
+    """Plan of the forward pass, or (``gradient``) of the input gradient.
+
+    ``depth`` and ``columns`` are the channels per group that are read and written; ``source`` and ``target`` the
+    strides N, D, H, W in bytes; ``weight_taps`` the strides of the weights along the kernel's axes in elements,
+    ``depth_step``, ``column_step`` and ``group_step`` those along the channels. Small weights are read in place if
+    possible; large ones are packed by each task, a chunk at a time, so that they stay in L2.
+    """
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "rows", columns)
+    width, panels = shape.width, shape.panels
+    kernel = [axis.kernel for axis in axes]
+    nested = [weight_taps[2] * kernel[2] * kernel[1], weight_taps[2] * kernel[2], weight_taps[2]]
+    even = all(r == 1 or step == wanted for r, step, wanted in zip(kernel, weight_taps, nested, strict=True))
+    weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
+    direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
+    large = weights > LARGE_WEIGHTS
+    pixels = batch * axes[0].output * axes[1].output * axes[2].output
+    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
+    found, taps, filled = phases(
+        axes,
+        gradient,
+        batch,
+        target,
+        weight_taps,
+        lambda pixels: even_product(dtype, "rows", shape, pixels, direct or streamed),
+    )
+    longest = max([1, *(phase.taps for phase in found)])
+    extents = [axis.output if gradient else axis.input for axis in axes]
+    row_bytes = width * size
+    if direct:
+        entry_step = weight_taps[2] * size
+        if kernel[2] == 1:  # the step of the innermost axis of more than one tap
+            entry_step = (weight_taps[1] if kernel[1] > 1 else weight_taps[0]) * size
+        steps = entry_step, row_bytes, columns * size, depth_step * size
+    else:
+        panel_step = len(taps) * depth * row_bytes
+        steps = depth * row_bytes, panel_step, panels * panel_step, row_bytes
+    depth_chunk = -(-depth // -(-depth * row_bytes // _CHUNK))
+    tap_chunk = max(1, _CHUNK // (depth * row_bytes))
+    tap_chunk = -(-longest // -(-longest // tap_chunk))
+    if streamed:
+        tap_chunk, depth_chunk = 1, min(depth, _STREAMED_DEPTH)
+    tasks = []
+    start = GATHER.words
+    parts = groups * panels
+    for phase in found:
+        wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK))
+        part_cuts = min(parts, wanted) if large else 1
+        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        if large:
+            tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
+        for p, t in product(range(part_cuts), range(tile_cuts)):
+            task = GATHER_TASK.pack(
+                phase=start,
+                part_first=p * parts // part_cuts,
+                part_last=(p + 1) * parts // part_cuts,
+                tile_first=t * phase.tiles // tile_cuts,
+                tile_last=(t + 1) * phase.tiles // tile_cuts,
+            )
+            tasks.append(task)
+        start += len(phase.words)
+    words = GATHER.pack(
+        walk=WALK.pack(source=source, extent=extents, target=target[0]),
+        size=size,
+        columns=columns,
+        depth=depth,
+        width=width,
+        panels=panels,
+        entry_step=steps[0],
+        panel_step=steps[1],
+        weight_group=steps[2],
+        weight_row=steps[3],
+        chunks=int(large) + int(streamed),
+        tap_chunk=tap_chunk,
+        depth_chunk=depth_chunk,
+        depth_step=depth_step,
+        column_step=column_step,
+        group_step=group_step,
+        tasks=start,
+        phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
+    )
+    return Gather(
+        words,
+        len(tasks),
+        (5 + longest) * ROW_SLOTS,
+        np.array(taps or [0], np.int64),
+        groups * (depth + columns) + width,
+        direct or large,
+        tap_chunk * depth_chunk * width if large and not streamed else 0,
+        filled,
+    )
+
+
+# ---- Plans that divide the weight gradient into tasks: integers only, made once per shape ---------------------------
+
+WINDOW = record(
+    x=4,
+    extent=3,  # strides N, D, H, W of x, and its extents D, H, W
+    g=4,
+    output=3,  # the same of g
+    stride=3,
+    padding=3,
+    dilation=3,
+    kernel=3,
+)
+REDUCE = record(
+    window=WINDOW.words,
+    x_group=1,
+    g_group=1,  # from one group to the next
+    size=1,
+    width=1,  # bytes of an element; columns of a panel
+    rows=1,
+    columns=1,  # input and output channels per group
+    row_step=1,  # of the target, from one input channel to the next
+    partial=1,  # from one partial result to the next
+    chunk=1,  # rows of the output summed before the next tile
+    product=PRODUCT.words,
+    others=PRODUCT.words,  # for a task's first tile, for the others
+    copy=1,
+    low=1,
+    line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
+    tasks=1,  # where the tasks begin
+    list=0,  # the tasks
+)
+REDUCE_TASK = record(
+    part=1,
+    group_first=1,
+    group_last=1,
+    panel_first=1,
+    panel_last=1,
+    tap_first=1,
+    tap_last=1,
+    tile_first=1,
+    tile_last=1,
+    row_first=1,
+    row_last=1,
+)
+
+MOST_PARTS = 8
+_PARTIALS = 448 << 10  # bytes of partial sums besides two
+_WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
+_NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
+_SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A plan of the weight gradient."""
+
+    words: np.ndarray
+    tasks: int
+    scratch: int
+    parts: int
+    zeros: int
+    copies: int  # elements per thread
+
+
+def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.ndarray:
+    """The words of ``WINDOW``; x and g are strides."""
+    return WINDOW.pack(
+        x=x,
+        extent=[a.input for a in axes],
+        g=g,
+        output=[a.output for a in axes],
+        stride=[a.stride for a in axes],
+        padding=[a.low for a in axes],
+        dilation=[a.dilation for a in axes],
+        kernel=[a.kernel for a in axes],
+    )
+
+
+def _cuts(
+    wanted: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
+) -> tuple[int, int, int, int]:
+    """The numbers of ranges of groups, panels, taps and tiles of the gradient, ``wanted`` pieces altogether.
+
+    Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
+    """
+    of_groups = min(groups, wanted)
+    found = of_groups, 1, 1, 1
+    for pieces in range(2, -(-wanted // of_groups) + 1):
+        ways = []
+        for of_panels in range(1, min(panels, pieces) + 1):
+            of_tiles = min(tiles, -(-pieces // of_panels))
+            of_taps = min(taps, -(-pieces // (of_panels * of_tiles)))
+            missing = max(0, pieces - of_panels * of_tiles * of_taps)
+            ways.append((missing, x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles)))
+        _, read, cuts = min(ways)
+        if read < most:
+            found = cuts
+    return found
+
+
+def reduce_plan(
+    axes: list[Axis],
+    batch: int,
+    groups: int,
+    rows: int,
+    columns: int,
+    dtype: str,
+    x: Sequence[int],
+    g: Sequence[int],
+    low: int = 0,
+    line: int | None = None,
+) -> Reduce:
+    """Plan of the weight gradient for ``rows`` input and ``columns`` output channels per group.
+
+    ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see axes.py.
+    """
+    size, width = 4 if dtype == "f" else 8, axes[2].output
+    shape = tile(dtype, "dense", columns, 2 if width < _SHORT else 4)
+    lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
+    elements = taps * rows * columns * groups
+    work = lines * width * elements
+    wanted = max(1, min(MOST_PARTS, work // TASK_WORK))
+    panel_line = shape.width * size * width
+    chunk = max(1, min(lines, _NEAR // panel_line))
+    near = shape.panels > 1 and chunk * panel_line <= 2 * _NEAR
+    # a task's first tile reads its part of g first; with one panel, every tile reads x first
+    words = even_product(dtype, "dense", shape, rows, True)
+    tiles = int(words[PRODUCT.tiles])
+    parts, most = 1, min(wanted, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
+    while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
+        parts *= 2
+    # the rows of adjacent positions overlap in memory if the taps of a kernel row are rows, see axes.py
+    x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
+    g_bytes = lines * width * columns * groups * size
+    extents = groups, shape.panels, taps, tiles
+    cuts = _cuts(-(-wanted // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
+    names = "group", "panel", "tap", "tile", "row"
+    tasks = [
+        REDUCE_TASK.pack(part=part, **_ranges(names, (*piece, part), (*extents, lines), (*cuts, parts)))
+        for part, *piece in product(range(parts), *map(range, cuts))
+    ]
+    copy = 0
+    if line is not None:
+        reach = (width - 1) * axes[2].stride * x[3] // size + rows
+        copy = reach if low != 0 or reach > line else 0
+    plan = REDUCE.pack(
+        window=window_words(axes, x, g),
+        x_group=rows * size,
+        g_group=columns * size,
+        size=size,
+        width=shape.width,
+        rows=rows,
+        columns=columns,
+        row_step=columns * groups * size,
+        partial=elements * size,
+        chunk=chunk,
+        product=words,
+        others=even_product(dtype, "near", shape, rows, True) if near else words,
+        copy=copy,
+        low=low,
+        line=line or 0,
+        tasks=REDUCE.words,
+        list=np.concatenate(tasks),
+    )
+    zeros = max(shape.rows, shape.panels * shape.width)
+    return Reduce(plan, len(tasks), MOST_ROWS + 2 * chunk, parts, zeros, chunk * copy)
+
+
+def _ranges(names: Sequence[str], pieces: Sequence[int], extents: Sequence[int], cuts: Sequence[int]) -> dict[str, int]:
+    """For each name, the begin and end of its piece, when its extent is cut into ``cuts`` pieces."""
+    found = {}
+    for name, piece, extent, count in zip(names, pieces, extents, cuts, strict=True):
+        found[f"{name}_first"], found[f"{name}_last"] = piece * extent // count, (piece + 1) * extent // count
+    return found

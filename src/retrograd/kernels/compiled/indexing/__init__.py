@@ -1,1 +1,0 @@
-"""Elements and lines picked by index; sparse matrices."""

@@ -1,1 +1,0 @@
-"""Losses: elements, margins, cross-entropy, CTC."""

@@ -1,1 +1,0 @@
-"""Products of low-bit operands: bits, bytes and fixed-point numbers instead of floating-point ones."""

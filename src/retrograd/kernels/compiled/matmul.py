@@ -1,0 +1,267 @@
+"""Matrix products and pairwise row distances, and the plan of their tasks.
+
+All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
+the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which stays in
+L2 while the rows of A stream by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import product
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from .machine.launch import Launch, kernel
+from .machine.microkernel import MOST_ROWS, PRODUCT, even_product, tile
+from .machine.record import record
+from .machine.scratch import per_thread
+from .memory.layout import CHUNK, channels_last
+from .memory.packing import whole_steps, zeros_of
+
+__all__ = ["matmul", "row_combination", "row_products", "row_squares"]
+
+
+# ---- Plans that divide a matrix product into tasks ------------------------------------------------------------------
+
+MATMUL = record(
+    size=1,  # bytes of an element
+    width=1,  # columns of a panel
+    depth=1,
+    block=1,  # the inner dimension, and its blocks
+    a_row=1,
+    a_depth=1,
+    b_depth=1,
+    b_column=1,
+    c_row=1,
+    dense=1,  # the columns of A are contiguous, not its rows
+    packing=1,  # a task packs B
+    columns=1,
+    group=1,  # panels packed at a time
+    product=PRODUCT.words,
+    each=1,
+    count=1,  # parts of a task, and of all tasks
+    parts=0,
+)
+PART = record(a=1, b=1, c=1, tile_first=1, tile_last=1, panel_first=1, panel_last=1)  # the first three are offsets
+
+_BLOCK = 768
+_GROUP = 2  # panels
+_NEAR = 1 << 15  # bytes of B that stay in L1
+_TASK_ROWS = 256  # rows that pay for packing B a second time
+_TASK_TILES = 10
+_TASK_WORK = 1_000_000  # multiply-adds that are worth a separate task
+_MOST_TASKS = 16
+_PART_WORK = 131_072  # multiply-adds: smaller parts share a task
+_LEAST_TASKS = 8  # ... as long as there are at least this many tasks
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A plan of ``c = a @ b``."""
+
+    words: np.ndarray
+    tasks: int
+    packed: int  # elements per thread of B that a task packs
+
+
+def plan_product(
+    rows: int,
+    columns: int,
+    depth: int,
+    form: str,
+    a_steps: Sequence[int],
+    b_steps: Sequence[int],
+    packing: bool,
+    dtype: str,
+    batch: Sequence[tuple[int, int, int]],
+) -> Product:
+    """Plan for (rows, depth) @ (depth, columns); ``batch`` lists the offsets in A, B and C of each product.
+
+    ``form`` of the micro-kernel: "rows" if the rows of A are contiguous, "dense" if its columns are. Without
+    ``packing`` the rows of B must be contiguous.
+    """
+    shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
+    block = -(-depth // -(-depth // _BLOCK))
+    dense = int(form == "dense")
+    if block * min(columns, _GROUP * shape.width) * size <= _NEAR:
+        form = "near" if dense else "near_rows"
+    wanted = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
+    if packing and shape.panels == len(batch) == 1 < wanted and rows < 2 * _TASK_ROWS:  # as a narrow weight's gradient
+        shape = tile(dtype, form, columns, max(1, shape.vectors // wanted))
+    product_words = even_product(dtype, form, shape, rows, not packing)
+    tiles = int(product_words[PRODUCT.tiles])
+    each = -(-wanted // len(batch))
+    panel_cuts = min(shape.panels, each)
+    tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
+    parts = [
+        PART.pack(
+            a=a,
+            b=b,
+            c=c,
+            tile_first=t * tiles // tile_cuts,
+            tile_last=(t + 1) * tiles // tile_cuts,
+            panel_first=p * shape.panels // panel_cuts,
+            panel_last=(p + 1) * shape.panels // panel_cuts,
+        )
+        for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts))
+    ]
+    count = len(parts)
+    together = max(1, min(_PART_WORK * count // (rows * columns * depth * len(batch)), -(-count // _LEAST_TASKS)))
+    words = MATMUL.pack(
+        size=size,
+        width=shape.width,
+        depth=depth,
+        block=block,
+        a_row=a_steps[0],
+        a_depth=a_steps[1],
+        b_depth=b_steps[0],
+        b_column=b_steps[1],
+        c_row=columns,
+        dense=dense,
+        packing=packing,
+        columns=columns,
+        group=_GROUP,
+        product=product_words,
+        each=together,
+        count=count,
+        parts=np.concatenate(parts),
+    )
+    return Product(words, -(-count // together), _GROUP * block * shape.width if packing else 0)
+
+
+# ---- Matrix product through the batch-reduce micro-kernel -----------------------------------------------------------
+
+_multiply = kernel("matmul.multiply")
+_SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
+_LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often
+_NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
+
+
+class _Call(NamedTuple):
+    """A prepared product of matrices of given shapes and strides."""
+
+    shape: tuple[int, ...]  # of the result
+    launch: Launch | None  # None: the kernel cannot read them as they are
+    plan: Product
+    init: np.ndarray  # the initial row without bias
+
+
+@lru_cache(maxsize=4096)
+def _call(
+    a_shape: tuple[int, ...],
+    a_strides: tuple[int, ...],
+    b_shape: tuple[int, ...],
+    b_strides: tuple[int, ...],
+    size: int,
+) -> _Call:
+    rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
+    batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
+    dtype = "f" if size == 4 else "d"
+    rows_apart = a_strides[-1] != size and depth > 1
+    form = "dense" if rows_apart else "rows"
+    small = rows <= _SMALL_ROWS or depth * columns * size <= _SMALL_BYTES
+    packing = b_strides[-1] != size or not small
+    ready = (
+        whole_steps(a_strides, size)
+        and whole_steps(b_strides, size)
+        and not (rows_apart and rows > 1 and a_strides[-2] != size)
+        and not (rows_apart and len(a_shape) == 2 and rows * depth * size > _LARGE_A and columns > 128)
+        and 0 not in (*batch, rows, depth, columns)
+    )
+    if not ready:
+        return _Call((*batch, rows, columns), None, _NO_PLAN, zeros_of(1, dtype))
+
+    def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
+        """Offset in elements of the matrix of each product of the batch."""
+        own = np.zeros(lead, np.int64)
+        for axis, (extent, stride) in enumerate(zip(lead, strides, strict=False)):
+            own += (np.arange(extent) * (stride // size)).reshape((extent,) + (1,) * (len(lead) - axis - 1))
+        return [int(v) for v in np.broadcast_to(own, batch).ravel()]
+
+    plan = plan_product(
+        rows,
+        columns,
+        depth,
+        form,
+        (a_strides[-2] // size, a_strides[-1] // size),
+        (b_strides[-2] // size, b_strides[-1] // size),
+        packing,
+        dtype,
+        list(
+            zip(
+                offsets(a_shape[:-2], a_strides[:-2]),
+                offsets(b_shape[:-2], b_strides[:-2]),
+                range(0, prod(batch) * rows * columns, rows * columns),
+                strict=True,
+            )
+        ),
+    )
+    return _Call((*batch, rows, columns), _multiply[dtype], plan, zeros_of(columns, dtype))
+
+
+def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    c = np.empty(shape, a.dtype, like=a)
+    if launch is None:
+        if c.size == 0 or a.shape[-1] == 0:
+            c[...] = 0 if bias is None else bias
+            return c
+        a, b = _readable(a, b)
+        shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+        assert launch is not None
+    if bias is not None:
+        init = np.ascontiguousarray(bias, like=bias)
+    tasks, packed = plan.tasks, plan.packed
+    panels = per_thread(packed, c.dtype.char) if packed else c
+    launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "i8"))
+    return c
+
+
+def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Copies where the kernel cannot read the matrices, or would read ``a`` slowly."""
+    transposed = a.ndim == 2 and a.T.flags.c_contiguous
+    a = channels_last(a.T[np.newaxis])[0].T if transposed else np.ascontiguousarray(a, like=a)
+    return a, b if whole_steps(b.strides, b.itemsize) else np.ascontiguousarray(b, like=b)
+
+
+# ---- Rows against rows: products, squared distances, and combinations for their gradients ---------------------------
+
+_PRODUCTS, _SQUARES, _COMBINED = (kernel(f"matmul.{name}") for name in ("products", "squares", "combined"))
+
+
+def row_products(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    x, y = np.ascontiguousarray(x, like=x), np.ascontiguousarray(y, like=y)
+    rows, length, per_task = _split(x)
+    xy, xx, yy = (np.empty(rows, x.dtype, like=x) for _ in range(3))
+    if rows:
+        _PRODUCTS[x.dtype.char](-(-rows // per_task), x, y, xy, xx, yy, rows, length, per_task)
+    return xy, xx, yy
+
+
+def row_squares(x: np.ndarray, y: np.ndarray, eps: float) -> np.ndarray:
+    x, y = np.ascontiguousarray(x, like=x), np.ascontiguousarray(y, like=y)
+    rows, length, per_task = _split(x)
+    z = np.empty(rows, x.dtype, like=x)
+    if rows:
+        _SQUARES[x.dtype.char](-(-rows // per_task), x, y, z, rows, length, per_task, eps)
+    return z
+
+
+def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, c: np.ndarray) -> np.ndarray:
+    x, y = np.ascontiguousarray(x, like=x), np.ascontiguousarray(y, like=y)
+    rows, length, per_task = _split(x)
+    z = np.empty_like(x)
+    if rows:
+        a, b, c = (np.ascontiguousarray(factor, like=factor) for factor in (a, b, c))
+        _COMBINED[x.dtype.char](-(-rows // per_task), a, x, b, y, c, z, rows, length, per_task)
+    return z
+
+
+def _split(x: np.ndarray) -> tuple[int, int, int]:
+    rows, length = x.shape
+    return rows, length, CHUNK // max(length, 64) or 1

@@ -1,1 +1,0 @@
-"""Matrix products and distances of all pairs of rows."""

@@ -1,0 +1,479 @@
+# mypy: ignore-errors
+"""Tasks of mean, variance, and log-sum-exp, and merging of pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .machine.compiler import Array, helper
+from .machine.simd import (
+    PART,
+    WIDE,
+    Access,
+    ahead,
+    ahead_by,
+    counting,
+    double,
+    folded,
+    four_times,
+    full,
+    full_like,
+    lanes,
+    largest,
+    load_first,
+    load_first_or,
+    load_wide,
+    maximum,
+    rounded,
+    select,
+    store_first,
+    total,
+    wide_ahead,
+)
+from .math.elementary_jit import exp, exp_negative, log
+from .memory.layout import CHUNK
+from .moments import MERGED
+from .reduction_jit import add, columns_of, itself
+
+# ---- Kernels that reduce one axis of a dense array, seen as (outer, length, inner), to two numbers ------------------
+# In one pass over memory: the second pass over each piece finds it in the cache.
+#
+# ``moments``: the mean, and the sum of squares about it. ``logsumexp``: the maximum, and the sum of exp(x - maximum).
+# ``sums``: of g, and of g * (x - mean). Pieces, (outer, parts, 2, inner), are merged below.
+# A few terms are added directly, and their sum to the others in float64: where many terms are equal, as after a ReLU,
+# the rounding errors of a long sum are equal, too, and would add up.
+
+# mypy: ignore-errors
+
+
+Body = Callable[..., None]
+_ahead, _fetch = wide_ahead(ahead), ahead_by(0)
+TOGETHER = 8  # terms added before their sum is added to the others in float64
+ROWS_AHEAD = 8  # prefetched while a row of two arrays is read: a page ahead is too close if rows are long
+_INFINITY = float("inf")
+
+
+@helper
+def finite(value: Any) -> Any:
+    """``value``, and 0 where it is infinite or NaN: the centre of the sums."""
+    return select(value - value == 0.0, value, 0.0)
+
+
+# The two passes over a piece. ``about``: its first number; ``term``: of a number in the first pass; ``join``: combines
+# two terms, and, once they are ``wide``, those of some numbers with all before, starting from ``start``; ``gather``:
+# the whole first pass over a row; ``centre``: from the joined ``count`` numbers; ``collect``: a term of the second
+# pass, which are summed (in a row: their sum); ``first`` and ``second``: the results.
+
+
+@helper
+def _away(v: Any, about: Any) -> Any:
+    return v - about
+
+
+@helper
+def _number(v: Any, about: Any) -> Any:
+    return v
+
+
+@helper
+def _mean(s: Any, about: Any, count: Any) -> Any:
+    return about + rounded(s / count, about)
+
+
+@helper
+def _top(top: Any, about: Any, count: Any) -> Any:
+    return finite(top)
+
+
+@helper
+def _square(v: Any, centre: Any) -> Any:
+    d = v - centre
+    return d * d
+
+
+@helper
+def _exponential(v: Any, centre: Any) -> Any:
+    return exp_negative(v - centre)
+
+
+@helper
+def _moments_first(joined: Any, centre: Any) -> Any:
+    return centre
+
+
+@helper
+def _moments_second(joined: Any, s: Any) -> Any:
+    return s
+
+
+@helper
+def _exponential_first(top: Any, centre: Any) -> Any:
+    return select(top < _INFINITY, top, 0.0)
+
+
+@helper
+def _exponential_second(top: Any, s: Any) -> Any:
+    return select(top < _INFINITY, s, top)  # inf or NaN: so is the sum
+
+
+sum_of_four, _largest_of_four = folded(add), folded(maximum)
+
+
+def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callable[..., Any]:
+    """total(x, begin, end, about): the sum of term(v, about) over the numbers v of x[begin:end], a float64."""
+
+    @helper
+    def total_of(x: Array, begin: int, end: int, about: Any) -> float:
+        one, four = lanes(x), 4 * lanes(x)
+        about_four = four_times(about)
+        added = double(full_like(about, 0.0))
+        i = begin
+        while i + four <= end:
+            few = full_like(about_four, 0.0)
+            stop = min(end - four, i + (TOGETHER - 1) * four)
+            while i <= stop:
+                if first_look:
+                    _ahead(x, i)
+                few = few + term(load_wide(x, i), about_four)
+                i += four
+            added = added + double(sum_of_four(few))
+        while i < end:
+            added = added + double(select(counting(x) < end - i, term(load_first(x, i, end - i), about), 0.0))
+            i += one
+        return total(added)
+
+    return total_of
+
+
+@helper
+def _largest_of(x: Array, begin: int, end: int, about: Any) -> float:
+    """The largest number of x[begin:end]."""
+    one, four = lanes(x), 4 * lanes(x)
+    a = full_like(about, -_INFINITY)
+    tops = four_times(a)
+    i = begin
+    while i + four <= end:
+        _ahead(x, i)
+        tops = maximum(tops, load_wide(x, i))
+        i += four
+    while i < end:
+        a = maximum(a, load_first_or(x, i, end - i, -_INFINITY))
+        i += one
+    return 1.0 * largest(maximum(a, _largest_of_four(tops)))
+
+
+def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second: Any) -> Body:
+    """Of pieces of CHUNK numbers of a row, the second number times ``factor``; ``pieces`` (rows, parts, 2)."""
+
+    def body(
+        task: int,
+        worker: int,
+        x: Array,
+        pieces: Array,
+        rows: int,
+        length: int,
+        parts: int,
+        per_task: int,
+        factor: float,
+    ) -> None:
+        for result in range(task * per_task, min(rows * parts, (task + 1) * per_task)):
+            row = result // parts
+            skipped = (result - row * parts) * CHUNK
+            begin = row * length + skipped
+            end = row * length + min(length, skipped + CHUNK)
+            about = finite(full(x, x[begin]))
+            gathered = full_like(wide(about), gather(x, begin, end, about))
+            middle = centre(gathered, about, end - begin)
+            everything = full(x, collect(x, begin, end, middle) * factor)
+            store_first(pieces, 2 * result, first(gathered, middle), 1)
+            store_first(pieces, 2 * result + 1, second(gathered, everything), 1)
+
+    return body
+
+
+def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: Any, second: Any, start: float) -> Body:
+    """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner). Else as ``_rows``."""
+
+    def block(access: Access) -> Callable[..., None]:
+        load, store, near = access.load, access.store, access.ahead(ahead)
+        together = TOGETHER if access.registers > 1 else 1  # a few columns are worth no risk
+
+        @helper
+        def columns(
+            x: Array, begin: int, end: int, inner: int, n: int, pieces: Array, target: int, count: int, factor: float
+        ) -> None:
+            about = finite(load(x, begin, n))
+            all_terms = wide(full_like(about, start))
+            for i in range(begin, end, together * inner):
+                near(x, i)
+                few = term(load(x, i, n), about)
+                for k in range(i + inner, min(end, i + together * inner), inner):
+                    near(x, k)
+                    few = join(few, term(load(x, k, n), about))
+                all_terms = join(all_terms, wide(few))
+            middle = centre(all_terms, about, count)
+            everything = double(full_like(about, 0.0))
+            for i in range(begin, end, together * inner):
+                few = collect(load(x, i, n), middle)
+                for k in range(i + inner, min(end, i + together * inner), inner):
+                    few = few + collect(load(x, k, n), middle)
+                everything = everything + double(few)
+            store(pieces, target, first(all_terms, middle), n)
+            store(pieces, target + inner, second(all_terms, rounded(everything * factor, x)), n)
+
+        return columns
+
+    four, part_of_one = block(WIDE), block(PART)
+
+    def body(
+        task: int,
+        worker: int,
+        x: Array,
+        pieces: Array,
+        length: int,
+        inner: int,
+        parts: int,
+        piece: int,
+        width: int,
+        factor: float,
+    ) -> None:
+        part, c, last = columns_of(task, inner, width)
+        o = part // parts
+        row = (part - o * parts) * piece
+        count = min(length, row + piece) - row
+        begin = (o * length + row) * inner
+        end = begin + count * inner
+        target = part * 2 * inner
+        while c + 4 * lanes(x) <= last:
+            four(x, begin + c, end, inner, 0, pieces, target + c, count, factor)
+            c += 4 * lanes(x)
+        while c < last:
+            part_of_one(x, begin + c, end, inner, last - c, pieces, target + c, count, factor)
+            c += lanes(x)
+
+    return body
+
+
+sum_away, sum_squares = summed(_away, first_look=True), summed(_square)
+_OF_MOMENTS, _OF_EXPONENTIAL = (_moments_first, _moments_second), (_exponential_first, _exponential_second)
+moments_rows = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
+moments_columns = helper(_columns(double, _away, add, _mean, _square, *_OF_MOMENTS, 0.0))
+logsumexp_rows = _rows(itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
+logsumexp_columns = _columns(itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
+
+
+@helper
+def sums_rows(
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    mean: Array,
+    pieces: Array,
+    rows: int,
+    length: int,
+    parts: int,
+    per_task: int,
+) -> None:
+    """Of a piece of a row: the sum of g and the sum of g * (x - mean[row]).  pieces (rows, parts, 2)"""
+    one, four = lanes(x), 4 * lanes(x)
+    zero = full(x, 0.0)
+    for result in range(task * per_task, min(rows * parts, (task + 1) * per_task)):
+        row = result // parts
+        skipped = (result - row * parts) * CHUNK
+        i = row * length + skipped
+        end = row * length + min(length, skipped + CHUNK)
+        center = full(x, mean[row])
+        added = double(zero)
+        dot = added
+        while i + four <= end:
+            few, few_dots = four_times(zero), four_times(zero)
+            stop = min(end - four, i + (TOGETHER - 1) * four)
+            while i <= stop:
+                _ahead(g, i)
+                _ahead(x, i)
+                value = load_wide(g, i)
+                few, few_dots = few + value, few_dots + value * (load_wide(x, i) - four_times(center))
+                i += four
+            added, dot = added + double(sum_of_four(few)), dot + double(sum_of_four(few_dots))
+        while i < end:
+            n = end - i
+            value = load_first(g, i, n)
+            away = select(counting(x) < n, load_first(x, i, n) - center, 0.0)
+            added, dot = added + double(value), dot + double(value * away)
+            i += one
+        pieces[2 * result] = total(added)
+        pieces[2 * result + 1] = total(dot)
+
+
+def _sums_of_columns(access: Access) -> Callable[..., None]:
+    load, store, fetch = access.load, access.store, access.ahead(_fetch)
+
+    @helper
+    def columns(
+        g: Array, x: Array, mean: Array, at: int, begin: int, end: int, inner: int, n: int, pieces: Array, target: int
+    ) -> None:
+        distance = max(1024, ROWS_AHEAD * inner)
+        center = load(mean, at, n)
+        zero = full_like(center, 0.0)
+        added = double(zero)
+        dot = added
+        for i in range(begin, end, TOGETHER * inner):
+            few, few_dots = zero, zero
+            for k in range(i, min(end, i + TOGETHER * inner), inner):
+                fetch(g, k + distance)
+                fetch(x, k + distance)
+                value = load(g, k, n)
+                few, few_dots = few + value, few_dots + value * (load(x, k, n) - center)
+            added, dot = added + double(few), dot + double(few_dots)
+        store(pieces, target, rounded(added, x), n)
+        store(pieces, target + inner, rounded(dot, x), n)
+
+    return columns
+
+
+_four_columns, _part_of_columns = _sums_of_columns(WIDE), _sums_of_columns(PART)
+
+
+@helper
+def sums_columns(
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    mean: Array,
+    pieces: Array,
+    length: int,
+    inner: int,
+    parts: int,
+    piece: int,
+    width: int,
+) -> None:
+    """Of ``width`` columns of some rows: the sum of g and the sum of g * (x - mean[o, column]).
+
+    pieces (outer, parts, 2, inner)
+    """
+    part, c, last = columns_of(task, inner, width)
+    o = part // parts
+    row = (part - o * parts) * piece
+    begin = (o * length + row) * inner
+    end = (o * length + min(length, row + piece)) * inner
+    target, means = part * 2 * inner, o * inner
+    while c + 4 * lanes(x) <= last:
+        _four_columns(g, x, mean, means + c, begin + c, end, inner, 0, pieces, target + c)
+        c += 4 * lanes(x)
+    while c < last:
+        _part_of_columns(g, x, mean, means + c, begin + c, end, inner, last - c, pieces, target + c)
+        c += lanes(x)
+
+
+# ---- Merging pieces -------------------------------------------------------------------------------------------------
+# A sum, a mean and the sum of squares about it, or two sums, from those of pieces.
+#
+# Each result has ``parts`` pieces in steps of p_step, ``repeats`` times in steps of repeat_step. ``count`` adjacent
+# results are merged at once; their first numbers start at ``at``, the second ones at at + second.
+
+# mypy: ignore-errors
+
+
+@helper
+def merge_moments(
+    pieces: Array,
+    at: int,
+    count: int,
+    second: int,
+    length: int,
+    parts: int,
+    piece: int,
+    p_step: int,
+    repeats: int,
+    repeat_step: int,
+    factor: float,
+) -> Any:
+    """The mean, and in float64 the sum of squares about it times ``factor``, from those of pieces.
+
+    A piece has ``piece`` of ``length`` numbers, the last part the remainder.
+
+    Source: T. Chan, G. Golub, R. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
+    1979.
+    """
+    about = finite(load_first(pieces, at, count))
+    added = double(full_like(about, 0.0))
+    for p in range(parts):
+        n = min(piece, length - p * piece)
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            added = added + double(load_first(pieces, i, count) - about) * n
+    mean = rounded(double(about) + added / (length * repeats), pieces)
+    squares = double(full_like(about, 0.0))
+    for p in range(parts):
+        n = min(piece, length - p * piece)
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            away = double(load_first(pieces, i, count) - mean)
+            squares = squares + (away * away * (n * factor) + double(load_first(pieces, i + second, count)))
+    return mean, squares
+
+
+@helper
+def merge_sums(
+    pieces: Array, at: int, count: int, second: int, parts: int, p_step: int, repeats: int, repeat_step: int
+) -> Any:
+    """Both sums, in float64, from those of pieces."""
+    added = double(full_like(load_first(pieces, at, count), 0.0))
+    dot = added
+    for p in range(parts):
+        first = at + p * p_step
+        for i in range(first, first + repeats * repeat_step, repeat_step):
+            added = added + double(load_first(pieces, i, count))
+            dot = dot + double(load_first(pieces, i + second, count))
+    return added, dot
+
+
+def merge_total(task: int, worker: int, pieces: Array, y: Array, rows: int, columns: int, factor: float) -> None:
+    """y[c] = factor * sum over rows of pieces[r, c], in float64, in order"""
+    for column in range(columns):
+        added = 0.0
+        for row in range(rows):
+            added += pieces[row * columns + column]
+        y[column] = added * factor
+
+
+def merge(
+    task: int,
+    worker: int,
+    pieces: Array,
+    mean: Array,
+    squares: Array,
+    results: int,
+    length: int,
+    parts: int,
+    piece: int,
+    repeats: int,
+    factor: float,
+) -> None:
+    """``merge_moments`` of MERGED results; pieces (repeats, parts, 2, results)"""
+    last = min(results, (task + 1) * MERGED)
+    for i in range(task * MERGED, last, lanes(pieces)):
+        center, total_squares = merge_moments(
+            pieces, i, last - i, results, length, parts, piece, 2 * results, repeats, 2 * parts * results, factor
+        )
+        store_first(mean, i, center, last - i)
+        store_first(squares, i, rounded(total_squares, pieces), last - i)
+
+
+def merge_logsumexp(task: int, worker: int, pieces: Array, y: Array, results: int, parts: int) -> None:
+    """log(sum over parts of s exp(top)) of MERGED results; pieces (parts, 2, results): top and s of each"""
+    last = min(results, (task + 1) * MERGED)
+    for i in range(task * MERGED, last, lanes(pieces)):
+        count = last - i
+        top = load_first(pieces, i, count)
+        for p in range(1, parts):
+            top = maximum(top, load_first(pieces, i + 2 * p * results, count))
+        about = finite(top)
+        added = double(full_like(about, 0.0))
+        for p in range(parts):
+            at = i + 2 * p * results
+            added = added + double(load_first(pieces, at + results, count) * exp(load_first(pieces, at, count) - about))
+        store_first(y, i, log(rounded(added, pieces)) + about, count)

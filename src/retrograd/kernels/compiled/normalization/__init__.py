@@ -1,1 +1,0 @@
-"""Batch, layer, group and RMS norms; softmax."""

@@ -1,1 +1,0 @@
-"""The optimizers' updates, all parameters in one launch."""

@@ -1,1 +1,0 @@
-"""Operators of every element: all formulas, arithmetic, piecewise functions, activations with weights."""

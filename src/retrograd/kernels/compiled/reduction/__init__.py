@@ -1,1 +1,0 @@
-"""Sums, products, extremes, moments and scans along axes, and their gradients."""
