@@ -112,7 +112,7 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
-	$(BIN)/python -m pytest -q tests/test_rooms.py tests/test_editors.py
+	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_editors.py
 
 clean:
 	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist

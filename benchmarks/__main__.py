@@ -33,8 +33,7 @@ TIMED = (
     "exchange",
 )
 SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
-# Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
-# no torch.compile.
+# Every operator at three sizes, hundreds of rows: fewer rounds, and by default two threads and no torch.compile.
 BROAD = (
     *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
     "overhead",
@@ -69,7 +68,7 @@ def main() -> int:
                     results.append(result)
                     print(report.line(result), flush=True)
             except Exception:
-                # the other suites are still worth their figures; the exit status tells
+                # the results of the other suites are still useful; the exit status reports the failure
                 failures.append(f"{suite}, {threads} threads" if threads else suite)
                 print(f"{failures[-1]}: stopped by an error", file=sys.stderr)
                 traceback.print_exc()
@@ -99,7 +98,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "distributed":
         yield from distributed.results(effort, arguments.quick)
         return
-    if name == "errors":  # which do not depend on the number of threads
+    if name == "errors":  # the rows do not depend on the number of threads
         libraries.set_threads(1)
         yield from errors.results(arguments.quick)
         return
@@ -125,7 +124,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 
 def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
-    """The numbers of threads with which a suite is measured."""
+    """Return the thread counts with which a suite is measured."""
     if suite in ("startup", "search", "errors", "distributed"):
         return [None]
     if wanted is not None:

@@ -1,4 +1,4 @@
-"""Sphinx: ``make docs`` builds the pages into docs/_build/html, runs their code, and takes a warning as an error."""
+"""Sphinx: ``make docs`` builds the pages into docs/_build/html, runs their code, and treats warnings as errors."""
 
 import sys
 from pathlib import Path

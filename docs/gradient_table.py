@@ -1,4 +1,4 @@
-"""The page that lists every operator with its gradient on one line, made from the registrations."""
+"""Page with every operator and its gradient on one line, generated from the operator registrations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from retrograd.explanation.source_map import place_of
 _HEAD = """# Every operator and its gradient
 
 One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's
-forward. Gradients of single elements are formulas; the others are what backward returns, with the steps between put in,
-or what its author says where that would be long. `rg.backward_source(operator)` prints the whole text. Operators that
-are made of others have the gradients of these, and are not listed.
+forward. Elementwise gradients are formulas. The others are the expressions that backward returns, with intermediate
+steps substituted, or the author's description where that would be long. `rg.backward_source(operator)` prints the whole
+source. Operators composed of other operators have the gradients of these, and are not listed.
 
 | operator | Function | gradient |
 | --- | --- | --- |
@@ -21,7 +21,7 @@ are made of others have the gradients of these, and are not listed.
 
 
 def text() -> str:
-    """The page in Markdown."""
+    """Return the page in Markdown."""
     seen: set[Any] = set()
     lines = []
     for operator in sorted(OPERATORS, key=lambda each: each.name.lower()):

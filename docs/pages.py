@@ -38,7 +38,7 @@ _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def families() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Name of a page -> the public operators on it: those that one file defines."""
+    """Return name of a page -> the public operators on it: those that one file defines."""
     found: dict[str, dict[str, Callable[..., Any]]] = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
@@ -51,7 +51,7 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
 
 
 def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
-    """The Function classes that a public function applies, and those whose operators their backward applies."""
+    """Yield the Function classes that a public function applies, and those that their backward applies."""
     if thing in seen or not getattr(thing, "__module__", "").startswith("retrograd"):
         return
     seen.add(thing)
@@ -68,7 +68,7 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
     for name in dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)):
         other = globals_.get(name)
         if inspect.isclass(other) and issubclass(other, Function) and other is not Function:
-            # what another file defines is on that file's page, unless the function is only a door to it
+            # what another file defines is on that file's page, unless the function only wraps it
             if other.__module__ == thing.__module__ or not is_operator:
                 yield from functions_behind(other, seen)
         elif inspect.isfunction(other) and not is_operator and name.startswith("_"):
@@ -76,12 +76,12 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
 
 
 def example(page: str) -> Path:
-    """The session that the page of a family shows."""
+    """Return the path of the session that the page of a family shows."""
     return DOCS / "examples" / f"{page}.pycon"
 
 
 def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
-    """The page in Markdown: an example, then each operator's signature, docstring and Functions, by include."""
+    """Return the page in Markdown: an example, then each operator's signature, docstring and Functions, by include."""
     module = inspect.getmodule(next(iter(operators.values())))
     title = page.replace("_", ": ", 1).replace("_", " ")
     parts = [f"# {title[0].upper()}{title[1:]}", inspect.getdoc(module) or ""]
@@ -101,7 +101,7 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
 
 
 def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
-    """The Functions of the operator's own file and what they inherit from; where there are none, those it applies."""
+    """Return the Functions of the operator's own file and their bases; without any, the Functions that it applies."""
     found = list(functions_behind(operator, shown))
     own = [function for function in found if function.__module__ == operator.__module__]
     bases = {base for function in own for base in function.__mro__[1:] if issubclass(base, Function)} - shown
@@ -112,14 +112,14 @@ def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
 def _signature(name: str, operator: Callable[..., Any]) -> str:
     try:
         text = f"{name}{inspect.signature(operator)}"
-    except ValueError:  # a class that takes none
+    except ValueError:  # a class without a signature
         return name
-    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are texts
+    text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are strings
     return text if len(text) < 80 else re.sub(r"(?<=\(|,) ?(?=\*|\w+: )", "\n    ", text).replace(") -> ", "\n) -> ")
 
 
 def write_pages() -> None:
-    """Write operators/*.md; a page whose family is gone is removed, one that is as before is not touched."""
+    """Write operators/*.md; a page whose family is gone is removed, an unchanged page is not touched."""
     OPERATORS.mkdir(exist_ok=True)
     wanted = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
     wanted["every_operator.md"] = gradient_table.text()
@@ -153,7 +153,7 @@ def _tables() -> dict[str, str]:
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return their faults.
+    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 
     They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
     on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks.
@@ -190,13 +190,13 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
 
 
 def embedded() -> list[str]:
-    """The operators whose standalone page one of the pages shows."""
+    """Return the operators whose standalone page is embedded in one of the pages."""
     texts = [path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")]
     return sorted({name for text in texts for name in _EMBEDDED.findall(text)})
 
 
 def write_explanations(folder: Path) -> None:
-    """Write the standalone page of each operator that is embedded."""
+    """Write the standalone page of each embedded operator."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in embedded():
         retrograd.explain(name).save(folder / f"{name}.html")

@@ -1,4 +1,4 @@
-"""A convolutional network with batch normalisation and dropout reads digits of 8x8 pixels: 97 % in a second.
+"""A convolutional network with batch normalization and dropout reads digits of 8x8 pixels: 97 % in a second.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd.
 """

@@ -1,7 +1,7 @@
-"""Proximal policy optimisation with normal actions: points come within 0.1 of their goals in three seconds.
+"""Proximal policy optimization with normal actions: points come within 0.1 of their goals in three seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Schulman et al. 2017,
-arXiv:1707.06347, with their generalised advantages, arXiv:1506.02438.
+arXiv:1707.06347, with their generalized advantages, arXiv:1506.02438.
 """
 
 import retrograd as torch

@@ -22,7 +22,7 @@ NAME = "digits"
 
 
 class Pruning(Callback):
-    """Reports the accuracy of each epoch, and ends a trial that is not worth going on."""
+    """Reports the accuracy of each epoch, and ends a trial that Optuna prunes."""
 
     def __init__(self, of: optuna.Trial) -> None:
         self.trial = of
@@ -38,7 +38,7 @@ def storage(journal: Path) -> JournalStorage:
 
 
 def work(journal: Path, number: int, trials: int, epochs: int) -> None:
-    """What a worker does."""
+    """Run the trials of one worker."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.load_study(
         study_name=NAME,

@@ -1,8 +1,8 @@
-"""Peak memory of one convolution, its result included, each library in a process of its own.
+"""Peak memory of one convolution, including its result, with each library in its own process.
 
-A process goes through all shapes and passes. Of each it makes the arrays and calls once, so that code and tables are
-there; what the library keeps for its next call and what the allocator holds is given back; the resident memory is
-noted, the kernel's peak mark set back, and the peak of another call above the note reported.
+A process measures all shapes and passes. For each it creates the arrays and makes one call, so that code and tables are
+loaded. Then it frees the library's caches and the allocator's free memory, records the resident memory, resets the
+kernel's peak mark, makes another call, and reports the peak above the recorded value.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _probe(library: str, threads: int, quick: bool, layout: str) -> dict[str, fl
 
 
 def _give_back() -> None:
-    """Hand all memory that nobody uses back to the system."""
+    """Return all unused memory to the system."""
     from retrograd.kernels.compiled.machine import scratch
 
     scratch.forget()

@@ -1,6 +1,6 @@
 """Batch norm, pooling, elementwise operators and softmax on (8, 64, 56, 56), forward and backward.
 
-The backward of a plain sum hands its gradient on; the sum with a bias per channel stands in for it.
+The backward of a plain sum only passes its gradient on, so the sum with a bias per channel is measured instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _jobs() -> list[Job]:
             (SHAPE, channels, channels),
             backward=False,
         ),
-        Job(  # without running statistics: a graph that is kept must not hold what later calls change
+        Job(  # without running statistics: a retained graph must not contain arrays that later calls change
             "batch norm",
             "training",
             lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),

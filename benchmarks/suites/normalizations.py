@@ -1,4 +1,4 @@
-"""Normalisation: batch, layer, group, instance, root mean square, and local response norm."""
+"""Normalization: batch, layer, group, instance, root mean square, and local response norm."""
 
 from __future__ import annotations
 

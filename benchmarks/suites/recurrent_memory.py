@@ -1,9 +1,8 @@
-"""Peak memory of a training step of a recurrent layer, and of one that keeps few states, each library in a process of
-its own.
+"""Peak memory of a training step of a recurrent layer, with and without checkpointing, each library in its own process.
 
-A process goes through all rows. Of each it takes a step, so that code and tables are there; what the library keeps for
-its next call and what the allocator holds is given back; the resident memory is noted, the kernel's peak mark set
-back, and the peak of another step above the note reported.
+A process measures all rows. For each it takes a step, so that code and tables are loaded. Then it frees the library's
+caches and the allocator's free memory, records the resident memory, resets the kernel's peak mark, takes another step,
+and reports the peak above the recorded value.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ LONG = (4096, 16, 64, 64)
 
 
 class Case(NamedTuple):
-    """A mode, T, N, I, H and what the loss is on: y, or the last h, where y's gradient alone would be most of a tenth.
+    """A mode, T, N, I, H and the input of the loss: y, or the last h where y's gradient would use most of a tenth.
 
     checkpoint: ours keeps the states of some steps only.
-    share: of PyTorch's peak, which ours is to keep within.
+    share: the part of PyTorch's peak that ours must not exceed.
     """
 
     mode: str

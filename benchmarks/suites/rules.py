@@ -1,4 +1,4 @@
-"""What a rule costs that changes nothing: the same work with the true backward as the rule of each layer, and without.
+"""Overhead of backward rules: the same work without rules, and with the true backward as the rule of each layer.
 
 The ratio is the time without rules to the time with them.
 """

@@ -1,4 +1,4 @@
-"""Dropout, and what moves elements: joining, padding, indices, windows, resolution, embeddings; small products."""
+"""Dropout, small products, and operators that move elements: joining, padding, indexing, windows, resampling."""
 
 from __future__ import annotations
 
