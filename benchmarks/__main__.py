@@ -138,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
     parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
     parser.add_argument(
-        "--keep", action="store_true", help="with --only: write the files, with the rows of other suites as they stand"
+        "--keep", action="store_true", help="with --only: write the files, with the rows of other suites unchanged"
     )
     parser.add_argument(
         "--level",

@@ -68,7 +68,7 @@ class Crew:
         """Return the answer of a process."""
         line = self._streams[rank].readline()
         if not line:
-            raise RuntimeError(f"process {rank} has ended; what it said stands above")
+            raise RuntimeError(f"process {rank} has ended; its output is above")
         answer = json.loads(line)
         if "error" in answer:
             raise RuntimeError(f"process {rank}: {answer['error']}")

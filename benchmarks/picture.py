@@ -80,13 +80,13 @@ def picture(machine: dict[str, str], results: Sequence[Result]) -> str:
         lines.append(f'<path d="M{x:.1f} {_TOP - 8}V{bottom}" {stroke}/>')
         lines.append(_words(x, _TOP - 16, f"{2.0**power:g}×", small + ' text-anchor="middle"'))
     for number, (name, (start, end, mean)) in enumerate(bars.items()):
-        y, colour = _TOP + _LINE * number + _LINE / 2, _FASTER if mean >= 1 else _SLOWER
+        y, color = _TOP + _LINE * number + _LINE / 2, _FASTER if mean >= 1 else _SLOWER
         lines += [
             _words(_LEFT - 12, y + 5.5, name, ' text-anchor="end"'),
-            f'<path d="M{place(start):.1f} {y:.1f}H{place(end):.1f}" stroke="{colour}" stroke-width="5" '
+            f'<path d="M{place(start):.1f} {y:.1f}H{place(end):.1f}" stroke="{color}" stroke-width="5" '
             'stroke-linecap="round" stroke-opacity="0.35"/>',
-            f'<circle cx="{place(mean):.1f}" cy="{y:.1f}" r="6.5" fill="{colour}"/>',
-            _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{colour}"'),
+            f'<circle cx="{place(mean):.1f}" cy="{y:.1f}" r="6.5" fill="{color}"/>',
+            _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{color}"'),
         ]
     processors = Counter(result.processor or machine["processor"] for result in results)
     facts = {**machine, "processor": max(processors, key=processors.__getitem__)}  # of most of the rows
@@ -101,7 +101,7 @@ def _middle_half(some: Sequence[float]) -> tuple[float, float]:
 
 
 def _notes(machine: dict[str, str], rows: int) -> Iterator[str]:
-    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch in its best way for each"
+    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch in its best configuration for each"
     yield f"retrograd {machine['retrograd']}, PyTorch {machine['PyTorch']}"
     yield machine["processor"].replace("(R)", "")
 

@@ -19,7 +19,7 @@ _OVERVIEW = """# Results of `make bench`
 
 retrograd and PyTorch do the same work on the same arrays with the same number of threads, each in its own process, and
 the processes take turns: while one measures, the other is stopped. A **ratio** says how many times as good retrograd's
-figure is as PyTorch's in its best way, or as that of another opponent if the table names one: above 1, retrograd is
+figure is as PyTorch's in its best configuration, or as that of another library if the table names one. Above 1, it is
 better. The table has, for each group, the geometric mean of the ratios, the number of rows **behind** (ratio below 1),
 and the worst row.
 

@@ -47,7 +47,7 @@ class Way:
     name: str
     collective: Collective
     tree: bool
-    colour: str
+    color: str
     line: str
 
 
@@ -302,13 +302,13 @@ def _picture(measured: Measured) -> bytes:
                 ax = axes[row, column]
                 for way in WAYS:
                     found, text = curve(measured, network, way, link), f"{way.name}, predicted"
-                    ax.plot(list(found), list(found.values()), way.line, color=way.colour, label=text)
+                    ax.plot(list(found), list(found.values()), way.line, color=way.color, label=text)
                 for way, label, mark in ((WAYS[0], suite.TREE, "o"), (WAYS[-1], suite.PLAIN, "s")):
                     rate = measured.throughput(network, label)
                     for what, value in (("work", measured.by_work(network, label)), ("throughput", rate)):
                         if value is not None:
-                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.colour
-                            ax.plot([2], [value], mark, color=way.colour, markerfacecolor=face, label=text)
+                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.color
+                            ax.plot([2], [value], mark, color=way.color, markerfacecolor=face, label=text)
                 ax.set(xscale="log", ylim=(0, 1.1), title=f"{network}, {link.name}")
                 ax.set_xticks(MACHINES[::3], labels=[str(count) for count in MACHINES[::3]])
                 ax.minorticks_off()

@@ -62,7 +62,7 @@ def with_peer(name: str) -> str:
     """Return the source of an example with its import line changed to PyTorch."""
     text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     if text.count(f"\n{LINE}\n") != 1:
-        raise ValueError(f"{name}.py: the line {LINE!r} must stand in it once")
+        raise ValueError(f"{name}.py: the line {LINE!r} must occur in it exactly once")
     return text.replace(f"\n{LINE}\n", f"\n{PEER}\n")
 
 
