@@ -101,7 +101,7 @@ def _middle_half(some: Sequence[float]) -> tuple[float, float]:
 
 
 def _notes(machine: dict[str, str], rows: int) -> Iterator[str]:
-    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch in its best configuration for each"
+    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch's best setup for each"
     yield f"retrograd {machine['retrograd']}, PyTorch {machine['PyTorch']}"
     yield machine["processor"].replace("(R)", "")
 
