@@ -127,8 +127,8 @@ def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
     """Return the thread counts with which a suite is measured."""
     if suite in ("startup", "search", "errors", "distributed"):
         return [None]
-    if wanted is not None:
-        return [*wanted]
+    if requested is not None:
+        return [*requested]
     counts = [n for n in (1, 2) if n <= (os.cpu_count() or 1)]
     return [*counts[-1:]] if suite in BROAD else [*counts]
 

@@ -37,10 +37,10 @@ class Crew:
         environment = {**os.environ, "RETROGRAD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": _path()}
         self._streams: dict[int, Any] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
-        with socket.socket(socket.AF_UNIX) as door:
-            door.bind(address)
-            door.listen(size)
-            door.settimeout(_START)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(address)
+            listener.listen(size)
+            listener.settimeout(_START)
             if library == "retrograd":
                 self._start(command(size, arguments, find_mpiexec()), environment)
             else:
@@ -50,7 +50,7 @@ class Crew:
                     own = {name: str(value) for name, value in place.items()}
                     self._start([sys.executable, *arguments], {**environment, **own})
             for _ in range(size):
-                self._let_in(door)
+                self._let_in(listener)
 
     def ask(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
         """Call a method of Member in all processes, or in some of them, and return their answers."""
@@ -97,9 +97,9 @@ class Crew:
             subprocess.Popen(line, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         )
 
-    def _let_in(self, door: socket.socket) -> None:
+    def _let_in(self, listener: socket.socket) -> None:
         try:
-            connection, _ = door.accept()
+            connection, _ = listener.accept()
         except TimeoutError:
             self.__exit__()
             raise RuntimeError(f"the processes do not start: {self._processes[0].args}") from None

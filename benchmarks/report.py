@@ -1,4 +1,4 @@
-"""Writes results as JSON, as lines for the terminal, as the summary RESULTS.md, and as tables for the documentation."""
+"""The output of results: JSON, lines for the terminal, the summary RESULTS.md, and tables for the documentation."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ SHARDS = 8 // suite.SIZE  # of each worker, in what was measured
 
 @dataclass(frozen=True)
 class Way:
-    """How gradients are added."""
+    """A method of adding gradients."""
 
     name: str
     collective: Collective

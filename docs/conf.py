@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # for pages.py, and for the benchmarks that it quotes
+sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # for pages.py and for the benchmarks that it quotes
 
 project = "retrograd"
 author = "The retrograd developers"

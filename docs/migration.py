@@ -1,4 +1,4 @@
-"""The tables of from_pytorch.md: which public names of PyTorch 2.13 are here."""
+"""The tables of from_pytorch.md: the public names of PyTorch 2.13 that retrograd has."""
 
 from __future__ import annotations
 

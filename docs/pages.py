@@ -1,4 +1,4 @@
-"""Writes the page of each operator family, and fills in the benchmark tables that other pages quote.
+"""Generator of the operator pages, and of the benchmark tables that other pages quote.
 
 Also a Sphinx extension that runs the code of every page. Code that fails, or prints something other than the page
 shows, fails the build. Only ``setup`` needs Sphinx; tests/test_docs.py uses the rest.
@@ -121,12 +121,12 @@ def _signature(name: str, operator: Callable[..., Any]) -> str:
 def write_pages() -> None:
     """Write operators/*.md; a page whose family is gone is removed, an unchanged page is not touched."""
     OPERATORS.mkdir(exist_ok=True)
-    wanted = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
-    wanted["every_operator.md"] = gradient_table.text()
+    required = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
+    required["every_operator.md"] = gradient_table.text()
     for path in OPERATORS.glob("*.md"):
-        if path.name not in wanted:
+        if path.name not in required:
             path.unlink()
-    for file, text in wanted.items():
+    for file, text in required.items():
         path = OPERATORS / file
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
@@ -149,7 +149,7 @@ def _tables() -> dict[str, str]:
     return report.tables(report.read(_RESULTS)[1])
 
 
-# ---------------------------------------------------------------- running what a page shows
+# ---------------------------------------------------------------- running the code of a page
 
 
 def run_page(text: str, name: str) -> list[str]:
@@ -172,7 +172,7 @@ def _run_blocks(text: str, name: str) -> list[str]:
             runner = doctest.DocTestRunner(verbose=False)
             runner.run(test, out=faults.append, clear_globs=False)
             names = test.globs
-        elif kind == "python" and not name.startswith("operators/"):  # there: signatures
+        elif kind == "python" and not name.startswith("operators/"):  # operator pages show signatures
             try:
                 exec(compile(code, where, "exec"), names)
             except Exception as error:

@@ -11,7 +11,7 @@ from data import run
 
 nn, autograd = torch.nn, torch.autograd
 ANGLES = np.arange(8) * np.pi / 4
-CENTRES = 2 * np.stack((np.cos(ANGLES), np.sin(ANGLES)), 1)
+CENTERS = 2 * np.stack((np.cos(ANGLES), np.sin(ANGLES)), 1)
 
 
 def network(inputs, outputs):
@@ -36,7 +36,7 @@ def main(steps=1500, threads=2):
     optimizer_c = torch.optim.Adam(critic.parameters(), lr=5e-4, betas=(0.5, 0.9))
     for step in range(steps):
         for _ in range(3):
-            points = CENTRES[random.integers(0, 8, 256)] + random.normal(0, 0.1, (256, 2))
+            points = CENTERS[random.integers(0, 8, 256)] + random.normal(0, 0.1, (256, 2))
             real = torch.from_numpy(points.astype(np.float32))
             fake = generator(torch.randn(256, 2)).detach()
             critic.zero_grad()
@@ -51,7 +51,7 @@ def main(steps=1500, threads=2):
             print(f"step {step:4d}  critic {loss.item():.3f}  generator {loss_g.item():.3f}")
     with torch.no_grad():
         made = generator(torch.randn(2000, 2)).numpy()
-    distance = np.linalg.norm(made[:, None] - CENTRES, axis=2)
+    distance = np.linalg.norm(made[:, None] - CENTERS, axis=2)
     found = np.bincount(distance.argmin(1)[distance.min(1) < 0.4], minlength=8) > 40
     print(f"within 0.4 of a cluster: {(distance.min(1) < 0.4).mean():.3f}")
     return "clusters found", float(found.sum())

@@ -31,7 +31,7 @@ F.conv2d(
 DEFINED = {
     (3, 4): ("nn/functional/convolution.py", "def conv2d(", "weight: Tensor", "Convolution over two axes"),
     (4, 4): ("ops/pointwise/piecewise.py", "def relu(", "inplace: bool", "max(input, 0)"),
-    (5, 4): ("ops/loss/classification.py", "def cross_entropy(", "label_smoothing: float", "cross entropy"),
+    (5, 4): ("ops/loss/classification.py", "def cross_entropy(", "label_smoothing: float", "The cross-entropy"),
     (6, 4): ("ops/pointwise/exponential.py", "def exp(", "input: Tensor", "e**input"),
     (8, 4): ("nn/functional/pooling.py", "def max_pool2d(", "kernel_size: Extent", "The largest element"),
 }

@@ -160,8 +160,8 @@ def _package(path: Sequence[str]) -> str:
 def violations(package: Path) -> list[str]:
     """One line per forbidden import."""
     found = []
-    for path in sorted(package.rglob("*.py")):
-        inside = path.relative_to(package)
+    for path in sorted(root.rglob("*.py")):
+        inside = path.relative_to(root)
         file = inside.as_posix()
         owner = _package(inside.with_suffix("").parts)
         if owner not in PACKAGES:
@@ -169,7 +169,7 @@ def violations(package: Path) -> list[str]:
             continue
         allowed, outside = PACKAGES[owner]
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
-        for line, name in imported(tree, [package.name, *inside.parent.parts]):
+        for line, name in imported(tree, [root.name, *inside.parent.parts]):
             first, _, rest = name.partition(".")
             if first == package.name:
                 target = _package(rest.split("."))

@@ -92,13 +92,13 @@ def _of_step(framework: Any, case: Case) -> float:
     x = framework.tensor(lib.random(steps, batch, inputs))
     x.requires_grad = True
     g = framework.tensor(lib.random(steps if case.loss == "y" else 1, batch, units, seed=9))
-    wanted = [x, *layer.parameters()]
+    differentiated = [x, *layer.parameters()]
 
     def step() -> Any:
         y, states = layer(x)
         of = y if case.loss == "y" else states[0] if case.mode == "LSTM" else states
         del y, states
-        return framework.autograd.grad(of, wanted, g)
+        return framework.autograd.grad(of, differentiated, g)
 
     return _peak(step)
 

@@ -186,6 +186,8 @@ class instead(Listener):  # noqa: N801
     number of calls so far.
     """
 
+    calls: int
+
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.functions, self.calls, self._runs = functions, 0, False
 
@@ -326,6 +328,8 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
     ...     print(retrograd.active_kernels())
     textbook
     """
+
+    name: str
 
     def __init__(self, name: str, convolution: str = "auto") -> None:
         if name not in _PACKAGES:

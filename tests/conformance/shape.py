@@ -67,7 +67,7 @@ VIEWS = [
         (-1, 0),
         oracle=lambda x, a, b: np.einsum("ijk->jki", x),
         errors=[
-            Refusal(ValueError, "source=(0, 1) and destination=2 must name equally many axes", X, (0, 1), 2),
+            Refusal(ValueError, "source=(0, 1) and destination=2 must have the same number of axes", X, (0, 1), 2),
             Refusal(ValueError, "movedim: source=(0, -3) names an axis twice", X, (0, -3), (0, 1)),
             Refusal(IndexError, "movedim: source=3 is out of range", X, 3, 0),
         ],

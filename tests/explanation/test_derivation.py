@@ -12,7 +12,7 @@ import retrograd as rg
 from explanation.sample import sampled
 from retrograd.explanation.derivation import derivation
 from retrograd.explanation.operators import find
-from retrograd.formulas.table import form
+from retrograd.formulas.registry import form
 
 SAME = (
     *("exp", "log", "sqrt", "tanh", "sin", "cos", "where", "maximum", "minimum", "sign", "expm1", "log1p", "log2"),

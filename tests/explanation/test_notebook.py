@@ -44,7 +44,7 @@ def test_text():
     weight = nn.Parameter(np.float32([[1, 2]]))
     assert lines(weight)[0] == "Parameter (1, 2) float32" and lines(weight)[-1] == "requires_grad=True"
     assert lines(weight * 2)[-1].startswith("grad_fn=<ScaleBackward")
-    assert lines(nn.LazyLinear(2).weight) == ["UninitializedParameter not initialised"]
+    assert lines(nn.LazyLinear(2).weight) == ["UninitializedParameter not initialized"]
     assert lines(rg.Tensor(np.arange(3, dtype=np.uint8)))[0] == "Tensor (3,) uint8"
 
 

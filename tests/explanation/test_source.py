@@ -54,8 +54,8 @@ def test_nothing_to_show() -> None:
 @pytest.mark.parametrize(
     ("operator", "how", "mathematics"),
     [
-        (F.softmax, "in plain NumPy, kernels/textbook/softmax.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
-        (F.cross_entropy, "in plain NumPy, kernels/textbook/cross_entropy.py", "(p - goal)"),
+        (F.softmax, "in plain NumPy, kernels/textbook/normalization.py", "y * (g - (g * y).sum(axis, keepdims=True))"),
+        (F.cross_entropy, "in plain NumPy, kernels/textbook/loss.py", "(p - goal)"),
         (F.scaled_dot_product_attention, "in plain NumPy, kernels/textbook/attention.py", "gq = scale * (d @ "),
         (
             F.layer_norm,
@@ -88,7 +88,7 @@ def test_a_composed_backward_is_the_mathematics() -> None:
 
 def test_of_several_functions_each() -> None:
     text = rg.backward_source(rg.clamp)
-    assert text.startswith("# Clamp: min(max(x, low), high); NaN stays\n") and "# ClampTensors: " in text
+    assert text.startswith("# Clamp: min(max(x, low), high); NaN is kept\n") and "# ClampTensors: " in text
 
 
 def test_an_operator_that_is_made_of_others() -> None:

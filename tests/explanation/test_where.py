@@ -153,7 +153,7 @@ def test_a_step_without_machine_code() -> None:
     with rg.use_kernels("textbook"):
         assert {line.split()[0] for line in listed(ran(rg.softmax, (x, 1))) if line.startswith("    ")} == {"textbook"}
     shown = source_map(rg.sort, x)
-    assert re.search(r"= argsort\(.*\n    textbook         argsort +kernels/textbook/ordering.py:\d+\n  %", shown)
+    assert re.search(r"= argsort\(.*\n    textbook         argsort +kernels/textbook/sorting.py:\d+\n  %", shown)
     passes = ran(lambda: nn.Linear(2, 3) and None, ())  # its first values are rounded to float32
     assert passes["forward"][-1].why_not == "a conversion to float32 would compute elements"
     assert listed(passes)[-1].strip() == f"no plan: {passes['forward'][-1].why_not}"

@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 import retrograd as rg
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.formulas import FORMULAS, PRIMITIVES
-from retrograd.formulas.derive import rule_of
-from retrograd.formulas.symbol import Trace
-from retrograd.formulas.text import function
+from retrograd.formulas.differentiation import rule_of
+from retrograd.formulas.tracing import Trace, function
 from strategies import LAYOUTS, numbers
 
 F = rg.nn.functional

@@ -123,7 +123,7 @@ def test_arguments(tmp_path, monkeypatch):
     with pytest.raises(KerasFileError, match=r"none.h5 cannot be read: No such file"):
         keras_weights(tmp_path / "none.h5")
     (tmp_path / "x.h5").write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(KerasFileError, match=r"x.h5 is no HDF5 file of Keras: it was cut off or damaged"):
+    with pytest.raises(KerasFileError, match=r"x.h5 is not a Keras HDF5 file: it was cut off or damaged"):
         keras_weights(tmp_path / "x.h5")
     bomb = io.BytesIO()
     with zipfile.ZipFile(bomb, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -143,13 +143,13 @@ def test_what_does_not_fit_changes_nothing(model, message, tmp_path):
         (file_bytes({"a": array_bytes(drawn(1), 0xF993FAC8)}), "array 0 begins with 0xf993fac8; the forms 2 and 3"),
         (file_bytes({"a": array_bytes(drawn(1), storage=1)}), r"array 0 is sparse; save it as a dense one: x.tostype"),
         (file_bytes({"a": array_bytes(drawn(1), kind=12)}), "array 0 has the dtype 12"),
-        (file_bytes({"a": array_bytes(drawn(1), kind=7)}), "truth values that are neither 0 nor 1"),
+        (file_bytes({"a": array_bytes(drawn(1), kind=7)}), "booleans that are neither 0 nor 1"),
         (file_bytes({"a": array_bytes(np.float32(1))}), "array 0 has no shape"),
         (file_bytes({"a": struct.pack("<IiI2qiii", 0xF993FAC9, 0, 2, 2**40, 2**40, 1, 0, 0)}), "it asks for 4,83"),
         (file_bytes({"a": struct.pack("<IiIqiii", 0xF993FAC9, 0, 1, -1, 1, 0, 0)}), r"has the shape \(-1,\)"),
         (file_bytes({"a": struct.pack("<IiI", 0xF993FAC9, 0, 33) + bytes(300)}), "has 33 axes; at most 32"),
         (file_bytes({"a": drawn(1), "b": drawn(1)}, ["a", "a"]), "has 2 arrays and 1 names"),
-        (file_bytes({"a": drawn(1)})[:-1] + b"\xff", "the name .* is no UTF-8"),
+        (file_bytes({"a": drawn(1)})[:-1] + b"\xff", "the name .* is not UTF-8"),
     ],
 )
 def test_what_is_refused(content, message, tmp_path):
@@ -162,5 +162,5 @@ def test_other_mistakes(tmp_path):
     with pytest.raises(MXNetFileError, match=r"x.params cannot be read: No such file"):
         load_mxnet(tmp_path / "x.params")
     (tmp_path / "x.params").write_bytes(file_bytes({"arg:odd_thing": drawn(1)}))
-    with pytest.raises(MXNetFileError, match="'arg:odd_thing' is no weight of a layer that is read; see load_mxnet"):
+    with pytest.raises(MXNetFileError, match="'arg:odd_thing' is not a weight of a supported layer; see load_mxnet"):
         load_mxnet_weights(network(), tmp_path / "x.params")

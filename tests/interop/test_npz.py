@@ -72,9 +72,9 @@ HEAD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"nonsense", "x.npz is no .npz file, or was cut off or damaged"),
-        (zipped(**{"a.txt": b""}), "'a.txt' is no array, or is there twice"),
-        (zipped(**{"a.npy": b"nonsense"}), "'a.npy' is no array of NumPy"),
+        (b"nonsense", "x.npz is not an .npz file, or was cut off or damaged"),
+        (zipped(**{"a.txt": b""}), "'a.txt' is not an array, or occurs twice"),
+        (zipped(**{"a.npy": b"nonsense"}), "'a.npy' is not a NumPy array"),
         (zipped(**{"a.npy": npy(HEAD, bytes(7))}), "of shape \\(2,\\) and dtype <f4 has 7 bytes"),
         (zipped(**{"a.npy": npy(HEAD.replace("<f4", "|O"), bytes(8))}), "has the dtype '|O'; integers, floats"),
         (zipped(**{"a.npy": npy(HEAD.replace("(2,)", "(-2,)"), bytes(8))}), r"has the shape \(-2,\)"),

@@ -298,15 +298,15 @@ class _Own(dict):
         ({"m": [1, nn.Linear(2, 2)]}, r"obj\['m'\]\[1\] is a Module .*Linear\).*save its state_dict\(\)"),
         ([rg.optim.SGD([rg.ones(2)], lr=0.1)], r"obj\[0\] is retrograd.optim.sgd.SGD.*save its state_dict\(\)"),
         ({"f": print}, r"obj\['f'\] is code \(print\).*save its name"),
-        ([_Own()], r"obj\[0\] is .*_Own, a dict of a class of its own; save dict\(x\)"),
+        ([_Own()], r"obj\[0\] is .*_Own, a dict of a custom class; save dict\(x\)"),
         ([rg.get_rng_state.__class__], r"obj\[0\] is code \(function\)"),
-        (os.stat_result(range(10)), r"obj is os.stat_result, a sequence of a class of its own"),
+        (os.stat_result(range(10)), r"obj is os.stat_result, a sequence of a custom class"),
         ([object()], r"obj\[0\] is object; tensors, numbers"),
         (defaultdict(lambda: 1), r"obj is a defaultdict that makes its values by a function"),
         ({(1, (2,)): 3}, r"a key of obj is tuple; strings"),
         ({frozenset(): 3}, r"a key of obj is frozenset; strings"),
         (np.array(["x"]), r"obj is an array of <U1"),
-        (nn.LazyLinear(3).weight, r"obj is not initialised; call the model once"),
+        (nn.LazyLinear(3).weight, r"obj is not initialized; call the model once"),
     ],
 )
 def test_what_cannot_be_written(value, message, tmp_path):
@@ -397,13 +397,13 @@ def test_options(tmp_path):
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"nonsense", "it is no file of torch.save, or was damaged"),
+        (b"nonsense", "it is not a torch.save file, or was damaged"),
         (pickle.dumps({"a": 1}), "it is a plain pickle; only what torch.save wrote"),
         (b"\x89HDF\r\n\x1a\n" + bytes(50), "it is an HDF5 file"),
         (b"\x10" + bytes(7) + b'{"a": 1}' + bytes(99), "it is a safetensors file; retrograd.interop.load_safetensors"),
         (b"\x1f\x8b" + bytes(50), "it is compressed by gzip"),
         (b"\x93NUMPY" + bytes(50), "it is a NumPy array"),
-        (bytes(257) + b"ustar" + bytes(500), "it has PyTorch's form before 0.2, a tar file"),
+        (bytes(257) + b"ustar" + bytes(500), "it has PyTorch's format before 0.2, a tar file"),
     ],
 )
 def test_other_files_are_named(content, message, tmp_path):

@@ -106,8 +106,8 @@ CASES = {
         r"copies the same values again and again",
     ),
     "a call": (program(call("os system", "true")), r"it holds os.system; restoring it would run code"),
-    "a call in a list": (program(b"](" + call("os system", "true") + b"e"), r"it holds os.system.*stands in obj\[0\]"),
-    "a call in a dict": (program(b"}" + text("a") + call("nt system", "x") + b"s"), r"nt.system.*stands in obj\['a'\]"),
+    "a call in a list": (program(b"](" + call("os system", "true") + b"e"), r"it holds os.system.*is in obj\[0\]"),
+    "a call in a dict": (program(b"}" + text("a") + call("nt system", "x") + b"s"), r"nt.system.*is in obj\['a'\]"),
     "a name of two lines": (program(b"\x8c\x02os\x8c\x06system\x93)R"), r"it holds os.system"),
     "an attribute": (program(call("builtins getattr", "x", "y")), r"it holds builtins.getattr"),
     "an instance": (program(b"(ios\nsystem\n"), r"it holds os.system"),
@@ -153,7 +153,7 @@ CASES = {
     "no key": (program(b"}(K\x01u"), r"has a key without a value"),
     "items of a dict in a list": (program(b"](K\x01K\x02u"), r"adds entries to list"),
     "an item in a dict": (program(b"}K\x01a"), r"adds items to dict"),
-    "an item that is not stored": (program(b"h\x05"), r"asks for value 5, which it did not store"),
+    "an item that is not stored": (program(b"h\x05"), r"requests value 5, which it did not store"),
     "no such operation": (program(b"\xff"), r"the byte 0xff at 2"),
     "nothing": (b"", r"was cut off: it asks for 1 bytes at 0, there are 0"),
     "no end": (b"\x80\x02K\x01", r"was cut off"),
@@ -169,7 +169,7 @@ CASES = {
     "many digits": (program(b"I" + b"9" * 60_000 + b"\n"), r"an integer of 60,000 digits; at most 1024"),
     "protocol 9": (b"\x80\x09.", r"has protocol 9; those up to 5 are read"),
     "no quotes": (program(b"Sabc\n"), r"a string without quotes"),
-    "not a storage": (program(text("x") + b"Q"), r"asks for something that is no storage"),
+    "not a storage": (program(text("x") + b"Q"), r"requests something other than a storage"),
     "a storage of no class": (
         program(storage().replace(named("torch FloatStorage"), b"N")),
         "without a class, a key or a size",
@@ -181,10 +181,10 @@ CASES = {
     "two dtypes": (program(b"](" + tensor() + tensor(source=storage("Int")) + b"e"), r"storage '0' is of two dtypes"),
     "beyond the storage": (program(tensor(1)), r"a tensor reaches element 6 of a storage of 6"),
     "a stride beyond it": (program(tensor(0, (2, 3), (4, 1))), r"reaches element 6 of a storage of 6"),
-    "a negative offset": (program(tensor(-1)), r"sizes, strides or an offset that are no counts"),
-    "a negative stride": (program(tensor(5, (2,), (-1,))), r"that are no counts"),
-    "a float as size": (program(tensor(0, (2.0,), (1,))), r"that are no counts"),
-    "another number of strides": (program(tensor(0, (2,), (1, 1))), r"that are no counts"),
+    "a negative offset": (program(tensor(-1)), r"sizes, strides or an offset that are not counts"),
+    "a negative stride": (program(tensor(5, (2,), (-1,))), r"that are not counts"),
+    "a float as size": (program(tensor(0, (2.0,), (1,))), r"that are not counts"),
+    "another number of strides": (program(tensor(0, (2,), (1, 1))), r"that are not counts"),
     "too many axes": (program(tensor(0, (1,) * 33, (1,) * 33)), r"has 33 axes; at most 32"),
     "too large": (program(tensor(0, (2**31, 2**31), (0, 0))), r"too large for any memory"),
     "a parameter larger than memory": (
@@ -195,7 +195,10 @@ CASES = {
         program(call("torch._utils _rebuild_tensor", 1, 0, (1,), (1,))),
         r"made of int instead of a storage",
     ),
-    "no tensor": (program(call("torch._utils _rebuild_parameter", 1, True, None)), r"a parameter is made of no tensor"),
+    "no tensor": (
+        program(call("torch._utils _rebuild_parameter", 1, True, None)),
+        r"a parameter is not made of a tensor",
+    ),
     "a conjugate": (
         program(
             named("torch._utils _rebuild_tensor_v2")
@@ -209,15 +212,15 @@ CASES = {
     ),
     "too few arguments": (program(call("torch._utils _rebuild_tensor", 1)), r"is damaged at byte"),
     "a device": (program(call("torch device", "nothing")), r"device"),
-    "a size": (program(call("torch Size", ("x",))), r"a torch.Size holds no integers"),
-    "bytes": (program(call("_codecs encode", "x", "utf-7")), r"bytes are made of something else than text in latin1"),
+    "a size": (program(call("torch Size", ("x",))), r"a torch.Size has entries other than integers"),
+    "bytes": (program(call("_codecs encode", "x", "utf-7")), r"bytes are not made of latin1 text"),
     "a function as a default": (
         program(named("collections defaultdict") + named("torch Size") + b"\x85R"),
         "by a function",
     ),
-    "pairs": (program(call("collections OrderedDict", [1])), r"an OrderedDict is made of no pairs"),
-    "counts": (program(call("collections Counter", [1])), r"a Counter is made of no dict"),
-    "a namespace": (program(named("argparse Namespace") + b")\x81}K\x01K\x02sb"), r"Namespace holds no dict of names"),
+    "pairs": (program(call("collections OrderedDict", [1])), r"an OrderedDict is not made of pairs"),
+    "counts": (program(call("collections Counter", [1])), r"a Counter is not made of a dict"),
+    "a namespace": (program(named("argparse Namespace") + b")\x81}K\x01K\x02sb"), r"Namespace has no dict of names"),
     "objects in an array": (program(call("numpy dtype", "O8", False, True)), r"an array has the dtype 'O8'"),
     "a short array": (
         program(
@@ -233,7 +236,7 @@ CASES = {
     ),
     "a matrix class": (
         program(named("numpy.core.multiarray _reconstruct") + b"(" + named("torch Tensor") + b"NNtR"),
-        r"an array is of a class of its own",
+        r"an array is of a custom class",
     ),
 }
 

@@ -64,10 +64,10 @@ def test_a_file_outside_of_the_folder(name, folder):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("nonsense", "is no index, or was damaged"),
+        ("nonsense", "is not an index, or was damaged"),
         ("[]", "it has no weight_map"),
         ('{"weight_map": {}}', "it has no weight_map"),
-        ("[" * 100000, "is no index, or was damaged"),
+        ("[" * 100000, "is not an index, or was damaged"),
         ('{"weight_map": {"x": "a-1-of-2.safetensors"}}', "'x' is not in a-1-of-2.safetensors, where it should be"),
         ('{"weight_map": {"x": "none.safetensors"}}', "none.safetensors cannot be read"),
     ],

@@ -402,7 +402,7 @@ def test_the_plan_of_a_textbook_kernel_is_a_call() -> None:
     x = np.arange(3.0)
     with use_kernels("textbook"):
         found = plan("cumsum", x, 0, False)
-    assert found.launches == () and str(found).endswith("textbook.scan.cumsum, a Python call")
+    assert found.launches == () and str(found).endswith("textbook.reduction.cumsum, a Python call")
     assert found.run(x).tolist() == [0.0, 1.0, 3.0]
 
 

@@ -92,7 +92,7 @@ def test_conversions_are_undone(name: str) -> None:
     assert_same(state(model), before)
     assert all(one is parameters[path] and one.limits is None for path, one in model.named_parameters())
     np.testing.assert_array_equal(model(x).array, y)
-    with pytest.raises(RuntimeError, match="this conversion was undone before; convert the model again"):
+    with pytest.raises(RuntimeError, match="this conversion was already undone; convert the model again"):
         report.undo()
 
 
@@ -107,7 +107,7 @@ def test_reasons() -> None:
         "features.0": "it is in skip",
         "features.1": "it is in skip",
         "features.2": "it is in skip",
-        "own": "it is a subclass of Linear, with code of its own",
+        "own": "it is a subclass of Linear, with custom code",
         "rnn": "recurrent layers stay float without recurrent=True",
         "head": "a parameter is shared: head.weight, tied.weight",
         "tied": "a parameter is shared: head.weight, tied.weight",
@@ -200,11 +200,13 @@ def test_a_failed_conversion_changes_nothing() -> None:
         lowbit.convert_to_int8(model, [])
     with pytest.raises(Exception, match="Conv2d"):
         lowbit.convert_to_int8(model, [x, "no batch"])
-    with pytest.raises(ValueError, match=r"convert_to_shift: skip has 'feature', the model has no module of that path"):
+    with pytest.raises(
+        ValueError, match=r"convert_to_shift: skip has 'feature', the model has no module with that path"
+    ):
         lowbit.convert_to_shift(model, skip=["feature"])
     with pytest.raises(ValueError, match="convert: weight and activation are both None"):
         lowbit.convert(model)
-    with pytest.raises(TypeError, match=r"convert_to_binary: weight=Sign\(\) quantises activations only"):
+    with pytest.raises(TypeError, match=r"convert_to_binary: weight=Sign\(\) quantizes activations only"):
         lowbit.convert_to_binary(model, weight=lowbit.Sign())
     with pytest.raises(TypeError, match="convert_to_shift: model is list, expected a Module"):
         lowbit.convert_to_shift([model])  # type: ignore[arg-type]

@@ -374,15 +374,15 @@ def test_what_is_observed() -> None:
 
 def test_refusals() -> None:
     x = Tensor(np.ones((2, 3), np.float32))
-    with pytest.raises(TypeError, match=r"^Linear: weight='binary' must be a quantiser, for example lowbit.BinaryConn"):
+    with pytest.raises(TypeError, match=r"^Linear: weight='binary' must be a quantizer, for example lowbit.BinaryConn"):
         lowbit.Linear(3, 2, weight="binary")
-    with pytest.raises(TypeError, match=r"^Conv2d: activation='relu' must be a quantiser, for example lowbit.Sign\(\)"):
+    with pytest.raises(TypeError, match=r"^Conv2d: activation='relu' must be a quantizer, for example lowbit.Sign\(\)"):
         lowbit.Conv2d(3, 2, 1, activation="relu")
-    with pytest.raises(TypeError, match=r"^Linear: weight=Sign\(\) quantises activations only; pass it as activation="):
+    with pytest.raises(TypeError, match=r"^Linear: weight=Sign\(\) quantizes activations only; pass it as activation="):
         lowbit.Linear(3, 2, weight=lowbit.Sign())
-    with pytest.raises(TypeError, match=r"^GRU: weight=PACT\(bits=4\) quantises activations only; pass it as activat"):
+    with pytest.raises(TypeError, match=r"^GRU: weight=PACT\(bits=4\) quantizes activations only; pass it as activat"):
         lowbit.GRU(3, 2, weight=lowbit.PACT(4))
-    with pytest.raises(TypeError, match=r"^Linear: activation=TWN\(\) quantises weights only; pass it as weight="):
+    with pytest.raises(TypeError, match=r"^Linear: activation=TWN\(\) quantizes weights only; pass it as weight="):
         lowbit.Linear(3, 2, activation=lowbit.TWN())
     with pytest.raises(TypeError, match=r"Linear: input is int64, Sign\(\) needs float32 or float64"):
         lowbit.Linear(3, 2, activation=lowbit.Sign())(Tensor(np.ones((2, 3), np.int64)))
@@ -398,7 +398,7 @@ def test_refusals() -> None:
     for channels in (3, 6):
         with pytest.raises(ValueError, match=r"conv2d: input.*channels|conv2d: .*groups"):
             xnor(Tensor(np.ones((2, channels, 5, 5), np.float32)))
-    with pytest.raises(TypeError, match=r"^Quantize: activation=None must be a quantiser"):
+    with pytest.raises(TypeError, match=r"^Quantize: activation=None must be a quantizer"):
         lowbit.Quantize(None)  # type: ignore[arg-type]
     for layer in (lowbit.Linear(3, 2, weight=lowbit.BWN()), lowbit.Linear(3, 2, activation=lowbit.Sign())):
         with pytest.raises(ValueError, match=r"per_sample_gradients: .*Linear.* is a low-bit layer, whose parameters"):

@@ -440,12 +440,12 @@ def test_messages_of_packed_layers() -> None:
         packed(Tensor(np.zeros((1, 4))))
     with pytest.raises(TypeError, match="input is ndarray, the packed layer needs float32"):
         packed(np.zeros((1, 4), np.float32))
-    with pytest.raises(ValueError, match=r"input.shape=\(2, 3, 4\) must have 2 axes, as .*pack\(model, fuse=False\)"):
+    with pytest.raises(ValueError, match=r"input.shape=\(2, 3, 4\) must have 2 axes, .*pack\(model, fuse=False\)"):
         packed(retrograd.zeros(2, 3, 4))
     with pytest.raises(ValueError, match=r"input.shape=\(2, 5\) must have in_features=4 in its last axis"):
         packed(retrograd.zeros(2, 5))
     codes = first(retrograd.zeros(2, 4))
-    with pytest.raises(AttributeError, match=r"hand on codes, which have no 'shape'; call the Sequential as a whole"):
+    with pytest.raises(AttributeError, match=r"pass on codes, which have no 'shape'; call the Sequential as a whole"):
         _ = codes.shape
     with pytest.raises(ValueError, match=r"PackedSum: input has codes uint32 \(2, 1\), needs uint8 \(N, ..., 8\)"):
         layer = lowbit.Linear(5, 2, weight=lowbit.Int8(), activation=lowbit.LSQ(4))
@@ -495,13 +495,13 @@ def not_finite() -> Any:
 @pytest.mark.parametrize(
     ("layer", "message"),
     [
-        (Own(2, 2, weight=lowbit.BWN()), r"0: Own\(.*\) has code of its own in Own; leave it out: skip=\['0'\]"),
+        (Own(2, 2, weight=lowbit.BWN()), r"0: Own\(.*\) has custom code in Own; leave it out: skip=\['0'\]"),
         (hooked(), r"0: Linear\(.*\) has hooks, which a packed layer does not run; remove them, or skip=\['0'\]"),
         (unseen(), r"0: .*: its Int8\(\) has seen no input; run lowbit.calibrate\(model, batches\) first; or leave it"),
-        (not_finite(), r"0: .*: weight holds numbers that are not finite; or leave it out: skip=\['0'\]"),
+        (not_finite(), r"0: .*: weight contains numbers that are not finite; or leave it out: skip=\['0'\]"),
         (
             lowbit.Linear(300, 2, weight=Levelless()),
-            r"0: .*: filter 0 of weight has 300 different numbers, and codes "
+            r"0: .*: filter 0 of weight has 300 distinct numbers, and codes "
             r"of at most 8 bits can list 256; define weight_levels in Levelless, if they are evenly spaced; or leave",
         ),
     ],
@@ -518,11 +518,11 @@ def test_layers_that_cannot_be_packed(layer: Any, message: str) -> None:
 def test_options_that_are_refused() -> None:
     model = nn.Sequential(binary(2, 2))
     for error, options, message in (
-        (ValueError, {"skip": ["1"]}, "pack: skip has '1', the model has no module of that path"),
+        (ValueError, {"skip": ["1"]}, "pack: skip has '1', the model has no module with that path"),
         (ValueError, {"skip": ["0"]}, r"no low-bit layers to pack; convert it first, for example with lowbit.conv"),
         (TypeError, {"fuse": 2}, "pack: fuse=2 must be True or False"),
         (ValueError, {"floats": "int8"}, 'pack: floats=.int8. must be "float32" or "bfloat16"'),
-        (ValueError, {"classes": ["a", 1]}, r"classes=\['a', 1\] must be a list of different strings"),
+        (ValueError, {"classes": ["a", 1]}, r"classes=\['a', 1\] must be a list of distinct strings"),
         (ValueError, {"image": {"size": 3}}, "image=.* must be .*channels"),
         (ValueError, {"image": {"channels": 3, "size": 3, "std": [1, 1]}}, "one of each for each channel"),
         (ValueError, {"image": {"channels": 1, "size": 3, "std": [0]}}, "numbers above 0"),

@@ -222,8 +222,11 @@ def test_damage_is_refused_by_name(content: bytes, tmp_path: Path) -> None:
         (bytes(swapped), r"changed after it was written \(SHA-256 differs\)"),
         (elsewhere, r"changed after it was written \(SHA-256 differs\)"),
         (edited(content, lambda e: e.update(version=2)), "it has version 2, this retrograd reads version 1"),
-        (put_together({k: v for k, v in header.items() if k != "__metadata__"}, data), "is no packed model; load_saf"),
-        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of different strings"),
+        (
+            put_together({k: v for k, v in header.items() if k != "__metadata__"}, data),
+            "is not a packed model; load_saf",
+        ),
+        (edited(content, lambda e: e.update(classes=["a", "a"])), "must be a list of distinct strings"),
         (edited(content, lambda e: e["image"].update(size=0)), "image=.* must be"),
         (edited(content, lambda e: e.pop("image")), "has the entries"),
     ):
@@ -260,7 +263,7 @@ FORGED: list[tuple[tuple[str, ...], Callable[[Any], Any], str]] = [
     (("2", "0"), lambda e: e["weights"]["weight"].update(shape=[2**31] * 3), "has the shape"),
     (("2", "0"), lambda e: e["weights"].update(other=e["weights"].pop("weight")), "codes is missing"),
     (("2", "0"), lambda e: e.update(activation={"class": "Sign", "options": {"beta": "x"}}), "Sign: beta='x'"),
-    (("2", "0"), lambda e: e.update(activation={"class": "Module", "options": {}}), "the quantiser of 2.0"),
+    (("2", "0"), lambda e: e.update(activation={"class": "Module", "options": {}}), "the quantizer of 2.0"),
     (("2", "0"), lambda e: e.update(layer="LSTM"), "the layer of 2.0 is 'LSTM'"),
     (("2", "0"), lambda e: e.update(then=[1, 2]), "what is behind 2.0 has 2 items"),
     (("2", "0"), lambda e: e.update(activation=None), "2.0 has a next layer, but is computed in float"),

@@ -186,7 +186,7 @@ def test_weights_beside_the_file_stay_in_its_folder(saved, tmp_path: Path) -> No
             if entry.key == "location":
                 entry.value = "../secret.bin"
     onnx.save(model, folder / "model.onnx")
-    with pytest.raises(rg.onnx.OnnxError, match="no valid model"):
+    with pytest.raises(rg.onnx.OnnxError, match="not a valid ONNX model"):
         rg.onnx.load(folder / "model.onnx")
 
 

@@ -61,7 +61,7 @@ def test_models_that_do_not_classify_images(picture, tmp_path: Path, capsys) -> 
         assert message in capsys.readouterr().err
     model.write_bytes(b"no model")
     assert main(["predict", str(model), str(path)]) == 1
-    assert "is no valid model of ONNX" in capsys.readouterr().err
+    assert "is not a valid ONNX model" in capsys.readouterr().err
     assert main(["predict", str(tmp_path / "none.onnx"), str(path)]) == 1
     assert "none.onnx" in capsys.readouterr().err
 

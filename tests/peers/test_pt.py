@@ -133,7 +133,7 @@ def test_attributes_come_and_go(there: bool, legacy: bool) -> None:
 def test_code_is_refused_by_its_name() -> None:
     for value, name in (
         (torch.nn.Linear(2, 2), "torch.nn.modules.linear.Linear, a whole model"),
-        ({"a": [0, torch.optim.SGD]}, r"torch.optim.sgd.SGD.* it stands in obj\['a'\]\[1\]"),
+        ({"a": [0, torch.optim.SGD]}, r"torch.optim.sgd.SGD.* it is in obj\['a'\]\[1\]"),
         ([torch.ones(2).to(torch.complex64)], "torch.ComplexFloatStorage, complex numbers; save torch.view_as_real"),
         ([torch.ones(2, 2).to_sparse()], "torch._utils._rebuild_sparse_tensor, a sparse tensor"),
         ([torch.ones(2, device="meta")], "torch._utils._rebuild_meta_tensor_no_storage"),

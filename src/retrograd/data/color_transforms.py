@@ -44,7 +44,7 @@ class RandomGrayscale(ImageTransform):
     """
 
     def __init__(self, p: float = 0.1) -> None:
-        self.p = probability("RandomGrayscale", p)
+        self.p: float = probability("RandomGrayscale", p)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         if default_generator.random() >= self.p or image.ndim == 2 or image.shape[2] == 1:
@@ -63,10 +63,10 @@ class ColorJitter(ImageTransform):
     """
 
     def __init__(self, brightness: Any = 0, contrast: Any = 0, saturation: Any = 0, hue: Any = 0) -> None:
-        self.brightness = _range("brightness", brightness, 1.0, 0.0, np.inf)
-        self.contrast = _range("contrast", contrast, 1.0, 0.0, np.inf)
-        self.saturation = _range("saturation", saturation, 1.0, 0.0, np.inf)
-        self.hue = _range("hue", hue, 0.0, -0.5, 0.5)
+        self.brightness: tuple[float, float] = _range("brightness", brightness, 1.0, 0.0, np.inf)
+        self.contrast: tuple[float, float] = _range("contrast", contrast, 1.0, 0.0, np.inf)
+        self.saturation: tuple[float, float] = _range("saturation", saturation, 1.0, 0.0, np.inf)
+        self.hue: tuple[float, float] = _range("hue", hue, 0.0, -0.5, 0.5)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         most = 255.0 if image.dtype == np.uint8 else 1.0

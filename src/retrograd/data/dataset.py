@@ -63,7 +63,7 @@ class ChainDataset(IterableDataset):
     """
 
     def __init__(self, datasets: Iterable[IterableDataset]) -> None:
-        self.datasets = as_list("ChainDataset", "datasets", datasets, "a list of datasets")
+        self.datasets: list[Any] = as_list("ChainDataset", "datasets", datasets, "a list of datasets")
         for position, dataset in enumerate(self.datasets):
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
@@ -126,7 +126,7 @@ class Subset(Dataset):
     def __init__(self, dataset: Dataset, indices: Sequence[int] | np.ndarray) -> None:
         self.dataset = dataset
         require_length("Subset", "dataset", dataset)
-        self.indices = as_counts("Subset", "indices", indices)
+        self.indices: np.ndarray = as_counts("Subset", "indices", indices)
         outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
         if outside.any():
             raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
@@ -152,13 +152,13 @@ class ConcatDataset(Dataset):
     """
 
     def __init__(self, datasets: Sequence[Dataset]) -> None:
-        self.datasets = as_list("ConcatDataset", "datasets", datasets, "a list of datasets")
+        self.datasets: list[Any] = as_list("ConcatDataset", "datasets", datasets, "a list of datasets")
         if not self.datasets:
             raise ValueError("ConcatDataset: pass at least one dataset")
         if any(isinstance(dataset, IterableDataset) for dataset in self.datasets):
             raise TypeError("ConcatDataset: an IterableDataset has no positions; use ChainDataset")
         lengths = [require_length("ConcatDataset", f"datasets[{n}]", each) for n, each in enumerate(self.datasets)]
-        self.cumulative_sizes = [int(end) for end in np.cumsum(lengths)]
+        self.cumulative_sizes: list[int] = [int(end) for end in np.cumsum(lengths)]
 
     def __getitem__(self, index: int) -> Any:
         position = _checked_index(index, len(self), "ConcatDataset")

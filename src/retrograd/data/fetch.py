@@ -108,6 +108,10 @@ class Fetcher:
     drop_last: drop a shorter last batch of an IterableDataset, whose end is not known in advance.
     """
 
+    dataset: Any
+    batch_size: int | None
+    drop_last: bool
+
     def __init__(
         self, dataset: Any, collate_fn: Callable[[list[Any]], Any] | None, batch_size: int | None, drop_last: bool
     ) -> None:

@@ -62,6 +62,11 @@ class ImageFolder(Dataset):
         ValueError: channels is neither 1 nor 3.
     """
 
+    channels: int
+    root: Path
+    classes: tuple[str, ...]
+    skipped: list[tuple[Path, str]]
+
     def __init__(
         self,
         root: str | Path,
@@ -74,7 +79,7 @@ class ImageFolder(Dataset):
         self.transform, self.target_transform = transform, target_transform
         scan = _scan(self.root)
         self.classes, self.skipped = scan.classes, list(scan.skipped)
-        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+        self.class_to_idx: dict[str, int] = {name: label for label, name in enumerate(self.classes)}
         self.samples = []
         for path, label in scan.files:
             try:

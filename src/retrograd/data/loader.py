@@ -71,6 +71,13 @@ class DataLoader:
         ValueError: batch_size is not a positive int, or options are out of range or incompatible.
     """
 
+    batch_sampler: BatchSampler | Iterable[list[int]] | None
+    sampler: RandomSampler | SequentialSampler | Iterable[int] | None
+    batch_size: int | None
+    drop_last: bool
+    num_workers: int
+    timeout: float
+
     def __init__(
         self,
         dataset: Dataset | IterableDataset | Any,
@@ -94,7 +101,7 @@ class DataLoader:
         seed: int | None = None,
     ) -> None:
         drop_last = as_truth("DataLoader", "drop_last", drop_last)
-        self.pin_memory = as_truth("DataLoader", "pin_memory", pin_memory)
+        self.pin_memory: bool = as_truth("DataLoader", "pin_memory", pin_memory)
         as_device("DataLoader", pin_memory_device or None)
         as_truth("DataLoader", "in_order", in_order)
         persistent_workers = as_truth("DataLoader", "persistent_workers", persistent_workers)
@@ -133,8 +140,8 @@ class DataLoader:
         self.collate_fn = collate_fn
         self.num_workers, self.timeout = num_workers, timeout
         self.worker_init_fn = worker_init_fn
-        self.multiprocessing_context = start_method(multiprocessing_context) if num_workers else None
-        self.prefetch_factor = (prefetch_factor or 2) if num_workers else None
+        self.multiprocessing_context: Any | None = start_method(multiprocessing_context) if num_workers else None
+        self.prefetch_factor: int | None = (prefetch_factor or 2) if num_workers else None
         self.persistent_workers = persistent_workers
         self._workers: Workers | None = None
         self._position = 0  # batches returned in the current epoch

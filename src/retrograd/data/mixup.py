@@ -21,6 +21,9 @@ class _Mix:
     num_classes: the number of classes, if labels are class indices.
     """
 
+    alpha: float
+    num_classes: int | None
+
     def __init__(self, *, alpha: float = 1.0, num_classes: int | None = None) -> None:
         name = type(self).__name__
         if not 0 < as_real(name, "alpha", alpha) < math.inf:

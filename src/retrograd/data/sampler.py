@@ -61,6 +61,8 @@ class RandomSampler(Sampler):
         TypeError: generator is not a numpy.random.Generator, or replacement is not a bool.
     """
 
+    data_source: Sized
+
     def __init__(
         self,
         data_source: Sized,
@@ -71,7 +73,7 @@ class RandomSampler(Sampler):
         if num_samples is not None:
             _check_count("RandomSampler", num_samples)
         self.data_source, self._num_samples = data_source, num_samples
-        self.replacement = as_flag("RandomSampler", "replacement", replacement)
+        self.replacement: bool = as_flag("RandomSampler", "replacement", replacement)
         self.generator = checked_generator("RandomSampler", generator)
 
     @property
@@ -136,6 +138,9 @@ class WeightedRandomSampler(Sampler):
         TypeError: generator is not a numpy.random.Generator, or replacement is not a bool.
     """
 
+    num_samples: int
+    replacement: bool
+
     def __init__(
         self,
         weights: Sequence[float] | np.ndarray,
@@ -183,13 +188,16 @@ class BatchSampler(Sampler):
         TypeError: drop_last is not a bool.
     """
 
+    batch_size: int
+    sampler: Iterable[int]
+
     def __init__(self, sampler: Iterable[int], batch_size: int, drop_last: bool) -> None:
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
         if not isinstance(sampler, Iterable) and not hasattr(sampler, "__getitem__"):
             raise TypeError(f"BatchSampler: sampler is {type(sampler).__name__}, needs a sampler or a list of indices")
         self.sampler, self.batch_size = sampler, batch_size
-        self.drop_last = as_flag("BatchSampler", "drop_last", drop_last)
+        self.drop_last: bool = as_flag("BatchSampler", "drop_last", drop_last)
 
     def __iter__(self) -> Iterator[list[int]]:
         batch: list[int] = []
@@ -285,6 +293,12 @@ class DistributedSampler(Sampler):
     Source: PyTorch's class of this name; the random order differs.
     """
 
+    dataset: Sized
+    num_replicas: int
+    rank: int
+    seed: int
+    epoch: int
+
     def __init__(
         self,
         dataset: Sized,
@@ -311,8 +325,8 @@ class DistributedSampler(Sampler):
         if not _is_int(seed) or seed < 0:
             raise ValueError(f"DistributedSampler: seed={seed!r} must be an int of at least 0")
         self.dataset, self.num_replicas, self.rank, self.seed, self.epoch = dataset, num_replicas, rank, seed, 0
-        self.shuffle = as_truth("DistributedSampler", "shuffle", shuffle)
-        self.drop_last = as_truth("DistributedSampler", "drop_last", drop_last)
+        self.shuffle: bool = as_truth("DistributedSampler", "shuffle", shuffle)
+        self.drop_last: bool = as_truth("DistributedSampler", "drop_last", drop_last)
 
     @property
     def num_samples(self) -> int:

@@ -85,7 +85,7 @@ class Compose:
 
     def __init__(self, transforms: Sequence[Transform]) -> None:
         name = type(self).__name__
-        self.transforms = as_list(name, "transforms", transforms, "a list of functions of an image")
+        self.transforms: list[Any] = as_list(name, "transforms", transforms, "a list of functions of an image")
         for place, transform in enumerate(self.transforms):
             as_callable(name, f"transforms[{place}]", transform)
 
@@ -107,7 +107,7 @@ class RandomApply(Compose):
 
     def __init__(self, transforms: Sequence[Transform], p: float = 0.5) -> None:
         super().__init__(transforms)
-        self.p = probability("RandomApply", p)
+        self.p: float = probability("RandomApply", p)
 
     def __call__(self, image: Any) -> Any:
         return super().__call__(image) if default_generator.random() < self.p else image
@@ -125,7 +125,7 @@ class RandomChoice(Compose):
         shares = np.ones(len(self.transforms)) if p is None else np.asarray(p, np.float64)
         if shares.shape != (len(self.transforms),) or not (shares >= 0).all() or not shares.sum() > 0:
             raise ValueError(f"RandomChoice: p={p!r} must contain a number of at least 0 for each transform, not all 0")
-        self.p = shares / shares.sum()
+        self.p: Any = shares / shares.sum()
 
     def __call__(self, image: Any) -> Any:
         return self.transforms[int(default_generator.choice(len(self.transforms), p=self.p))](image)
@@ -249,6 +249,9 @@ class Normalize(ImageTransform):
         ValueError: mean and std have different lengths, or a std is not positive.
     """
 
+    mean: np.ndarray
+    std: np.ndarray
+
     def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         self.mean, self.std = (_per_channel(label, values) for label, values in (("mean", mean), ("std", std)))
         if self.mean.shape != self.std.shape or not (self.std > 0).all():
@@ -274,6 +277,10 @@ class Pad(ImageTransform):
     Raises:
         ValueError: padding is negative or has another length, or padding_mode is unknown.
     """
+
+    fill: float
+    padding: int | Sequence[int]
+    padding_mode: str
 
     def __init__(self, padding: int | Sequence[int], fill: float = 0, padding_mode: str = "constant") -> None:
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
@@ -320,6 +327,12 @@ class RandomCrop(ImageTransform):
         ValueError: an argument is out of range.
     """
 
+    pad_if_needed: bool
+    padding: int | Sequence[int] | None
+    size: int | Sequence[int]
+    fill: float
+    padding_mode: str
+
     def __init__(
         self,
         size: int | Sequence[int],
@@ -355,6 +368,9 @@ class Resize(ImageTransform):
     interpolation: see InterpolationMode.
     """
 
+    interpolation: InterpolationMode
+    size: int | Sequence[int]
+
     def __init__(
         self, size: int | Sequence[int], interpolation: str | InterpolationMode = InterpolationMode.BILINEAR
     ) -> None:
@@ -383,6 +399,10 @@ class RandomResizedCrop(ImageTransform):
         ValueError: a range is empty or does not start above 0.
     """
 
+    ratio: tuple[float, float]
+    scale: tuple[float, float]
+    size: int | Sequence[int]
+
     def __init__(
         self,
         size: int | Sequence[int],
@@ -391,7 +411,7 @@ class RandomResizedCrop(ImageTransform):
         interpolation: str | InterpolationMode = InterpolationMode.BILINEAR,
     ) -> None:
         self.size, self.scale, self.ratio = size, scale, ratio
-        self.interpolation = interpolation_of(type(self).__name__, interpolation)
+        self.interpolation: InterpolationMode = interpolation_of(type(self).__name__, interpolation)
         self._size = pair_of("RandomResizedCrop", size)
         check_range("RandomResizedCrop", "scale", scale)
         check_range("RandomResizedCrop", "ratio", ratio)
@@ -410,7 +430,7 @@ class _RandomFlip(ImageTransform):
     _axis: int
 
     def __init__(self, p: float = 0.5) -> None:
-        self.p = probability(type(self).__name__, p)
+        self.p: float = probability(type(self).__name__, p)
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         return np.flip(image, self._axis) if default_generator.random() < self.p else image
@@ -447,6 +467,11 @@ class RandomRotation(ImageTransform):
     Raises:
         ValueError: degrees is negative or not a range, or interpolation is another method.
     """
+
+    degrees: float | Sequence[float]
+    interpolation: InterpolationMode
+    expand: bool
+    fill: float
 
     def __init__(
         self,
@@ -492,6 +517,10 @@ class RandomErasing(ImageTransform):
     Source: Z. Zhong et al., "Random Erasing Data Augmentation", AAAI 2020.
     """
 
+    ratio: tuple[float, float]
+    scale: tuple[float, float]
+    value: float | Sequence[float] | str
+
     def __init__(
         self,
         p: float = 0.5,
@@ -499,7 +528,7 @@ class RandomErasing(ImageTransform):
         ratio: tuple[float, float] = (0.3, 3.3),
         value: float | Sequence[float] | str = 0,
     ) -> None:
-        self.p = probability("RandomErasing", p)
+        self.p: float = probability("RandomErasing", p)
         self.scale, self.ratio, self.value = scale, ratio, value
         check_range("RandomErasing", "scale", scale)
         check_range("RandomErasing", "ratio", ratio)

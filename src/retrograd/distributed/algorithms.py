@@ -139,6 +139,9 @@ class TopK:
         ValueError: ratio is not above 0 and at most 1. RuntimeError: there is no process group.
     """
 
+    group: ProcessGroup
+    ratio: float
+
     def __init__(self, ratio: float = 0.01, process_group: ProcessGroup | None = None) -> None:
         if isinstance(ratio, bool) or not isinstance(ratio, (int, float)) or not 0 < ratio <= 1:
             raise ValueError(f"TopK: ratio={ratio!r} must be a number above 0 and at most 1")

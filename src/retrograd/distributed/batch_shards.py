@@ -124,11 +124,13 @@ class Meeting:
     This class cuts the process's part of the batch in the layer. ``_Shard`` is for shards that run alone.
     """
 
+    first_group: ProcessGroup
+
     def __init__(self, group: ProcessGroup, shards: int) -> None:
         self.group = self.first_group = group  # the group before any process died
         self.shards = shards
         self.leads = True  # this shard changes the state that all local shards share
-        self.own = share(shards, group.size(), group.rank())
+        self.own: range = share(shards, group.size(), group.rank())
 
     def cuts(self, samples: int) -> list[slice]:
         """Return the slices that cut this process's samples into its shards."""

@@ -145,14 +145,14 @@ class FileSystemWriter:
     """A folder to write to: the argument of ``save(state_dict, storage_writer=...)``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
 
 
 class FileSystemReader:
     """A folder to read from: the argument of ``load(state_dict, storage_reader=...)``."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
 
 
 def save(

@@ -48,6 +48,8 @@ _WIDER: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(b
 class Buffer:
     """A tensor's elements as contiguous memory, `array`, of a type that MPI can add. `store` writes them back."""
 
+    tensor: Tensor
+
     def __init__(self, tensor: Tensor, caller: str) -> None:
         self.tensor, self._caller = tensor, caller
         own = tensor.array
@@ -115,6 +117,9 @@ class Collective:
 
     ``output`` and ``outputs`` determine where results go; ``run`` does the rest.
     """
+
+    group: ProcessGroup
+    name: str
 
     def __init__(self, name: str, group: Any, async_op: bool = False) -> None:
         self.name, self.group, self._async = name, member(group, name), async_op

@@ -279,6 +279,9 @@ class DistributedDataParallel(Module):
         RuntimeError: there is no process group; device_ids or output_device names a GPU.
     """
 
+    steps: int
+    require_backward_grad_sync: bool
+
     module: Module
 
     def __init__(
@@ -317,11 +320,11 @@ class DistributedDataParallel(Module):
             as_truth(_NAME, name, flag)
         if dim != 0:
             raise ValueError(f"{_NAME}: dim={dim!r}: samples are along the first axis; pass 0")
-        self.process_group = member(process_group, _NAME)
-        self.reproducible = as_truth(_NAME, "reproducible", reproducible)
-        self.broadcast_buffers = as_truth(_NAME, "broadcast_buffers", broadcast_buffers)
+        self.process_group: ProcessGroup = member(process_group, _NAME)
+        self.reproducible: bool = as_truth(_NAME, "reproducible", reproducible)
+        self.broadcast_buffers: bool = as_truth(_NAME, "broadcast_buffers", broadcast_buffers)
         size = self.process_group.size()
-        self.shards = checked_shards(_NAME, shards, size) if self.reproducible else size
+        self.shards: int = checked_shards(_NAME, shards, size) if self.reproducible else size
         if bucket_cap_mb is not None:
             if isinstance(bucket_cap_mb, bool) or not isinstance(bucket_cap_mb, (int, float)):
                 raise TypeError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be a number of megabytes, or None")
@@ -336,12 +339,12 @@ class DistributedDataParallel(Module):
         self._of_buffers: Reducer | None = None
         self._channels: dict[str, Channel] = {}
         self._hook: tuple[Callable[..., Any], Any] | None = None
-        self.unsynced = Unsynced()
+        self.unsynced: Unsynced = Unsynced()
         self._average: BufferAverage | None = None  # the exchange begun by the last forward
         self.uneven: Uneven | None = None  # set within join
         if init_sync:
             begin_alike(_NAME, self.process_group, module)
-        self.seed = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
+        self.seed: Any = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
         if not parts_of(module).trained:
             raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
 

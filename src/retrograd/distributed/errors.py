@@ -37,4 +37,4 @@ class CheckpointException(DistError):  # noqa: N818  PyTorch's name
 
     def __init__(self, message: str, failures: Mapping[int, str] | None = None) -> None:
         super().__init__(message)
-        self.failures = dict(failures or {})
+        self.failures: dict[int, str] = dict(failures or {})

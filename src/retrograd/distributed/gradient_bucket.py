@@ -32,6 +32,9 @@ class Bucket:
     added array is kept without a copy until it is added to another or sent, and it is never changed.
     """
 
+    dtype: np.dtype[Any]
+    size: int
+
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
         self.dtype, self.size = dtype, 0
         self.places: dict[int, slice] = {}

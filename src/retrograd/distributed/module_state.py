@@ -179,6 +179,9 @@ class BufferAverage:
 class Packed:
     """Buffers of one dtype. old: their values before the batch, concatenated; new: their values after a shard."""
 
+    new: np.ndarray
+    old: np.ndarray
+
     def __init__(self, slots: Sequence[Slot]) -> None:
         self.slots = slots
         ends = accumulate((slot.tensor.array.size for slot in slots), initial=0)

@@ -46,6 +46,9 @@ class ZeroRedundancyOptimizer(Optimizer):
     Source: torch.distributed.optim.ZeroRedundancyOptimizer.
     """
 
+    optim: Optimizer
+    defaults: dict[str, Any]
+
     def __init__(
         self,
         params: Iterable[Any],
@@ -68,7 +71,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                 f"{_NAME}: {optimizer_class.__name__} cannot be partitioned: its step depends on all parameters "
                 "together; use it without ZeroRedundancyOptimizer, or use another optimizer"
             )
-        self.process_group = member(process_group, _NAME)
+        self.process_group: ProcessGroup = member(process_group, _NAME)
         self.optim = optimizer_class(params, **defaults)  # replaced below by one for this process's parameters
         self.defaults, self._batches = self.optim.defaults, {}
         self._sizes = [0] * self.process_group.size()  # total size of each process's parameters

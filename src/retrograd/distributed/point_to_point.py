@@ -75,6 +75,8 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
 class _Receiving(Work):
     """A pending message; `source` is the sender's rank in the world once it has arrived."""
 
+    source: int
+
     def __init__(self, group: ProcessGroup, tensor: Tensor, source: int | None, tag: int) -> None:
         super().__init__()
         self.source = -1 if source is None else group.ranks[source]
@@ -122,6 +124,11 @@ class P2POp:
     Raises:
         ValueError: op is something else.
     """
+
+    group: ProcessGroup | None
+    peer: int
+    tag: int
+    tensor: Tensor
 
     def __init__(
         self, op: Callable[..., Work], tensor: Tensor, peer: int, group: ProcessGroup | None = None, tag: int = 0

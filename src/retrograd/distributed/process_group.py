@@ -248,10 +248,12 @@ class ProcessGroup:
     `timeout`: seconds that a collective may wait. `is_world`: whether it contains all processes.
     """
 
+    count: int
+
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
         self.comm = comm  # MPI's communicator; None for this process alone
         self.control: Any = None if comm is None else comm.Dup()  # for the descriptions of collectives
-        self.ranks = list(ranks)  # ranks in the world
+        self.ranks: list[int] = list(ranks)  # ranks in the world
         self.timeout = timeout
         self.is_world = False
         self.count = 0  # number of collectives so far
@@ -259,7 +261,7 @@ class ProcessGroup:
         self.unfinished: list[Any] = []  # answers being sent
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
-        self.recoverable = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
+        self.recoverable: bool = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
 
     def rank(self) -> int:
         """Return the rank of this process in the group."""

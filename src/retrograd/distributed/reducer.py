@@ -170,9 +170,12 @@ class Channel:
     arrive in them.
     """
 
+    group: ProcessGroup
+    what: str
+
     def __init__(self, group: ProcessGroup, what: str) -> None:
         self.group, self.what = group, what
-        self.comm = group.duplicate()
+        self.comm: Any = group.duplicate()
         self.starts = 0
         self.unfinished: list[Any] = []
 
@@ -187,6 +190,8 @@ class Reducer:
     `waited`: seconds that this worker has waited for the others since the reducer was created.
     """
 
+    channel: Channel
+
     def __init__(
         self,
         channel: Channel,
@@ -198,7 +203,7 @@ class Reducer:
     ) -> None:
         self.channel, self._shards, self._hooked = channel, shards, hooked
         group = channel.group
-        self.own = share(shards, group.size(), group.rank())
+        self.own: range = share(shards, group.size(), group.rank())
         self.kinds = [(each.shape, each.dtype) for each in parameters]
         shapes, dtypes = zip(*self.kinds, strict=True)
         # a hook sees each gradient in the order of its shape

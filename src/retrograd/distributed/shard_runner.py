@@ -109,14 +109,18 @@ _BACKWARD = 1  # gives a backward other random numbers than its forward
 class Run:
     """One call of the module on each shard."""
 
+    arguments: tuple[list[Any], Any]
+    parallel: DistributedDataParallel
+    orders: tuple[int, int]
+
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
         self._parts = parts_of(parallel.module)
         self.reducer = parallel.reducer(self._parts)
-        self.trained = parallel.trained  # for this run, even if some are frozen before its backward
-        self.own = self.reducer.own
-        self.given = tensors_in(self.arguments)
-        self.step = parallel.steps
+        self.trained: list[Tensor] = parallel.trained  # for this run, even if some are frozen before its backward
+        self.own: range = self.reducer.own
+        self.given: list[Tensor] = tensors_in(self.arguments)
+        self.step: int = parallel.steps
         self.structure: Any = None
         self.leaves: list[list[Tensor]] = []  # the inputs of each shard
         self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None once they are used up

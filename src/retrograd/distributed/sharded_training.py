@@ -262,6 +262,15 @@ class ShardedTrainer:
         DistError: the processes have different parameters. RuntimeError: there is no process group.
     """
 
+    model: Module
+    optimizer: Any
+    steps: int
+    busy: float
+    waited: float
+    told: int
+    group: ProcessGroup
+    lost: int
+
     def __init__(
         self,
         model: Module,
@@ -276,7 +285,7 @@ class ShardedTrainer:
             raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
         self.model, self.optimizer = model, optimizer
         self.group = self._first_group = member(process_group, _NAME)
-        self.shards = checked_shards(_NAME, shards, self.group.size())
+        self.shards: int = checked_shards(_NAME, shards, self.group.size())
         self.steps = self.lost = 0
         self.waited = self.busy = 0.0
         self.tell: Callable[[], int] = lambda: -1
@@ -284,7 +293,7 @@ class ShardedTrainer:
         self._carried = Carried(model, carried) if carried else None
         begin_alike(_NAME, self.group, model)
         drawn = int(default_generator.integers(2**62)) if seed is None else checked_seed(_NAME, seed)
-        self.seed = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
+        self.seed: Any = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
         self._made_for: Any = None  # shapes, dtypes and parameters of the reducers

@@ -154,6 +154,9 @@ class SyncBatchNorm(_BatchNorm):
         DistNetworkError: a process did not come in time. WorkerLostError: one has died.
     """
 
+    process_group: ProcessGroup | None
+    shards: int | None
+
     def __init__(
         self,
         num_features: int,

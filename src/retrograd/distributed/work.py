@@ -97,6 +97,8 @@ class Future:
 class Work:
     """The handle of a collective with ``async_op=True``. Tensors contain its result once ``wait`` has returned."""
 
+    seconds: float
+
     def __init__(
         self,
         group: ProcessGroup | None = None,

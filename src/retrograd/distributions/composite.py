@@ -16,17 +16,20 @@ from .transforms import ComposeTransform, Transform
 __all__ = ["Independent", "MixtureSameFamily", "TransformedDistribution"]
 
 
-# ---- Axes of a batch as axes of an event ----------------------------------------------------------------------------
+# ---- Independent: batch axes as event axes --------------------------------------------------------------------------
 
 
 class Independent(Distribution):
-    """``base_distribution`` with the last axes of its batch as axes of an event, over which ``log_prob`` is summed.
+    """A distribution whose last batch axes become event axes, over which ``log_prob`` is summed.
 
     validate_args: whether values are checked
 
     Raises:
         ValueError: the batch has fewer axes.
     """
+
+    base_dist: Distribution
+    reinterpreted_batch_ndims: int
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
 
@@ -48,7 +51,7 @@ class Independent(Distribution):
         super().__init__(batch[:kept], batch[kept:] + base_distribution.event_shape, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With the parameters expanded to another batch_shape."""
+        """Return the distribution with its parameters expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         own = self._event_shape[: self.reinterpreted_batch_ndims]
         new.base_dist = self.base_dist.expand((*batch_shape, *own))
@@ -61,12 +64,12 @@ class Independent(Distribution):
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
-        """Whether ``enumerate_support`` is there."""
+        """Whether ``enumerate_support`` is available."""
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """That of the base distribution, for all elements of an event."""
+        """The support of the base distribution, for all elements of an event."""
         found = self.base_dist.support
         if constraints.is_dependent(found) or not self.reinterpreted_batch_ndims:
             return found
@@ -104,13 +107,13 @@ class Independent(Distribution):
         return summed_last(self.base_dist.entropy(), self.reinterpreted_batch_ndims)
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values, where no axis of the batch has become one of the event.
+        """Return all values, if no batch axis has become an event axis.
 
         Raises:
             NotImplementedError: one has.
         """
         if self.reinterpreted_batch_ndims:
-            raise NotImplementedError("Independent: enumerate_support is there for reinterpreted_batch_ndims=0 alone")
+            raise NotImplementedError("Independent: enumerate_support needs reinterpreted_batch_ndims=0")
         return self.base_dist.enumerate_support(expand)
 
     def __repr__(self) -> str:
@@ -126,7 +129,7 @@ class TransformedDistribution(Distribution):
     validate_args: whether values are checked
 
     Raises:
-        ValueError: the transforms are no Transforms, or do not fit the event.
+        ValueError: a transform is not a Transform, or does not match the event.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -157,7 +160,7 @@ class TransformedDistribution(Distribution):
         super().__init__(after[:cut], after[cut:], validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With the parameters expanded to another batch_shape."""
+        """Return the distribution with its parameters expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         inner: Shape = ComposeTransform(self.transforms).inverse_shape((*batch_shape, *self._event_shape))
         new.base_dist = self.base_dist.expand(inner[: len(inner) - len(self.base_dist.event_shape)])
@@ -230,12 +233,12 @@ class TransformedDistribution(Distribution):
 
 
 class MixtureSameFamily(Distribution):
-    """One of K components, which are the last axis of ``component_distribution``'s batch, chosen by a Categorical.
+    """A mixture of K components, the last batch axis of ``component_distribution``, chosen by a Categorical.
 
     validate_args: whether values are checked
 
     Raises:
-        ValueError: the mixture is no Categorical, or the shapes do not fit.
+        ValueError: the mixture is not a Categorical, or the shapes do not match.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -258,7 +261,7 @@ class MixtureSameFamily(Distribution):
         super().__init__(shape[:-1], component_distribution.event_shape, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With the parameters expanded to another batch_shape."""
+        """Return the distribution with its parameters expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._component = self._component.expand((*batch_shape, self._count))
         new._mixture = self._mixture.expand(batch_shape)
@@ -266,7 +269,7 @@ class MixtureSameFamily(Distribution):
 
     @constraints.dependent_property
     def support(self) -> Any:
-        """That of the components."""
+        """The support of the components."""
         return self._component.support
 
     @property

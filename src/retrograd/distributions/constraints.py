@@ -42,7 +42,7 @@ __all__ = [
 
 
 class Constraint:
-    """A set of values; ``event_dim`` axes at the end belong to one of them."""
+    """A set of values, each of which has ``event_dim`` trailing axes."""
 
     is_discrete = False
     event_dim = 0
@@ -56,21 +56,27 @@ class Constraint:
 
 
 class _Dependent(Constraint):
-    """The set depends on parameters; it has no ``check``."""
+    """A constraint that depends on parameters and has no ``check``."""
+
+    event_dim: int
+    is_discrete: bool
 
     def __init__(self, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
 
 class dependent_property(property, _Dependent):  # noqa: N801  PyTorch's name
-    """A property that gives the Constraint of an instance, and ``dependent`` of the class."""
+    """A property: the Constraint on an instance, ``dependent`` on the class."""
+
+    event_dim: int
+    is_discrete: bool
 
     def __init__(self, fn: Any = None, *, is_discrete: bool = False, event_dim: int = 0) -> None:
         super().__init__(fn)
         self.is_discrete, self.event_dim = is_discrete, event_dim
 
     def __call__(self, fn: Any) -> dependent_property:
-        """As a decorator with options."""
+        """Use the property as a decorator with options."""
         return dependent_property(fn, is_discrete=self.is_discrete, event_dim=self.event_dim)
 
 
@@ -80,12 +86,15 @@ def is_dependent(constraint: Any) -> bool:
 
 
 class independent(Constraint):  # noqa: N801  PyTorch's name
-    """``base_constraint`` of all elements of the last axes."""
+    """``base_constraint`` applied to all elements of the last axes."""
+
+    base_constraint: Constraint
+    reinterpreted_batch_ndims: int
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         self.base_constraint, self.reinterpreted_batch_ndims = base_constraint, reinterpreted_batch_ndims
-        self.is_discrete = base_constraint.is_discrete
-        self.event_dim = base_constraint.event_dim + reinterpreted_batch_ndims
+        self.is_discrete: bool = base_constraint.is_discrete
+        self.event_dim: int = base_constraint.event_dim + reinterpreted_batch_ndims
 
     def check(self, value: Tensor) -> Tensor:
         """Return a mask of the events whose elements, along the last axes, are all in the base constraint's set."""
@@ -94,14 +103,14 @@ class independent(Constraint):  # noqa: N801  PyTorch's name
 
 
 class cat(Constraint):  # noqa: N801  PyTorch's name
-    """Several constraints, each of some positions along an axis."""
+    """Several constraints, each for a range of positions along an axis."""
 
     def __init__(self, cseq: Any, dim: int = 0, lengths: Any = None) -> None:
-        self.cseq = [*cseq]
-        self.lengths = [1] * len(self.cseq) if lengths is None else [*lengths]
+        self.cseq: list[Any] = [*cseq]
+        self.lengths: list[int] | list[Any] = [1] * len(self.cseq) if lengths is None else [*lengths]
         self.dim = dim
-        self.is_discrete = any(each.is_discrete for each in self.cseq)
-        self.event_dim = max(each.event_dim for each in self.cseq)
+        self.is_discrete: bool = any(each.is_discrete for each in self.cseq)
+        self.event_dim: Any = max(each.event_dim for each in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
         """Return the masks of the parts, each by its own constraint, joined along the axis."""
@@ -142,6 +151,9 @@ class _OneHot(Constraint):
 
 
 class _IntegerInterval(Constraint):
+    lower_bound: Any
+    upper_bound: Any
+
     is_discrete = True
 
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
@@ -186,6 +198,9 @@ class _LessThan(Constraint):
 
 
 class _Interval(Constraint):
+    lower_bound: Any
+    upper_bound: Any
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
@@ -194,6 +209,9 @@ class _Interval(Constraint):
 
 
 class _HalfOpenInterval(Constraint):
+    lower_bound: Any
+    upper_bound: Any
+
     def __init__(self, lower_bound: Any, upper_bound: Any) -> None:
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 

@@ -48,12 +48,12 @@ __all__ = [
 
 
 class WithProbability(Distribution):
-    """A distribution with the probability ``probs`` or with ``logits``, log(probs / (1 - probs)); one of them is given.
+    """Base class of distributions with a probability ``probs`` or ``logits``, log(probs / (1 - probs)).
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in [0, 1].
+        ValueError: both or neither is given, or a probability is not in [0, 1].
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.unit_interval, "logits": constraints.real}
@@ -89,12 +89,12 @@ class WithProbability(Distribution):
 
 
 class Bernoulli(WithProbability):
-    """1 with probability ``probs``, else 0; or with ``logits``, log(probs / (1 - probs)). Exactly one is given.
+    """1 with probability ``probs``, else 0. ``logits`` is log(probs / (1 - probs)). Exactly one is given.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in [0, 1].
+        ValueError: both or neither is given, or a probability is not in [0, 1].
     """
 
     support = constraints.boolean
@@ -116,13 +116,13 @@ class Bernoulli(WithProbability):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Zeros and ones."""
+        """Draw zeros and ones."""
         with no_grad():
             drawn = uniform(self._extended_shape(sample_shape), self.probs) < self.probs
             return drawn.to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log(probs) of 1, log(1 - probs) of 0"""
+        """log(probs) for 1, log(1 - probs) for 0"""
         self._validate_sample(value)
         logits, value = broadcast_all(self.logits, value)
         return value * logits - softplus(logits)
@@ -140,12 +140,12 @@ class Bernoulli(WithProbability):
 
 
 class Geometric(WithProbability):
-    """The number of failures before the first success, which has probability ``probs``; or ``logits``.
+    """The number of failures before the first success, with success probability ``probs`` or ``logits``.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a probability is not in (0, 1].
+        ValueError: both or neither is given, or a probability is not in (0, 1].
     """
 
     support = constraints.nonnegative_integer
@@ -194,13 +194,15 @@ class Geometric(WithProbability):
 
 
 class Binomial(WithProbability):
-    """The number of successes among ``total_count`` trials with the probability ``probs``, or with ``logits``.
+    """The number of successes in ``total_count`` trials with success probability ``probs`` or ``logits``.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, or a parameter is out of range.
+        ValueError: both or neither is given, or a parameter is out of range.
     """
+
+    total_count: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "total_count": constraints.nonnegative_integer,
@@ -238,7 +240,7 @@ class Binomial(WithProbability):
         return self.total_count * self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts, in the parameters' type."""
+        """Draw counts, in the parameters' type."""
         shape = self._extended_shape(sample_shape)
         why = "the parameters of random numbers"
         count = to_host(exact("cast")(self.total_count.array, np.dtype(np.int64)), why)
@@ -248,7 +250,7 @@ class Binomial(WithProbability):
             return drawn(lambda generator: generator.binomial(count, probs, shape), self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""
+        """The logarithm of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""
         self._validate_sample(value)
         n, logits = self.total_count, self.logits
         ways = lgamma(n + 1) - lgamma(value + 1) - lgamma(n - value + 1)
@@ -266,6 +268,8 @@ class Poisson(Distribution):
     Raises:
         ValueError: rate is negative.
     """
+
+    rate: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.nonnegative}
     support = constraints.nonnegative_integer
@@ -290,7 +294,7 @@ class Poisson(Distribution):
         return self.rate
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts."""
+        """Draw counts."""
         with no_grad():
             return poisson(self.rate.expand(self._extended_shape(sample_shape)))
 
@@ -307,12 +311,12 @@ class Poisson(Distribution):
 class Categorical(Distribution):
     """A class from 0 to K - 1, with probabilities proportional to ``probs`` (..., K) or to exp(``logits``).
 
-    Values are int64 (...). Exactly one of the two is given; both attributes are normalised.
+    Values are int64 (...). Exactly one of the two is given; both attributes are normalized.
 
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none are given, there is no axis, or a probability is negative or not finite.
+        ValueError: both or neither is given, there is no axis, or a probability is negative or not finite.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -374,7 +378,7 @@ class Categorical(Distribution):
         return self.mean
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Classes, int64."""
+        """Draw classes, int64."""
         shape = tuple(sample_shape)
         with no_grad():
             rows = self.probs.reshape(-1, self._num_events)
@@ -404,7 +408,7 @@ class Categorical(Distribution):
 
 
 class OverCategorical(Distribution):
-    """A distribution of vectors (..., K) that has the parameters of a ``Categorical`` of K classes.
+    """Base class of distributions of vectors (..., K) with the parameters of a ``Categorical`` of K classes.
 
     validate_args: whether parameters and values are checked
 
@@ -421,7 +425,7 @@ class OverCategorical(Distribution):
         super().__init__(shape[:-1], shape[-1:], validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._categorical = self._categorical.expand(batch_shape)
         return new
@@ -446,7 +450,7 @@ class OverCategorical(Distribution):
 
 
 class OneHotCategorical(OverCategorical):
-    """``Categorical`` whose values are unit vectors (..., K) of probs' type.
+    """A ``Categorical`` whose values are unit vectors (..., K) of probs' type.
 
     validate_args: whether parameters and values are checked
 
@@ -472,7 +476,7 @@ class OneHotCategorical(OverCategorical):
         return self.probs * (1 - self.probs)
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Unit vectors."""
+        """Draw unit vectors."""
         return one_hot(self._categorical.sample(sample_shape), self._event_shape[0]).to(self.probs.dtype)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -493,7 +497,7 @@ class OneHotCategorical(OverCategorical):
 
 
 class OneHotCategoricalStraightThrough(OneHotCategorical):
-    """``OneHotCategorical`` whose values have the gradient of ``probs``.
+    """A ``OneHotCategorical`` whose values pass gradients straight through to ``probs``.
 
     Source: Y. Bengio et al., "Estimating or propagating gradients through stochastic neurons", 2013.
     """
@@ -501,7 +505,7 @@ class OneHotCategoricalStraightThrough(OneHotCategorical):
     has_rsample = True
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Unit vectors with the gradient of probs."""
+        """Draw unit vectors with the gradient of probs."""
         return self.sample(sample_shape) + (self.probs - self.probs.detach())
 
 
@@ -545,7 +549,7 @@ class Multinomial(OverCategorical):
         return self.probs * (1 - self.probs) * self.total_count
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Counts, in probs' type."""
+        """Draw counts, in probs' type."""
         with no_grad():
             drawn = self._categorical.sample((self.total_count, *sample_shape))
             return one_hot(drawn, self._event_shape[0]).sum(0).to(self.probs.dtype)

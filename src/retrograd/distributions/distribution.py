@@ -26,13 +26,13 @@ from . import constraints
 __all__ = ["Distribution", "broadcast_all", "clamp_probs", "lazy_property", "logits_to_probs", "probs_to_logits"]
 
 
-# ---- Helpers of the distributions: parameters as Tensors of one shape, logits and probabilities, random numbers -----
+# ---- Helpers: broadcasting of parameters, logits and probabilities, random numbers ----------------------------------
 
 Shape = tuple[int, ...]
 
 
 def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
-    """Tensors and numbers as floating-point Tensors of one shape and type.
+    """Convert Tensors and numbers to floating-point Tensors of one shape and dtype.
 
     Raises:
         ValueError: a value is neither a Tensor nor a number, or the shapes do not broadcast.
@@ -44,7 +44,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             return values
     for value in values:
         if not isinstance(value, Tensor) and not is_number(value):
-            raise ValueError(f"broadcast_all: {type(value).__name__} is given, needs Tensors and numbers")
+            raise ValueError(f"broadcast_all: got {type(value).__name__}, needs Tensors and numbers")
     arrays = [value.array for value in values if isinstance(value, Tensor)]
     dtype = promoted_type(*arrays) if arrays else np.dtype(np.float32)
     if dtype.kind != "f":
@@ -57,12 +57,12 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def standard_normal(shape: Shape, like: Tensor) -> Tensor:
-    """Standard normal random numbers of ``like``'s type."""
+    """Return standard normal random numbers of ``like``'s type."""
     return beside(randn(shape, dtype=like.array.dtype), like)
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:
-    """Uniform random numbers, never 0 nor 1, of ``like``'s type."""
+    """Return uniform random numbers in the open interval (0, 1), of ``like``'s type."""
     dtype = like.array.dtype
     limits = np.finfo(dtype)
     drawn = from_host(chosen("sample", None).random(shape, dtype), dtype, like=like.array)
@@ -70,12 +70,12 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
-    """Return what ``draw`` gets from NumPy's generator, in ``like``'s type."""
+    """Return the result of ``draw`` with NumPy's generator, in ``like``'s type."""
     return wrap(exact("cast")(from_host(draw(chosen("sample", None)), like=like.array), like.array.dtype))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Probabilities kept away from 0 and 1 by the type's precision."""
+    """Clamp probabilities away from 0 and 1 by the type's precision."""
     eps = float(np.finfo(probs.array.dtype).eps)
     return probs.clamp(eps, 1 - eps)
 
@@ -108,7 +108,7 @@ class lazy_property:  # noqa: N801  PyTorch's name
 
 
 def require_one(name: str, probs: Any, logits: Any) -> None:
-    """ValueError unless exactly one of the two is given."""
+    """Raise a ValueError unless exactly one of the two is given."""
     if (probs is None) == (logits is None):
         raise ValueError(f"{name}: give probs or logits, not {'both' if probs is not None else 'none'}")
 
@@ -120,7 +120,7 @@ def enumerated(values: np.ndarray, batch_shape: Shape, expand: bool) -> Tensor:
 
 
 def summed_last(x: Tensor, count: int) -> Tensor:
-    """x summed over its last ``count`` axes."""
+    """Sum x over its last ``count`` axes."""
     return x.sum(tuple(range(-count, 0))) if count else x
 
 
@@ -130,8 +130,8 @@ def summed_last(x: Tensor, count: int) -> Tensor:
 class Distribution:
     """A probability distribution, or a batch of them.
 
-    A sample has the shape sample_shape + batch_shape + event_shape: ``sample_shape`` is what is asked for, the
-    distributions of a batch have different parameters, and an event is one value of one of them.
+    A sample has the shape sample_shape + batch_shape + event_shape: ``sample_shape`` is the requested shape, the
+    distributions of a batch have different parameters, and an event is one value of one distribution.
 
     validate_args: whether parameters and values are checked; by default they are
 
@@ -153,17 +153,17 @@ class Distribution:
             return
         for name, constraint in self.arg_constraints.items():
             if name not in self.__dict__ or constraints.is_dependent(constraint):
-                continue  # the other form of a parameter, or one that cannot be checked by itself
+                continue  # the other form of a parameter, or one that cannot be checked alone
             value = self.__dict__[name]
             if not all_true(constraint.check(value).array, "whether parameters are allowed"):
                 raise ValueError(
                     f"{type(self).__name__}: {name} must satisfy {constraint!r}, but has other values: {value}; "
-                    "validate_args=False leaves out the check"
+                    "validate_args=False skips the check"
                 )
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions made from now on check what they are given.
+        """Set whether new distributions check their parameters and values by default.
 
         Raises:
             TypeError: value is neither True nor False.
@@ -201,12 +201,12 @@ class Distribution:
         return self.variance.sqrt()
 
     def sample(self, sample_shape: Any = ()) -> Tensor:
-        """Random values, without a gradient."""
+        """Draw random values without a gradient."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Random values with a gradient to the parameters, where ``has_rsample``."""
+        """Draw random values with a gradient to the parameters, where ``has_rsample``."""
         raise NotImplementedError(
             f"{type(self).__name__} has no rsample: its values have no gradient to the parameters; use sample"
         )
@@ -240,7 +240,7 @@ class Distribution:
         return self.entropy().exp()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Self:
-        """The distribution with its parameters expanded to another batch_shape."""
+        """Return the distribution with its parameters expanded to another batch_shape."""
         shape = tuple(as_list(type(self).__name__, "batch_shape", batch_shape, "a tuple of ints"))
         new: Self = type(self).__new__(type(self)) if _instance is None else _instance
         kept = len(self._batch_shape)
@@ -261,7 +261,7 @@ class Distribution:
         return (*sample_shape, *self._batch_shape, *self._event_shape)
 
     def _validate_sample(self, value: Tensor) -> None:
-        """ValueError or TypeError unless the value has a fitting shape and lies in the support."""
+        """Raise a ValueError or TypeError unless the value has a matching shape and is in the support."""
         name = type(self).__name__
         if not isinstance(value, Tensor):
             raise ValueError(f"{name}: value is {type(value).__name__}, needs a Tensor")
@@ -286,7 +286,7 @@ class Distribution:
         if not all_true(support.check(value).array, "whether a value is in the support"):
             raise ValueError(
                 f"{name}: the value must satisfy {support!r}, but has others: {value.detach()}; validate_args=False "
-                "leaves out the check"
+                "skips the check"
             )
 
     def __repr__(self) -> str:

@@ -49,12 +49,12 @@ class StandardGamma(Function):
 
 
 def standard_gamma(concentration: Tensor) -> Tensor:
-    """Random values, one for each element of ``concentration``."""
+    """Draw a standard gamma variable for each element of ``concentration``."""
     return StandardGamma.apply(concentration)
 
 
 def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """-(dP(a, x) / da) / p(x) of the regularised lower incomplete gamma function P and its derivative p by x."""
+    """-(dP(a, x) / da) / p(x) of the regularized lower incomplete gamma function P and its derivative p by x."""
     series, integral = kernels.gamma_slope_arguments(a, x)
     found: np.ndarray
     found = kernels.gamma_slope(a, x, kernels.polygamma(series, 0), kernels.polygamma(integral, 0))
@@ -74,6 +74,9 @@ class Gamma(Distribution):
     Raises:
         ValueError: a parameter is not positive, or the shapes do not broadcast.
     """
+
+    concentration: Tensor
+    rate: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "concentration": constraints.positive,
@@ -161,6 +164,8 @@ class Exponential(Distribution):
         ValueError: rate is not positive.
     """
 
+    rate: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {"rate": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -224,6 +229,9 @@ class Beta(Distribution):
         ValueError: a parameter is not positive, or the shapes do not broadcast.
     """
 
+    concentration0: Tensor
+    concentration1: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {
         "concentration1": constraints.positive,
         "concentration0": constraints.positive,
@@ -242,7 +250,7 @@ class Beta(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """(a - 1) / (a + b - 2); of concentrations below 1 the end with the larger one, NaN if they are equal"""
+        """(a - 1) / (a + b - 2); for concentrations below 1 the end with the larger one, NaN if they are equal"""
         a, b = self.concentration1 - 1, self.concentration0 - 1
         high, low = a.clamp(min=0), b.clamp(min=0)
         mode = high / (high + low)
@@ -280,7 +288,7 @@ class Beta(Distribution):
 
 
 class Dirichlet(Distribution):
-    """The Dirichlet distribution on K shares that sum to 1; ``concentration`` (..., K).
+    """The Dirichlet distribution of K shares that sum to 1; ``concentration`` (..., K).
 
     validate_args: whether parameters and values are checked
 

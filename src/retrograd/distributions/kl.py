@@ -1,4 +1,4 @@
-"""The Kullback-Leibler divergence of two distributions, by a table of formulas."""
+"""Kullback-Leibler divergence: `kl_divergence`, and the table of its formulas."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _EULER = 0.5772156649015329
 
 
 def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[F], F]:
-    """A decorator: the function computes ``kl_divergence`` of distributions of these types, or of their subclasses.
+    """Register a function as the ``kl_divergence`` formula of these types and their subclasses (a decorator).
 
     Raises:
-        TypeError: a type is no Distribution.
+        TypeError: a type is not a Distribution.
     """
     for cls in (type_p, type_q):
         if not (isinstance(cls, type) and issubclass(cls, Distribution)):
@@ -42,10 +42,10 @@ def register_kl(type_p: type[Any], type_q: type[Any]) -> Callable[[F], F]:
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    """The mean over p of log p(x) - log q(x).
+    """Compute the Kullback-Leibler divergence: the mean over p of log p(x) - log q(x).
 
     Raises:
-        NotImplementedError: there is no formula for the two; ``register_kl`` adds one.
+        NotImplementedError: there is no formula for the two types; ``register_kl`` adds one.
     """
     for cls_p in type(p).__mro__:
         for cls_q in type(q).__mro__:
@@ -53,7 +53,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
             if function is not None:
                 return function(p, q)
     raise NotImplementedError(
-        f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}; add one by register_kl"
+        f"kl_divergence: there is no formula for {type(p).__name__} and {type(q).__name__}; add one with register_kl"
     )
 
 
@@ -207,13 +207,13 @@ def _gamma_normal(p: Gamma, q: Normal) -> Tensor:
 @register_kl(Independent, Independent)
 def _independent(p: Independent, q: Independent) -> Tensor:
     if p.reinterpreted_batch_ndims != q.reinterpreted_batch_ndims:
-        raise NotImplementedError("kl_divergence: both Independent must take as many axes of the batch into an event")
+        raise NotImplementedError("kl_divergence: both Independent must have the same reinterpreted_batch_ndims")
     return summed_last(kl_divergence(p.base_dist, q.base_dist), p.reinterpreted_batch_ndims)
 
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
-    """Equal transforms leave the divergence as it is."""
+    """The divergence of the base distributions, which equal transforms do not change."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("kl_divergence: the transforms of both must be equal")
     return kl_divergence(p.base_dist, q.base_dist)

@@ -20,13 +20,16 @@ __all__ = ["Cauchy", "Gumbel", "Laplace", "LocationScale", "StudentT", "Uniform"
 
 
 class LocationScale(Distribution):
-    """A distribution on the real numbers that ``loc`` moves and ``scale`` stretches: Tensors or numbers, broadcast.
+    """Base class of location-scale families: ``loc`` shifts and ``scale`` stretches; Tensors or numbers, broadcast.
 
     validate_args: whether parameters and values are checked
 
     Raises:
         ValueError: scale is not positive, or the shapes do not broadcast.
     """
+
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {"loc": constraints.real, "scale": constraints.positive}
     support = constraints.real
@@ -193,13 +196,17 @@ class Gumbel(LocationScale):
 
 
 class StudentT(Distribution):
-    """Student's t-distribution with ``df`` degrees of freedom, moved by ``loc`` and stretched by ``scale``.
+    """Student's t-distribution with ``df`` degrees of freedom, shifted by ``loc`` and stretched by ``scale``.
 
     validate_args: whether parameters and values are checked
 
     Raises:
         ValueError: df or scale is not positive, or the shapes do not broadcast.
     """
+
+    df: Tensor
+    loc: Tensor
+    scale: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {
         "df": constraints.positive,
@@ -262,6 +269,9 @@ class Uniform(Distribution):
     Raises:
         ValueError: low is not below high, or the shapes do not broadcast.
     """
+
+    high: Tensor
+    low: Tensor
 
     arg_constraints: ClassVar[dict[str, Any]] = {"low": constraints.dependent, "high": constraints.dependent}
     has_rsample = True

@@ -86,6 +86,8 @@ class HalfNormal(Distribution):
         ValueError: scale is not positive.
     """
 
+    scale: Tensor
+
     arg_constraints: ClassVar[dict[str, Any]] = {"scale": constraints.positive}
     support = constraints.nonnegative
     has_rsample = True
@@ -179,7 +181,7 @@ class LogNormal(TransformedDistribution):
         return square.expm1() * (self.loc * 2 + square).exp()
 
     def entropy(self) -> Tensor:
-        """That of the normal variable, plus loc."""
+        """The entropy of the normal variable, plus loc."""
         return self.base_dist.entropy() + self.loc
 
 
@@ -233,7 +235,7 @@ class MultivariateNormal(Distribution):
                 "(..., N) and (..., N, N)"
             )
         batch = np.broadcast_shapes(loc.array.shape[:-1], matrix.array.shape[:-2])
-        self.loc = loc.expand((*batch, n))
+        self.loc: Tensor = loc.expand((*batch, n))
         self.__dict__[self._given] = matrix.expand((*batch, n, n))
         super().__init__(batch, (n,), validate_args)
         if scale_tril is not None:
@@ -247,7 +249,7 @@ class MultivariateNormal(Distribution):
             self._factor = solve_triangular(upper, unit, upper=False)
 
     def __getattr__(self, name: str) -> Any:
-        """The matrices that were not given, computed from the factor when they are first read."""
+        """The matrices other than the given one, computed from the factor when they are first read."""
         factor = self.__dict__.get("_factor")
         if factor is None or name not in ("covariance_matrix", "precision_matrix", "scale_tril"):
             raise AttributeError(f"{type(self).__name__} has no {name}", name=name)
@@ -302,7 +304,7 @@ class MultivariateNormal(Distribution):
 
 
 def squared_distance(factor: Tensor, d: Tensor) -> Tensor:
-    """The sum of squares of L^-1 d; L (..., N, N) lower triangles, d (..., N)."""
+    """Compute the sum of squares of L^-1 d; L (..., N, N) lower triangles, d (..., N)."""
     n = factor.array.shape[-1]
     if factor.array.ndim == 2:  # one matrix: all vectors as its right sides
         rows = solve_triangular(factor, transposed(d.reshape(-1, n)), upper=False)
@@ -312,5 +314,5 @@ def squared_distance(factor: Tensor, d: Tensor) -> Tensor:
 
 
 def standard_unit(like: Tensor) -> Tensor:
-    """The unit matrix of the size and type of ``like`` (..., N, N)."""
+    """Return the identity matrix with the size and type of ``like`` (..., N, N)."""
     return wrap(eye(like.array.shape[-1], dtype=like.array.dtype, like=like.array))

@@ -18,7 +18,7 @@ from .transforms import ExpTransform, SigmoidTransform
 __all__ = ["ExpRelaxedCategorical", "LogitRelaxedBernoulli", "Relaxed", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-# ---- Base class of relaxed distributions, with the parameters of the distribution that is transformed ---------------
+# ---- Base class of relaxed distributions ----------------------------------------------------------------------------
 
 
 class Relaxed(TransformedDistribution):
@@ -54,7 +54,7 @@ class LogitRelaxedBernoulli(WithProbability):
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: both or none of probs and logits are given, or a probability is not in [0, 1].
+        ValueError: both or neither of probs and logits is given, or a probability is not in [0, 1].
 
     Source: C. Maddison et al., "The concrete distribution", 2017.
     """
@@ -69,7 +69,7 @@ class LogitRelaxedBernoulli(WithProbability):
         super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new.temperature = self.temperature
         return new
@@ -137,7 +137,7 @@ class ExpRelaxedCategorical(OverCategorical):
         super().__init__(probs, logits, validate_args)
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameter expanded to another batch_shape."""
+        """Return the distribution with its parameter expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._temperature = self._temperature
         return new

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-# ---- The base of transforms: inverses, caches, several in a row, and those of axes of a batch -----------------------
+# ---- Base classes: inverse, cache, composition, and transforms over batch axes --------------------------------------
 
 
 class Transform:
@@ -60,12 +60,12 @@ class Transform:
 
     @property
     def sign(self) -> Any:
-        """1 of an increasing transform, -1 of a decreasing one."""
+        """1 for an increasing transform, -1 for a decreasing one."""
         raise NotImplementedError(f"{type(self).__name__} has no sign")
 
     @property
     def event_dim(self) -> int:
-        """The axes of one value: of the domain, which the codomain shares."""
+        """The number of axes of one value, shared by domain and codomain."""
         found: int = self.domain.event_dim
         return found
 
@@ -79,10 +79,10 @@ class Transform:
         return found
 
     def with_cache(self, cache_size: int = 1) -> Any:
-        """The transform with another cache_size.
+        """Return the transform with another cache_size.
 
         Raises:
-            NotImplementedError: a subclass with an ``__init__`` of its own must define it.
+            NotImplementedError: a subclass that defines ``__init__`` must define it.
         """
         if self._cache_size == cache_size:
             return self
@@ -93,7 +93,7 @@ class Transform:
     def __eq__(self, other: object) -> bool:
         return self is other
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __call__(self, x: Tensor) -> Tensor:
         """f(x)"""
@@ -127,11 +127,11 @@ class Transform:
         raise NotImplementedError(f"{type(self).__name__}: log_abs_det_jacobian must be defined")
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         return shape
 
     def inverse_shape(self, shape: Shape) -> Shape:
-        """The shape of x, from that of y."""
+        """Return the shape of x for the shape of y."""
         return shape
 
     def __repr__(self) -> str:
@@ -158,7 +158,7 @@ class _InverseTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _InverseTransform) and self._forward == other._forward
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def __call__(self, x: Tensor) -> Tensor:
         return self._forward._inv_call(x)
@@ -183,13 +183,13 @@ def _transform(name: str, label: str, value: Any) -> Transform:
 
 
 class ComposeTransform(Transform):
-    """Several transforms, the first one first."""
+    """A composition of transforms, applied in order."""
 
     def __init__(self, parts: Any, cache_size: int = 0) -> None:
         parts = [_transform("ComposeTransform", "parts", part) for part in as_list("ComposeTransform", "parts", parts)]
-        self.parts = [part.with_cache(cache_size) if cache_size else part for part in parts]
+        self.parts: list[Any] = [part.with_cache(cache_size) if cache_size else part for part in parts]
         super().__init__(cache_size)
-        self.bijective = all(part.bijective for part in self.parts)
+        self.bijective: bool = all(part.bijective for part in self.parts)
         self.domain, self.codomain = self._ends()
 
     def _ends(self) -> tuple[Any, Any]:
@@ -217,13 +217,13 @@ class ComposeTransform(Transform):
         return sign
 
     def with_cache(self, cache_size: int = 1) -> ComposeTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return self if self._cache_size == cache_size else ComposeTransform(self.parts, cache_size)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ComposeTransform) and self.parts == other.parts
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         for part in self.parts:
@@ -249,13 +249,13 @@ class ComposeTransform(Transform):
         return total
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         for part in self.parts:
             shape = part.forward_shape(shape)
         return shape
 
     def inverse_shape(self, shape: Shape) -> Shape:
-        """The shape of x, from that of y."""
+        """Return the shape of x for the shape of y."""
         for part in reversed(self.parts):
             shape = part.inverse_shape(shape)
         return shape
@@ -267,21 +267,24 @@ class ComposeTransform(Transform):
 class IndependentTransform(Transform):
     """A transform of the elements of an event with more axes, over which ``log_abs_det_jacobian`` is summed."""
 
+    base_transform: Transform
+    reinterpreted_batch_ndims: int
+
     def __init__(self, base_transform: Transform, reinterpreted_batch_ndims: int, cache_size: int = 0) -> None:
         super().__init__(cache_size)
         _transform("IndependentTransform", "base_transform", base_transform)
         self.base_transform, self.reinterpreted_batch_ndims = base_transform, reinterpreted_batch_ndims
-        self.bijective = base_transform.bijective
+        self.bijective: bool = base_transform.bijective
         self.domain = constraints.independent(base_transform.domain, reinterpreted_batch_ndims)
         self.codomain = constraints.independent(base_transform.codomain, reinterpreted_batch_ndims)
 
     @property
     def sign(self) -> Any:
-        """That of the base transform."""
+        """The sign of the base transform."""
         return self.base_transform.sign
 
     def with_cache(self, cache_size: int = 1) -> IndependentTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return IndependentTransform(self.base_transform, self.reinterpreted_batch_ndims, cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -299,11 +302,11 @@ class IndependentTransform(Transform):
         return f"IndependentTransform({self.base_transform!r}, {self.reinterpreted_batch_ndims})"
 
 
-# ---- Invertible transforms of variables, with the logarithm of their Jacobian determinant ---------------------------
+# ---- Elementwise transforms, softmax and affine ---------------------------------------------------------------------
 
 
 class _Simple(Transform):
-    """A bijective transform of numbers that has no parameters and increases."""
+    """Base of increasing, bijective transforms of numbers without parameters."""
 
     bijective = True
 
@@ -315,7 +318,7 @@ class _Simple(Transform):
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
 
 class ExpTransform(_Simple):
@@ -354,7 +357,7 @@ class SigmoidTransform(_Simple):
 
 
 class TanhTransform(_Simple):
-    """y = tanh(x); with cache_size=1 the inverse of its own results is exact."""
+    """y = tanh(x); with cache_size=1 the inverse of its results is exact."""
 
     domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
 
@@ -393,7 +396,7 @@ class AbsTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return x.abs()
@@ -410,7 +413,7 @@ class SoftmaxTransform(Transform):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftmaxTransform)
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return softmax(x, -1)
@@ -433,11 +436,11 @@ class PowerTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of the exponent."""
+        """The sign of the exponent."""
         return self.exponent.sign()
 
     def with_cache(self, cache_size: int = 1) -> PowerTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         return self if self._cache_size == cache_size else PowerTransform(self.exponent, cache_size)
 
     def _call(self, x: Tensor) -> Tensor:
@@ -451,7 +454,7 @@ class PowerTransform(Transform):
         return (self.exponent * y / x).abs().log()
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         return np.broadcast_shapes(shape, self.exponent.array.shape)
 
     inverse_shape = forward_shape
@@ -459,6 +462,9 @@ class PowerTransform(Transform):
 
 class AffineTransform(Transform):
     """y = loc + scale x: Tensors or numbers; ``event_dim`` axes belong to one value"""
+
+    loc: Any
+    scale: Any
 
     bijective = True
 
@@ -470,11 +476,11 @@ class AffineTransform(Transform):
 
     @property
     def sign(self) -> Any:
-        """That of scale."""
+        """The sign of scale."""
         return self.scale.sign() if isinstance(self.scale, Tensor) else (self.scale > 0) - (self.scale < 0)
 
     def with_cache(self, cache_size: int = 1) -> AffineTransform:
-        """The transform with another cache_size."""
+        """Return the transform with another cache_size."""
         if self._cache_size == cache_size:
             return self
         return AffineTransform(self.loc, self.scale, self.event_dim, cache_size)
@@ -484,7 +490,7 @@ class AffineTransform(Transform):
             return False
         return all(_equal(getattr(self, name), getattr(other, name)) for name in ("loc", "scale"))
 
-    __hash__ = object.__hash__
+    __hash__: Any = object.__hash__
 
     def _call(self, x: Tensor) -> Tensor:
         return self.loc + self.scale * x
@@ -501,7 +507,7 @@ class AffineTransform(Transform):
         return summed_last(found, self.event_dim)
 
     def forward_shape(self, shape: Shape) -> Shape:
-        """The shape of y, from that of x."""
+        """Return the shape of y for the shape of x."""
         own = [value.array.shape for value in (self.loc, self.scale) if isinstance(value, Tensor)]
         return np.broadcast_shapes(shape, *own)
 

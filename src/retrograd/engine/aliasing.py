@@ -103,7 +103,7 @@ class _Clock:
     __slots__ = ("latest",)
 
     def __init__(self) -> None:
-        self.latest = sys.maxsize
+        self.latest: int = sys.maxsize
 
 
 clock = _Clock()

@@ -27,7 +27,7 @@ class Watch:
     __slots__ = ("check_nan",)
 
     def __init__(self, check_nan: bool) -> None:
-        self.check_nan = check_nan
+        self.check_nan: bool = check_nan
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
         mode = thread.mode

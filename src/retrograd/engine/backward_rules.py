@@ -128,6 +128,9 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
 class Active:
     """The rules active in a thread: the overrides of Functions, and the innermost running call that has a rule."""
 
+    functions: Mapping[type[Function], override_backward]
+    region: Region | None
+
     __slots__ = ("functions", "region")
 
     def __init__(self, functions: Mapping[type[Function], override_backward], region: Region | None) -> None:
@@ -222,9 +225,9 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
         self.given, self.of = operator, _of(operator)
-        self.rule = as_rule("override_backward", rule)
-        self.name = self.of.__name__ if isinstance(self.of, type) else self.of.name
-        self.scope = _Calls(self.name, self.rule.name)
+        self.rule: Rule = as_rule("override_backward", rule)
+        self.name: str = self.of.__name__ if isinstance(self.of, type) else self.of.name
+        self.scope: _Calls = _Calls(self.name, self.rule.name)
         flag = "rules" if isinstance(self.of, type) else "interpreter"
         super().__init__(partial(_warn_without_effect, self.scope), flag)
 
@@ -285,6 +288,10 @@ def _of(operator: Any) -> Operator | type[Function]:
 
 class _Calls:
     """The number of calls recorded within an override, separate from it so that no cycle keeps the rule alive."""
+
+    count: int
+    operator: str
+    rule: str
 
     __slots__ = ("count", "error", "operator", "rule")
 

@@ -62,15 +62,15 @@ class _Mode:
     )
 
     def __init__(self) -> None:
-        self.enabled = True
-        self.inference = False
-        self.exact = False  # operators skip faster algorithms that round more, see exact_convolution
+        self.enabled: bool = True
+        self.inference: bool = False
+        self.exact: bool = False  # operators skip faster algorithms that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
         self.running: list[Any] | None = None  # the running modules, outermost first, if requested; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
-        self.keeping = True  # the running backward sweep keeps the saved tensors for another sweep
-        self.unruled = False  # a sweep runs the true backwards instead of rules
-        self.sweeping = False  # a backward sweep that is not recorded is running
+        self.keeping: bool = True  # the running backward sweep keeps the saved tensors for another sweep
+        self.unruled: bool = False  # a sweep runs the true backwards instead of rules
+        self.sweeping: bool = False  # a backward sweep that is not recorded is running
         self.waiting: list[int] = []  # in a backward sweep: the orders of the pending nodes
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
@@ -86,7 +86,7 @@ class _Thread(threading.local):
     """
 
     def __init__(self) -> None:
-        self.mode = _Mode()
+        self.mode: _Mode = _Mode()
 
 
 thread = _Thread()
@@ -153,6 +153,8 @@ class _Setting(_Scope):
 
 class OneFlag(_Scope):
     """Sets one attribute of the mode; at its end ``then`` is called with None."""
+
+    close: Any
 
     def __init__(self, flag: str, then: Callable[[None], object] | None = None) -> None:
         self._flag = flag

@@ -29,7 +29,7 @@ class _Registered:
     __slots__ = ("leaves",)
 
     def __init__(self) -> None:
-        self.leaves = False
+        self.leaves: bool = False
 
 
 registered = _Registered()
@@ -45,7 +45,7 @@ class RemovableHandle:
     """The handle of a registered hook. ``remove()`` removes the hook, and so does the end of ``with handle:``."""
 
     def __init__(self, hooks: HookDict, hook: Any, prepend: bool = False) -> None:
-        self.id = _next_id()
+        self.id: int = _next_id()
         self._hooks = weakref.ref(hooks)
         hooks[self.id] = hook
         if prepend:

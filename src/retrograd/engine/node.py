@@ -223,8 +223,8 @@ class SavedOutput:
     __slots__ = ("array", "index")
 
     def __init__(self, array: np.ndarray, index: int) -> None:
-        self.array = array
-        self.index = index
+        self.array: np.ndarray = array
+        self.index: int = index
 
     def restore(self, node: Node) -> Tensor:
         tensor = wrap(self.array)
@@ -239,7 +239,7 @@ class SavedIntermediate:
     __slots__ = ("array",)
 
     def __init__(self, array: np.ndarray) -> None:
-        self.array = array
+        self.array: np.ndarray = array
 
     def restore(self, node: Node) -> Tensor:
         tensor = wrap(self.array)

@@ -62,6 +62,12 @@ class Operator:
     by_shape: whether its result depends only on shapes, dtypes and numbers, and on no element of a Tensor.
     """
 
+    by_shape: bool
+    functions: tuple[type[Function], ...]
+    in_place: bool
+    methods: tuple[str, ...]
+    numpy: tuple[str, ...]
+
     __slots__ = (
         *("_parameters", "by_shape", "domains", "dtypes", "function", "functions", "in_place", "methods", "name"),
         "numpy",
@@ -277,6 +283,9 @@ def _left(then: Callable[[None], object] | None, _: None) -> None:
 
 class Level:
     """A position on the stack of interpreters."""
+
+    below: Level | None
+    interpreter: Interpreter
 
     __slots__ = ("below", "interpreter")
 

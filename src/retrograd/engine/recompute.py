@@ -32,9 +32,9 @@ class Deferred:
     __slots__ = ("index", "items", "region")
 
     def __init__(self, region: Region, index: int, saved: Any) -> None:
-        self.region = region
-        self.index = index
-        self.items = [_drop_array(item) for item in saved]
+        self.region: Region = region
+        self.index: int = index
+        self.items: list[Any] = [_drop_array(item) for item in saved]
 
     def restore(self, node: Node) -> list[Any]:
         """Return the node's saved items; those that were dropped get the arrays of the second run."""
@@ -53,6 +53,9 @@ class Deferred:
 
 class Dropped:
     """A saved item without its array."""
+
+    requires_grad: Any
+    index: Any
 
     __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
 
@@ -101,6 +104,8 @@ class Watch:
     again: whether this is a second run, whose nodes are not part of the graph and which may end early.
     """
 
+    again: Any | bool
+
     __slots__ = ("again", "below", "each")
 
     def __init__(self, each: Callable[[Node], object], outer: Any, again: bool = False) -> None:
@@ -129,6 +134,9 @@ class Region:
     `around` returns a context manager for the second run, in which the function must do the same as in the first run.
     """
 
+    exact: bool
+    count: int
+
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], around: Callable[[], Any]
     ) -> None:
@@ -139,10 +147,10 @@ class Region:
         self.recomputed: dict[int, Any] = {}  # index of a node -> its saved items from the second run
         # A node saves the arguments for this region, so that in-place changes are detected and an outer region can also
         # drop and recompute them.
-        self.names = [*range(len(args)), *kwargs]
+        self.names: list[int | str] = [*range(len(args)), *kwargs]
         values = [*args, *kwargs.values()]
-        self.others = [None if isinstance(value, Tensor) else value for value in values]
-        self.node = Node()
+        self.others: list[Any | None] = [None if isinstance(value, Tensor) else value for value in values]
+        self.node: Node = Node()
         self.node.function = Checkpoint
         self.node.saved = [(value, value.array) if isinstance(value, Tensor) else None for value in values]
         self.node.place = user_place()

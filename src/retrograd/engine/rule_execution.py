@@ -86,6 +86,9 @@ def _place_in(results: Sequence[Any], each: Arrived) -> int:
 class TrueBackward:
     """The backward that a rule replaces: ``true(g)`` gives the gradient of each of ``true.inputs``."""
 
+    nodes: list[Node]
+    edges: list[Any | None]
+
     __slots__ = ("_arrived", "_outer", "_places", "_region", "edges", "nodes")
 
     def __init__(self, region: Region, arrived: list[Arrived], outer: Outer) -> None:

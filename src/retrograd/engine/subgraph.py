@@ -55,6 +55,11 @@ class Region:
     orders: the orders of its nodes, oldest first. results: (order, output) of each result of a layer with several.
     """
 
+    name: str
+    override: Any
+    parent: Region | None
+    rule: Rule
+
     __slots__ = ("arrays", "call", "edges", "inputs", "name", "orders", "override", "parent", "results", "rule")
 
     def __init__(
@@ -80,7 +85,7 @@ class Region:
             self.hold()
         except ValueError:  # a parameter of a lazy layer has no values until forward has run
             pass
-        self.edges = [edge_of(tensor) for tensor in tensors]
+        self.edges: list[Any] = [edge_of(tensor) for tensor in tensors]
 
     def hold(self) -> None:
         """Record the current arrays of the inputs."""

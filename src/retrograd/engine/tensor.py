@@ -254,6 +254,7 @@ class Tensor(Elements):
     )
     __hash__ = object.__hash__
 
+    array: np.ndarray
     _grad: Tensor | None
     _edge: Edge | None
     _grad_req: str

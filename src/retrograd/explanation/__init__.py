@@ -1,1 +1,1 @@
-"""Pages and pictures of how a result was computed and its gradient flows back; `retrograd.graph` is graph/graph.py."""
+"""Pages and pictures that show how a result and its gradient are computed; `retrograd.graph` is in graph/graph.py."""

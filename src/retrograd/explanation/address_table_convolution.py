@@ -1,13 +1,13 @@
-"""A convolution through a table of rows, in plain NumPy: what the compiled kernels do without im2col's copies.
+"""Convolution through an address table, in plain NumPy: the algorithm of the compiled kernels, without im2col's copies.
 
-x is kept as rows of channels, one row for each position. ``table[o, r]`` is the number of the row that output o reads
-at tap r; padding is the number of one more row, of zeros. Then
+x is stored as rows of channels, one row per position. ``table[o, r]`` is the row that output o reads at tap r.
+Padding refers to one additional row, of zeros. Then
 
     y[o]  = sum over r of w[r] x[table[o, r]]                 a matrix (K, C) times a row
     gw[r] = sum over o of gy[o] x[table[o, r]]^T              a column times a row
-    gx[table[o, r]] += w[r]^T gy[o]                           the row of zeros collects what falls into the padding
+    gx[table[o, r]] += w[r]^T gy[o]                           the row of zeros collects what belongs to the padding
 
-Nothing is copied: a micro-kernel gets the addresses of the rows and multiplies.
+Nothing is copied: a micro-kernel receives the addresses of the rows and multiplies.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["address_table", "conv", "conv_input_grad", "conv_weight_grad", "cost
 
 
 def address_table(window: Window) -> np.ndarray:
-    """(O, R): the row that each output reads at each tap; prod(I), one past the last row, in the padding."""
+    """Return (O, R): the row that each output reads at each tap; prod(I), one past the last row, in the padding."""
     outputs, taps = (np.indices(extents).reshape(window.ndim, -1) for extents in (window.output, window.kernel))
     row, inside = np.zeros((outputs.shape[1], taps.shape[1]), int), np.True_
     for axis, extent in enumerate(window.input):
@@ -69,26 +69,26 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
         upstream = g[n, filters].reshape(filters.stop - filters.start, -1)
         taps = w[filters].reshape(filters.stop - filters.start, -1, window.taps)
         for r in range(window.taps):
-            rows[table[:, r]] += upstream.T @ taps[:, :, r]  # (O, K) @ (K, C); no row twice at one tap but the zeros
+            rows[table[:, r]] += upstream.T @ taps[:, :, r]  # (O, K) @ (K, C); at one tap only the zeros repeat
         gx[n, channels] = rows[:-1].T.reshape(gx[n, channels].shape)
     return gx
 
 
 def cost(window: Window, batch: int, channels: tuple[int, int]) -> dict[str, int]:
-    """Multiplications of each pass, padding included, and bytes of the table."""
+    """Return the multiplications of each pass, padding included, and the bytes of the table."""
     pairs = channels[0] * channels[1] // window.groups
     entries = prod(window.output) * window.taps
     return {"multiplications": batch * pairs * entries, "bytes": 8 * entries}
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
-    """x (C, *I) -> (I + 1, C): a row of channels for each position, and one of zeros."""
+    """x (C, *I) -> (I + 1, C): one row of channels per position, and one row of zeros."""
     rows = x.reshape(len(x), -1).T
     return np.concatenate([rows, np.zeros((1, len(x)), x.dtype)])
 
 
 def _parts(window: Window, batch: int, ci: int, co: int) -> list[tuple[int, slice, slice]]:
-    """Every sample and group: the sample, the channels of x, those of y."""
+    """Return (sample, channels of x, channels of y) for every sample and group."""
     c, k = ci // window.groups, co // window.groups
     return [
         (n, slice(group * c, (group + 1) * c), slice(group * k, (group + 1) * k))

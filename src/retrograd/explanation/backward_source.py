@@ -1,6 +1,6 @@
-"""backward_source: the text of the backward that computes a gradient.
+"""backward_source: the source code of the backward that computes a gradient.
 
-Where a hand-written kernel computes it, its text in plain NumPy comes first: that is the mathematics.
+If a hand-written kernel computes it, the kernel's plain NumPy source comes first, since it shows the mathematics.
 """
 
 from __future__ import annotations
@@ -20,27 +20,26 @@ from .source_map import functions_in, kernels_in, node_of, place_of, referred, t
 
 
 def backward_source(tensor_or_function: Any) -> str:
-    """The source text of the backward that will run, or of the rule that replaces it.
+    """Return the source code of the backward that will run, or of the rule that replaces it.
 
-    Where the backward is one call of a kernel, what that computes comes first, in plain NumPy: the textbook kernel,
-    which the compiled one equals.
+    If the backward is one kernel call, the plain NumPy source comes first: that of the textbook kernel, whose results
+    the compiled kernel matches.
 
     Args:
         tensor_or_function: a result of an operation, its `grad_fn`, an operator, a Function, or a Function's `apply`.
-            Of an operator that may record several Functions, the text of each, under a line with its name.
+            For an operator that may record several Functions, the source of each, under a line with its name.
 
     Raises:
-        ValueError: a tensor without history, or an operator that is made of others and has no backward of its own.
-        TypeError: something else.
-        OSError: Python has no source text for it, for example because it was typed into an interactive
-            session.
+        ValueError: a tensor without history, or an operator composed of others without a backward of its own.
+        TypeError: anything else.
+        OSError: Python has no source code for it, for example because it was typed into an interactive session.
     """
     target = tensor_or_function
     operator = getattr(target, "operator", None)
     if isinstance(operator, Operator):
         return _of_operator(operator)
     if not isinstance(target, (Tensor, Node, type)):
-        target = getattr(target, "function", target)  # of a user's formula
+        target = getattr(target, "function", target)  # for a user's formula
     if isinstance(target, Tensor):
         target = node_of(target, "backward_source")
     if isinstance(target, Node):
@@ -76,7 +75,7 @@ def _of_operator(operator: Operator) -> str:
 def _of_function(target: Any) -> str:
     if target.backward is Function.backward:
         raise TypeError(f"backward_source: {target.__name__} defines no backward")
-    # an operator that is made of formulas has one gradient, or one to each operand
+    # an operator composed of formulas has one gradient, or one for each operand
     owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
     formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
     texts = [_text(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]]
@@ -87,7 +86,7 @@ def _of_function(target: Any) -> str:
 def _mathematics(target: Any) -> str:
     """Return the source of the kernels that a backward calls, directly or through its one ``...Grad`` Function.
 
-    If there are none: the source of the gradient composed of operators that the backward names.
+    If there are none, return the source of the operator-based gradient that the backward names.
     """
     passes = inspect.unwrap(target.backward)
     names = kernels_in(passes)
@@ -117,13 +116,13 @@ def _text(function: Any, name: str) -> str:
         raise OSError(f"backward_source: Python has no source text of {name}: {error}") from None
 
 
-# ---- the gradient in one line ----------------------------------------------------------------------------------------
+# ---- One-line gradients ---------------------------------------------------------------------------------------------
 
-_LONGEST = 110  # characters of a gradient that is read off the backward
+_LONGEST = 110  # characters of a gradient extracted from the backward
 
 
 def gradient_of(function: type[Function]) -> list[tuple[str, str]]:
-    """The name of each argument of forward and its gradient, in one line; without a name, words."""
+    """Return each argument of forward with its gradient in one line; words instead have no argument name."""
     if isinstance(function.gradient, str) and function.gradient:  # a user's Function may have a method of this name
         return [("", function.gradient)]
     if hasattr(function, "slope"):
@@ -161,7 +160,7 @@ def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
     for statement in body:
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
             if statement.targets[0].id in values:
-                return  # in several steps
+                return  # computed in several steps
             values[statement.targets[0].id] = statement.value
         elif isinstance(statement, ast.Return) and statement.value is not None:
             several = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
@@ -179,7 +178,7 @@ def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
 
 
 class _Clear(ast.NodeTransformer):
-    """Puts the values of names in, and leaves out what is no mathematics."""
+    """Substitutes the values of names, and removes whatever is not mathematics."""
 
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self._values = values

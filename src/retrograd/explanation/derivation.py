@@ -1,6 +1,6 @@
-"""The derivation of a formula's gradient, as text: the formula, the rule of each step, and the resulting function.
+"""The derivation of a formula's gradient as text: the formula, the rule of each step, and the resulting function.
 
-The library derives it, see ``formulas/derive.py``; here its steps are written down. Beside it stands what is declared.
+``formulas/differentiation.py`` derives the gradient; this module writes down its steps, next to the declared gradient.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor
-from ..formulas.derive import derive
+from ..formulas.differentiation import derive
 from ..formulas.primitive import PRIMITIVES
-from ..formulas.symbol import FormulaError, Symbol, Trace
-from ..formulas.table import form, gradients_of
-from ..formulas.text import expression, function, inner
+from ..formulas.registry import form, gradients_of
+from ..formulas.tracing import FormulaError, Symbol, Trace, expression, function, inner
 from .measurements import Arrays, ulps
 
 __all__ = ["derivation"]
@@ -33,13 +32,14 @@ _RULES = {
 
 
 def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> dict[str, Any] | None:
-    """``{"formula", "called", ...}`` of the last operator of the call; None if it is no formula.
+    """Return ``{"formula", "called", ...}`` of the last operator of the call; None if it is not a formula.
 
     called: the names of the inputs in the formula, by input
-    values: the operations of the formula, each with a name. steps: ``{"value", "rule", "gives"}``, from the result
-    back. derived: the function that results; where there is none, why_not says why. declared: the functions that run
-    in its place, if there are any. apart: how far the two are apart on these inputs, in units of the last place; None
-    where they were not compared.
+    values: the operations of the formula, each with a name
+    steps: ``{"value", "rule", "gives"}``, from the result back
+    derived: the resulting function; if there is none, why_not gives the reason
+    declared: the functions that run instead, if any
+    apart: the largest difference between the two on these inputs, in units of the last place; None if not compared
     """
     tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in inputs.values()]
     node = call(*tensors).grad_fn
@@ -48,7 +48,7 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     texts = [each for each in getattr(node.function, "formulas", ()) if callable(each)]
     declared = [each for each in texts if "_grad" in each.__name__]
     written = next((each for each in texts if each not in declared), None)
-    own = getattr(node.function.backward, "__wrapped__", None)  # of a formula of the user's
+    own = getattr(node.function.backward, "__wrapped__", None)  # for a user's formula
     found: dict[str, Any] = {
         "formula": "",
         "values": [],
@@ -73,7 +73,7 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     g, *operands = trace.operands
     try:
         result = trace.full(written(*operands, *trace.numbers))
-    except FormulaError:  # it asks for a shape, or for all entries at once
+    except FormulaError:  # it reads a shape, or all entries together
         why_not = "its text is written for whole arrays, so that nothing is derived from it: its gradient is declared"
         return found | {"why_not": why_not} if found["declared"] else None
     writer = _Writer(operands, result)
@@ -91,7 +91,7 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
 
 
 class _Writer:
-    """Names for the values of a formula, u1, u2 and so on, and the steps of its derivation, as text."""
+    """Names of a formula's values, u1, u2 and so on, and the steps of its derivation, as text."""
 
     def __init__(self, operands: list[Symbol], result: Symbol) -> None:
         self.names = {each.place: each.value for each in operands}
@@ -109,7 +109,7 @@ class _Writer:
                 self.values.append(self._written[symbol.place])
 
     def note(self, symbol: Symbol, received: Symbol, given: list[tuple[Symbol, Symbol]]) -> None:
-        """A step of ``derive``: a value, the gradient that it received, and those that its arguments get."""
+        """Record a step of ``derive``: a value, the gradient that it received, and those that its arguments get."""
         symbol = inner(symbol)
         if symbol.place not in self._written:
             return
@@ -141,7 +141,7 @@ class _Writer:
         return self._parts(symbol, fresh)[0]
 
     def _parts(self, symbol: Symbol, fresh: bool = False) -> tuple[str, int]:
-        """The text of a value, and how tightly it binds: its name, or the operation with those of its operands."""
+        """Return the text of a value (its name, or its operation with the text of the operands) and its precedence."""
         symbol = inner(symbol)
         if symbol.place in self.names and not fresh:
             return self.names[symbol.place], _ATOM
@@ -150,12 +150,12 @@ class _Writer:
         return expression(symbol, [self._parts(each) for each in symbol.arguments])
 
 
-_ATOM = 4  # binds most tightly, as in formulas/text.py
+_ATOM = 4  # the highest precedence, as in formulas/tracing.py
 _BARE = ("parameter", "literal", "full_like")
 
 
 def _declared(operation: str) -> str:
-    """The rule of a primitive: what its declared gradient says of itself."""
+    """Return the rule of a primitive, as described by its declared gradient."""
     docs = [inspect.getdoc(each) or each.__name__ for each in gradients_of(operation)]
     parts = [text.partition("\n")[0].replace("``", "") for text in docs]
     kind = "a primitive" if operation in PRIMITIVES else "a formula"

@@ -38,14 +38,14 @@ __all__ = [
 ]
 
 
-# ---- An explanation as programs to take along: the same run, and a gradcheck of it ----------------------------------
+# ---- An explanation as Python programs: the same run, and a gradcheck of it -----------------------------------------
 
 _IMPORTS = "import retrograd as rg\nfrom retrograd.nn import functional as F\n"
-_LARGEST = 4096  # numbers of an array that is written out
+_LARGEST = 4096  # numbers of an array that is written in full
 
 
 def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imports: str = "") -> str:
-    """The call, its backward with this upstream gradient, and the gradients printed."""
+    """Write a program with the call, its backward with this upstream gradient, and printed gradients."""
     lines = [_IMPORTS + imports]
     lines += [f"{name} = {_tensor(array, array.dtype.kind == 'f')}" for name, array in inputs.items()]
     lines += [f"gy = {_tensor(gy, False)}", "", f"y = {source}", "y.backward(gy)"]
@@ -54,7 +54,7 @@ def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imp
 
 
 def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], imports: str = "") -> str:
-    """A test that compares the gradients of the call with central differences."""
+    """Write a test that compares the gradients of the call with central differences."""
     lines = [_IMPORTS + imports + "from retrograd.autograd import gradcheck\n\n", f"def test_the_gradient_of_{name}():"]
     for each, array in inputs.items():
         wide = array.astype(np.float64) if array.dtype.kind == "f" else array
@@ -72,7 +72,7 @@ def _tensor(array: np.ndarray, requires_grad: bool) -> str:
 
 
 def _text(array: np.ndarray) -> str:
-    """The entries as nested lists, each with the digits that it needs in its own type."""
+    """Format the entries as nested lists, each with the digits required by its type."""
     if array.ndim == 0:
         return _number(array[()])
     return f"[{', '.join(map(_text, array))}]"
@@ -84,7 +84,7 @@ def _number(value: Any) -> str:
     return repr(value.item())
 
 
-# ---- An explanation as plain data, which the page is drawn from and the standalone file carries ---------------------
+# ---- An explanation as plain data, from which the page is drawn and which the standalone file contains --------------
 
 FORMAT = 1
 
@@ -92,7 +92,7 @@ FORMAT = 1
 def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
     """``{"operator", "call", "settings", "arrays", "sums", "numerical", "agreement", ...}``
 
-    "traces" and "faults" take longer to compute: where they are not in it, "later" says that they can be had.
+    "traces" and "faults" take longer to compute. If they are absent, "later" lists those that can be requested.
     """
     case = explanation.case
     arrays = explanation.arrays
@@ -126,7 +126,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
         found["diagram"] = case.diagram
     if case.takes_rules:
         found["typed"] = explanation.typed
-        if explanation.typed and not case.program:  # a typed rule of a quantiser cannot be said in one expression
+        if explanation.typed and not case.program:  # one expression cannot represent a typed rule of a quantizer
             found["python"] = None
     if case.rules:
         found["rules"] = {f"g{name}": text for name, text in case.rules.items() if name in case.inputs}
@@ -139,7 +139,7 @@ def as_dict(explanation: Explanation, whole: bool = False) -> dict[str, Any]:
 
 
 def traces(explanation: Explanation) -> dict[str, Any]:
-    """The steps that ran, and the lines: of the backward, and of other algorithms."""
+    """Return the steps that ran, and the executed lines of the backward and of other algorithms."""
     steps = {name: [*map(_ran, found)] for name, found in explanation.steps().items()}
     return {"steps": steps, "traces": tracing.as_dicts(explanation.runs())}
 
@@ -180,14 +180,14 @@ def _products(products: Products) -> dict[str, Any]:
     return {"factors": list(products.factors), "scale": products.scale, "index": products.index.ravel().tolist()}
 
 
-# ---- One entry taken apart, as plain data: for layers whose arrays are too large to be sent whole -------------------
+# ---- The products of one entry as plain data, for layers whose arrays are too large to send whole -------------------
 
-_MOST = 200  # products that are listed
-_WHOLE, _PART = 32, 16  # entries along an edge of a block: of an axis that is no longer than _WHOLE, else
+_MOST = 200  # products in the list
+_WHOLE, _PART = 32, 16  # edge length of a block: an axis is shown whole up to _WHOLE entries, otherwise _PART of them
 
 
 def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Products, np.ndarray, np.ndarray]]:
-    """The products of an entry: for each part of its sum the rows and the values."""
+    """Yield the products of an entry: the rows and the values for each part of its sum."""
     values = {each: array.values for each, array in explanation.arrays.items()}
     for products in explanation.sums[name]:
         rows = products.of(flat)
@@ -195,10 +195,10 @@ def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Pr
 
 
 def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
-    """An entry, its 200 largest products in their order, and what the others add up to.
+    """Return an entry, its 200 largest products in order, and the sum of the others.
 
     Raises:
-        ValueError: the array is no sum of products, or has no such entry.
+        ValueError: the array is not a sum of products, or has no such entry.
     """
     if name not in explanation.sums:
         raise ValueError(f"explain: {name} is not one of the arrays that are sums: {', '.join(explanation.sums)}")
@@ -230,9 +230,9 @@ def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
 
 
 def outline(explanation: Explanation) -> dict[str, Any]:
-    """The arrays of a layer without their entries, and of those that are sums the formula and the factors.
+    """Return the arrays of a layer without their entries; for those that are sums also the formula and the factors.
 
-    window: the extent of the blocks in which an array is shown; first: the entry that the page begins with
+    window: the extent of the blocks in which an array is shown; first: the entry selected initially
     """
     name, at = first(explanation)
     return {
@@ -266,7 +266,7 @@ def outline(explanation: Explanation) -> dict[str, Any]:
 
 
 def first(explanation: Explanation) -> tuple[str, int]:
-    """The entry that the page begins with: the largest of the weight's gradient, or of another gradient."""
+    """Return the entry selected initially: the largest of the weight's gradient, or of another gradient."""
     gradients = [
         name for name, array in explanation.arrays.items() if name in explanation.sums and array.role == "gradient"
     ]
@@ -277,7 +277,7 @@ def first(explanation: Explanation) -> tuple[str, int]:
 
 
 def window(shape: tuple[int, ...]) -> list[int]:
-    """The extent of a block of an array: of the last two axes at most 32, of those before as many as are readable."""
+    """Return the extent of a block of an array: at most 32 on the last two axes, a readable number on the others."""
     extents = [extent if extent <= _WHOLE else _PART for extent in shape[-2:]]
     cells = int(np.prod(extents, dtype=int))
     panels = 16 if cells <= 16 else 4 if cells <= 36 else 1
@@ -286,7 +286,7 @@ def window(shape: tuple[int, ...]) -> list[int]:
     for axis in reversed(range(len(lead))):
         lead[axis] = min(shape[axis], side, panels)
         panels //= max(lead[axis], 1)
-    for axis in reversed(range(len(lead))):  # what is left, where another axis did not need its share
+    for axis in reversed(range(len(lead))):  # the share that other axes did not need
         more = max(min(shape[axis], lead[axis] * panels, 4), lead[axis])
         panels //= max(more // max(lead[axis], 1), 1)
         lead[axis] = more
@@ -303,7 +303,7 @@ def start_of(shape: tuple[int, ...], flat: int) -> tuple[int, ...]:
 
 
 def block(array: np.ndarray, start: tuple[int, ...]) -> dict[str, Any]:
-    """A part of an array, as large as its window.
+    """Return the part of an array that begins at ``start``, as large as its window.
 
     Raises:
         ValueError: there is no such place.
@@ -316,14 +316,14 @@ def block(array: np.ndarray, start: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _short(values: np.ndarray) -> list[Any]:
-    """The entries with no more digits than tell them from their neighbours: a float32 has fewer than a float64."""
+    """Return the entries with just enough digits to distinguish adjacent floats; float32 needs fewer than float64."""
     if values.dtype != np.float32:
         return numbers(values)
     return [number(float(str(each))) for each in values.ravel()]
 
 
 def _largest(values: np.ndarray) -> float:
-    """The magnitude of the largest finite entry."""
+    """Return the magnitude of the largest finite entry."""
     if not values.size:
         return 0.0
     ends = abs(float(values.min())), abs(float(values.max()))
@@ -336,9 +336,9 @@ def _largest(values: np.ndarray) -> float:
 
 
 def through_time(explanation: Explanation, sequence: int, unit: int, first: int) -> dict[str, Any]:
-    """The entries of every step by array, and what comes over each way of the gradient.
+    """Return the entries of every step by array, and the contribution of each gradient path.
 
-    first: of the numbers of the input that are among them, four
+    first: the first of the four inputs to include
 
     Raises:
         ValueError: the layer is not recurrent, or there is no such sequence, unit or input.
@@ -365,7 +365,7 @@ def through_time(explanation: Explanation, sequence: int, unit: int, first: int)
 
 
 def unit_of(explanation: Explanation, name: str, flat: int) -> tuple[int, int]:
-    """The sequence and unit that the first product of an entry is of."""
+    """Return the sequence and the unit of the first product of an entry."""
     for products, rows, _ in rows_of(explanation, name, flat):
         for column, factor in enumerate(products.factors):
             array = explanation.arrays[factor]
@@ -388,15 +388,15 @@ def _over(explanation: Explanation, way: dict[str, Any], step: int, place: tuple
     )
 
 
-# ---- Selection of the layers small enough for the page to get all of their entries and products ---------------------
+# ---- Selection of layers small enough to send all of their entries and products -------------------------------------
 
 _ENTRIES = 20_000  # of all arrays of a layer that is shown whole
 _PRODUCTS = 40_000  # of all its sums
-_TRACED = 4_000  # entries of a layer whose code is stepped through
+_TRACED = 4_000  # entries of a layer whose code is traced
 
 
 def is_small(explanation: Explanation) -> bool:
-    """Whether a layer's whole document is sent: all its entries, and all products."""
+    """Return whether a layer's whole document is sent, with all entries and products."""
     if sum(array.values.size for array in explanation.arrays.values()) > _ENTRIES:
         return False
     products = 0
@@ -408,7 +408,7 @@ def is_small(explanation: Explanation) -> bool:
 
 
 def whole(explanation: Explanation, with_code: bool = True) -> dict[str, Any]:
-    """A small layer's document, as of an operator."""
+    """Return a small layer's document, in the form of an operator's."""
     found = as_dict(explanation, whole=False)
     later = found.pop("later")
     if "traces" in later and sum(array.values.size for array in explanation.arrays.values()) <= _TRACED:

@@ -1,4 +1,4 @@
-"""``retrograd.explain``: an operator with the user's own arrays, taken apart."""
+"""``retrograd.explain``: explain the gradients of an operator or a model for the user's own arrays."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -
 def explain(
     operator: str | Module | Callable[..., Any], *tensors: Any, **options: Any
 ) -> Explanation | ModelExplanation:
-    """Run an operator or a model forward and backward on these arrays, and take its gradients apart.
+    """Run an operator or a model forward and backward on these arrays and explain its gradients entry by entry.
 
     Args:
         operator: a name such as "conv2d", a function of ``nn.functional``, or any function of Tensors: a `formula`, a
-            Function's ``apply``, a function of your own. Or a model, of which ``layer("features.3")`` is the same.
-        tensors: its inputs, Tensors or arrays, and after them, if you like, the upstream gradient gy, an array of the
-            shape of the result; without it gy is drawn. Without any tensors, an example is taken. Of a model: its
-            batch (or a pair of batch and target), and the loss, a function of the output (and target).
-        options: what else the operator takes, such as stride=2; optional tensors by name, such as b=...
+            Function's ``apply``, your own function. Or a model, which gives a `ModelExplanation`.
+        tensors: its inputs, Tensors or arrays, optionally followed by the upstream gradient gy, an array with the shape
+            of the result; without it gy is random. Without tensors, an example is used. For a model: its batch (or
+            a pair of batch and target), and the loss, a function of the output (and target).
+        options: other arguments of the operator, such as stride=2; optional tensors by name, such as b=...
 
     Returns:
-        The `Explanation`, or the `ModelExplanation` with its layers. In a notebook it shows the page;
-        ``save("page.html")`` writes it, and ``print(entry("gw", index))`` takes one entry apart.
+        The `Explanation`, or the `ModelExplanation` with its layers, such as ``layer("features.3")``. In a notebook it
+        shows the page; ``save("page.html")`` writes it, and ``print(entry("gw", index))`` lists one entry's products.
 
     Raises:
         ValueError: there is no operator of this name, or the shapes do not fit.
-        TypeError: too many or too few tensors, or something that is no array.
+        TypeError: too many or too few tensors, or an argument that is not an array.
 
     >>> import numpy as np
     >>> from retrograd import explain
@@ -84,7 +84,7 @@ def explain(
 
 
 def _known(operator: str | Callable[..., Any]) -> Operator | None:
-    """The operator of a name, or of a function of nn.functional; None for another function."""
+    """Return the operator with a name, or that of a function of nn.functional; None for another function."""
     if isinstance(operator, str):
         return find(operator)
     if not callable(operator):
@@ -96,9 +96,9 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
 
 
 def _takes(function: Callable[..., Any], count: int, options: Mapping[str, Any]) -> bool:
-    """Whether a function can be called with so many tensors."""
+    """Return whether a function can be called with this number of tensors."""
     owner = getattr(function, "__self__", None)
-    if isinstance(owner, type) and issubclass(owner, Function):  # apply takes anything; forward takes ctx as well
+    if isinstance(owner, type) and issubclass(owner, Function):  # apply accepts anything; forward also takes ctx
         function, count = owner.forward, count + 1
     try:
         inspect.signature(function).bind(*range(count), **options)

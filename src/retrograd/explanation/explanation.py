@@ -1,4 +1,4 @@
-"""An explained gradient: the arrays of one operator run, the products behind each entry, and guided stories."""
+"""An explained gradient: the arrays of one run of an operator, the products of each entry, and guided stories."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ __all__ = [
 ]
 
 
-# ---- A story --------------------------------------------------------------------------------------------------------
+# ---- Stories --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A small array beside the text: its title, its values and its role, as in ``Array``."""
+    """A small array next to the text: its title, its values and its role, as in ``Array``."""
 
     title: str
     values: np.ndarray
@@ -55,12 +55,12 @@ class Picture:
 class Step:
     """A step of a story: its text, and the part of the page that it shows.
 
-    text: with the names of entries between backquotes
+    text: names of entries are in backquotes
     view: the part of the page: "entries", "matrices", "time"
-    name, at: the entry that is taken apart, at a flat index
-    into: if given, the entry's uses in this array are shown, instead of the products that add up to the entry
-    product: the number of the product that is looked at
-    pictures: arrays that are multiplied entry by entry
+    name, at: the entry whose products are shown, at a flat index
+    into: if given, the entry's uses in this array are shown instead of the products that add up to the entry
+    product: the number of the selected product
+    pictures: arrays that are multiplied elementwise
     """
 
     text: str
@@ -74,19 +74,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Story:
-    """A question and the way to its answer."""
+    """A question and the steps that answer it."""
 
     question: str
     steps: tuple[Step, ...]
 
 
 def label(name: str, at: int, shape: Sequence[int]) -> str:
-    """An entry's name between backquotes: `gw[0, 1, 2]`."""
+    """Return an entry's name between backquotes: `gw[0, 1, 2]`."""
     return f"`{name}[{', '.join(str(int(i)) for i in np.unravel_index(at, tuple(shape)))}]`"
 
 
 def said(value: float) -> str:
-    """A number in a sentence: three digits."""
+    """Format a number for a sentence, with three digits."""
     return f"{float(value):.3g}".replace("-", "−")
 
 
@@ -110,17 +110,17 @@ def _step(step: Step) -> dict[str, Any]:
     }
 
 
-# ---- An explained gradient ------------------------------------------------------------------------------------------
+# ---- Explained gradients --------------------------------------------------------------------------------------------
 
-LARGEST_FILE = 600_000  # bytes of a page that carries other settings: room for every change of one
+LARGEST_FILE = 600_000  # bytes of a page that includes other settings: enough for every change of one
 Padding = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A number or word that the page lets its reader change.
+    """A number or word that the reader of the page can change.
 
-    default: the operator's own value; None where ``value`` is that
+    default: the operator's own value; None where it is ``value``
     """
 
     name: str
@@ -152,24 +152,24 @@ class Array:
 
 @dataclass(frozen=True)
 class Case:
-    """An operator with given inputs: how to call it, and what adds up to what.
+    """An operator with given inputs: how to call it, and which products add up to which entries.
 
     call: the operator on Tensors, in the order of inputs
-    inputs: their arrays, and what the page says of each: axes, role, about, padding
+    inputs: their arrays, and their descriptions on the page: axes, role, about, padding
     output: axes and about of y
-    inner: arrays between inputs and result, from those that were computed so far
+    inner: arrays between inputs and result, computed from those computed so far
     sums: for each target the products that add up to it, from the arrays
     formulas: for each target the sum as text
     source: the call as Python
-    program, imports: the call as Python that runs, if source is shorter, and what it imports besides F and rg
+    program, imports: the call as runnable Python, if source is shorter, and its imports besides F and rg
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
-    exact: whether the declared gradient is the derivative; a quantiser's is not
-    curve: what is drawn of a function of single numbers
-    algorithms: ways to compute y and the gradients that can be stepped through, from the arrays
-    rules: of a function of several arrays whose gradients can be typed, its own ones as such text, by input
-    faults: mistakes to try in its backward; where they are few, others are derived from its text
-    stories: what leads a reader to the reasons, from the arrays and their sums
-    diagram: how a step of a recurrent layer is drawn, see operators/diagram.py
+    exact: whether the declared gradient is the derivative; a quantizer's is not
+    curve: what is drawn for a function of single numbers
+    algorithms: algorithms for y and the gradients that can be stepped through, from the arrays
+    rules: for a function of several arrays whose gradients can be typed, its own gradients in this notation, by input
+    faults: mistakes to try in its backward; if there are few, others are derived from its source
+    stories: guided stories, made from the arrays and their sums
+    diagram: how a step of a recurrent layer is drawn, see operators/recurrent_cells.py
     """
 
     name: str
@@ -193,7 +193,7 @@ class Case:
 
     @property
     def takes_rules(self) -> bool:
-        """Whether another gradient can be typed: where one is in ``rules``, or a function has a curve of one array."""
+        """Whether another gradient can be typed: if ``rules`` has one, or the function has a curve of one array."""
         return bool(self.rules) or (self.curve is not None and [*self.inputs] == ["x"])
 
 
@@ -207,7 +207,7 @@ class Product(NamedTuple):
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry taken apart: its value, the products that add up to it, their sum, and the numerical gradient."""
+    """An entry with the products that add up to it, their sum, and the numerical gradient."""
 
     name: str
     index: tuple[int, ...]
@@ -232,9 +232,9 @@ class Entry:
 
 @dataclass
 class Explanation(Shown):
-    """An operator that ran, forward and backward, and whose gradients can be taken apart entry by entry.
+    """One run of an operator, forward and backward, whose gradients are explained entry by entry.
 
-    change: of an operator's example, the same with other settings
+    change: for an operator's example, the same with other settings
     """
 
     case: Case
@@ -247,7 +247,7 @@ class Explanation(Shown):
 
     @cached_property
     def arrays(self) -> dict[str, Array]:
-        """Inputs, result, upstream gradient, gradients and what is between them, by name."""
+        """Inputs, result, upstream gradient, gradients and intermediate arrays, by name."""
         case = self.case
         found = dict(case.inputs)
         computed = {name: array.values for name, array in case.inputs.items()}
@@ -262,7 +262,7 @@ class Explanation(Shown):
         return found | case.inner(computed)
 
     def result(self, kernels: str) -> Arrays:
-        """y and the gradients as a kernel set computes them: "compiled" or "textbook"."""
+        """Return y and the gradients as computed by a kernel set: "compiled" or "textbook"."""
         if kernels not in self._results:
             inputs = {name: array.values for name, array in self.case.inputs.items()}
             self._results[kernels] = gradients(self.case.call, inputs, self.gy, kernels)
@@ -270,9 +270,9 @@ class Explanation(Shown):
 
     @cached_property
     def agreement(self) -> dict[str, float]:
-        """The largest difference of the kernel sets in each array, in units in the last place of its largest entry.
+        """The largest difference of the kernel sets in each array, in units of the last place of its largest entry.
 
-        For a gradient smaller than gy, such as one whose terms cancel out, in units of gy's largest entry.
+        If a gradient is smaller than gy, for example because terms cancel, the unit is that of gy's largest entry.
         """
         compiled, textbook = self.result("compiled"), self.result("textbook")
         upstream = float(np.abs(self.gy).max(initial=0))
@@ -280,16 +280,16 @@ class Explanation(Shown):
 
     @cached_property
     def sums(self) -> dict[str, list[Products]]:
-        """For each array that is a sum of products: which ones."""
+        """The products of each array that is a sum of products."""
         return self.case.sums({name: array.values for name, array in self.arrays.items()})
 
     @cached_property
     def stories(self) -> list[Story]:
-        """Questions and the ways to their answers, with the numbers of this run."""
+        """Questions and step-by-step answers, with the numbers of this run."""
         return self.case.stories({name: array.values for name, array in self.arrays.items()}, self.sums)
 
     def numerical(self, name: str, entries: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
-        """Central differences to an input's entries (default: all), for comparison with its gradient.
+        """Return central differences for an input's entries (default: all), for comparison with its gradient.
 
         name: of the gradient, "gx" for the input "x"
         """
@@ -299,10 +299,10 @@ class Explanation(Shown):
         return numerical(self.case.call, inputs, self.gy, name[1:], which, self.case.step)
 
     def entry(self, name: str, index: Sequence[int]) -> Entry:
-        """Take an entry apart: ``entry("gw", (0, 1, 2, 2))``.
+        """Return an entry with its products: ``entry("gw", (0, 1, 2, 2))``.
 
         Raises:
-            KeyError: there is no array of this name, or none whose entries are sums of products here.
+            KeyError: there is no array of this name, or its entries are not sums of products here.
             IndexError: the index is outside the array.
         """
         if name not in self.sums:
@@ -328,9 +328,9 @@ class Explanation(Shown):
         return Entry(name, index, float(array.values[index]), tuple(products), total, found)
 
     def runs(self) -> list[Run]:
-        """The lines of the backward on the textbook kernels as they ran, and of other algorithms of the same arrays.
+        """The executed lines of the backward on the textbook kernels, and of other algorithms for the same arrays.
 
-        A backward that passes g on has none.
+        A backward that only passes g on has none.
         """
         inputs = {name: array.values for name, array in self.case.inputs.items()}
         computed = {name: array.values for name, array in self.arrays.items()}
@@ -339,7 +339,7 @@ class Explanation(Shown):
         return [run for run in found if run.trace.steps]
 
     def steps(self) -> dict[str, list[Ran]]:
-        """The steps of this run on the active kernel set, by pass: "forward" and "backward"; see ``where.ran``."""
+        """The steps of this run on the active kernel set, by pass: "forward" and "backward"; see ``source_map.ran``."""
         from .source_map import ran
 
         arrays = {name: array.values.copy() for name, array in self.case.inputs.items()}
@@ -353,18 +353,18 @@ class Explanation(Shown):
         return outcomes(self.case.faults, self.case.call, inputs, self.gy, self.case.exact)
 
     def to_dict(self, whole: bool = True) -> dict[str, Any]:
-        """All of it as plain lists, dicts, numbers and strings: what the page is drawn from.
+        """Return all data of the page as plain lists, dicts, numbers and strings.
 
-        whole: with the lines that ran and the failure lab, which take longest
+        whole: include the executed lines and the failure lab, which take longest
         """
         from .document import as_dict
 
         return as_dict(self, whole)
 
     def to_html(self, most: int = 0) -> str:
-        """The page as the text of one HTML file.
+        """Return the page as the text of one HTML file.
 
-        most: bytes up to which it also carries the operator's example with other settings; with 0 it does not
+        most: bytes up to which it also includes the operator's example with other settings; 0 includes none
         """
         from .html_page import page
         from .operator_page import others
@@ -375,10 +375,10 @@ class Explanation(Shown):
         return page(documents, others=more) if more else alone
 
     def save(self, path: str | Path, most: int = LARGEST_FILE) -> None:
-        """Write the page as one HTML file, which works from a disk without network and server.
+        """Write the page as one HTML file, which works from a disk without network or server.
 
-        Of an operator's example it holds every change of one setting, and of two, while the file is not larger than
-        ``most`` bytes. Of your own arrays it holds what was computed with them.
+        For an operator's example the file includes every change of one setting, and of two, up to a size of ``most``
+        bytes. For your own arrays it includes only what was computed with them.
 
         Raises:
             OSError: the file could not be written.

@@ -1,6 +1,6 @@
-"""Gradients that the reader types: ``g * (abs(x) <= 1)`` in place of a function's own, or one for each of its arrays.
+"""Gradients that the reader types, such as ``g * (abs(x) <= 1)``: one for a function, or one for each of its arrays.
 
-The text is parsed as Python and evaluated node by node with a list of known functions; no Python is run.
+The text is parsed as Python and evaluated node by node with a list of known functions; no Python is executed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FUNCTIONS: dict[str, tuple[int, Callable[..., Any]]] = {
     "clamp": (3, lambda x, low, high: minimum(maximum(x, low), high)),
     "where": (3, where),
 }
-_SUM = "sum"  # sum(g, 0), which takes a number for its axis
+_SUM = "sum"  # sum(g, 0), whose axis is a number
 _NUMBERS = {"pi": math.pi, "e": math.e}
 _BINARY: dict[type, Callable[..., Any]] = {
     ast.Add: operator.add,
@@ -63,23 +63,23 @@ _COMPARISONS: dict[type, Callable[..., Any]] = {
 
 
 def as_gradient(text: str) -> Callable[[Tensor, Tensor], Tensor]:
-    """The function of g and x that an expression of them is: what backward returns for the upstream gradient g.
+    """Parse an expression of g and x to a function: what backward returns for the upstream gradient g.
 
     Raises:
-        ValueError: the text is too long, is no expression, or has something else in it than numbers, g, x, the
-            operations + - * / ** @ & |, comparisons, ``.T``, ``sum(g, 0)`` and FUNCTIONS.
+        ValueError: the text is too long, is not an expression, or contains anything but numbers, g, x, the operations
+            + - * / ** @ & |, comparisons, ``.T``, ``sum(g, 0)`` and FUNCTIONS.
     """
     rule = _rule(text, ("g", "x"))
     return lambda g, x: rule({"g": g, "x": x}, g.array.shape)
 
 
 def as_gradients(text: str, inputs: Mapping[str, Any]) -> dict[str, Rule]:
-    """The gradients that a text such as ``ga = g * b; gb = g * a`` declares, by input; they read g, the inputs, and n.
+    """Parse gradients such as ``ga = g * b; gb = g * a``, by input; they may use g, the inputs, and n.
 
     An expression without a name is the gradient of the only input. n is the number of entries of the first input.
 
     Raises:
-        ValueError: as `as_gradient`; or there is no such gradient, or two of one.
+        ValueError: as `as_gradient`; or there is no such gradient, or one is declared twice.
     """
     named = [each for each in text.split(";") if each.strip()]
     known = ("g", *inputs, "n")
@@ -99,7 +99,7 @@ def as_gradients(text: str, inputs: Mapping[str, Any]) -> dict[str, Rule]:
 
 
 def _rule(text: str, known: tuple[str, ...]) -> Rule:
-    """The function that an expression is."""
+    """Return the function that an expression defines."""
     if len(text) > _LONGEST:
         raise ValueError(f"explain: the rule has {len(text)} characters, at most {_LONGEST} are read")
     try:
@@ -111,7 +111,7 @@ def _rule(text: str, known: tuple[str, ...]) -> Rule:
     def gradient(names: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
         dtype = names["g"].array.dtype
         try:
-            with np.errstate(all="ignore"):  # as everywhere on tensors
+            with np.errstate(all="ignore"):  # as for all operations on tensors
                 value = _fitting(_value(tree, names).array, shape)
         except (ValueError, TypeError) as error:
             raise ValueError(f"explain: {text.strip()!r} cannot be computed: {error}") from None
@@ -121,7 +121,7 @@ def _rule(text: str, known: tuple[str, ...]) -> Rule:
 
 
 def _fitting(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """A value in the shape of the gradient: repeated, or summed over the axes along which its input was repeated."""
+    """Return a value in the shape of the gradient: repeated, or summed over axes on which its input was repeated."""
     extra = max(value.ndim - len(shape), 0)
     value = value.sum(tuple(range(extra)))
     first = len(shape) - value.ndim
@@ -130,7 +130,7 @@ def _fitting(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _check(node: ast.expr, known: tuple[str, ...]) -> None:
-    """Refuse what is not known, before anything is computed."""
+    """Reject unknown names and operations before anything is computed."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
         return
     if isinstance(node, ast.Name) and (node.id in known or node.id in _NUMBERS):
@@ -163,7 +163,7 @@ def _check(node: ast.expr, known: tuple[str, ...]) -> None:
 
 
 def _value(node: ast.expr, names: Mapping[str, Tensor]) -> Any:
-    """The value of a checked node; numbers become Tensors, so that no Python number grows."""
+    """Evaluate a checked node; numbers become Tensors, so that no Python integer grows without bound."""
     if isinstance(node, ast.Constant):
         return _constant(float(node.value), names)  # type: ignore[arg-type]  # checked
     if isinstance(node, ast.Name):
@@ -194,7 +194,7 @@ def _constant(value: float, names: Mapping[str, Tensor]) -> Tensor:
 
 
 def retyped(explanation: Explanation, text: str) -> Explanation:
-    """The explanation with the typed gradient in place of the function's own.
+    """Return the explanation with the typed gradient in place of the function's own.
 
     Raises: as ``with_gradient``.
     """
@@ -203,10 +203,10 @@ def retyped(explanation: Explanation, text: str) -> Explanation:
 
 
 def with_gradient(case: Case, text: str) -> Case:
-    """The case of a function with the typed gradient in place of its own, or with one for each of some inputs.
+    """Return the case of a function with a typed gradient in place of its own, or with one for each of some inputs.
 
     Raises:
-        ValueError: no rule can be typed for the function, or the text is no such gradient (see ``as_gradients``).
+        ValueError: no rule can be typed for the function, or the text is not a valid gradient (see ``as_gradients``).
     """
     if not case.takes_rules:
         raise ValueError(
@@ -248,10 +248,10 @@ def with_gradient(case: Case, text: str) -> Case:
 
 
 def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, Rule]) -> Callable[..., Tensor]:
-    """The function, with the typed gradients, and its own for the other inputs."""
+    """Return the function with the typed gradients, and its own for the other inputs."""
 
     class Typed(Function):
-        """The function, with the typed gradients."""
+        """The function with the typed gradients."""
 
         @staticmethod
         def forward(ctx: Any, *tensors: Tensor) -> Tensor:
@@ -274,7 +274,7 @@ def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, 
 
 
 def _own(function: Callable[..., Tensor], named: Mapping[str, Tensor], g: Tensor) -> dict[str, Tensor | None]:
-    """The function's own gradients."""
+    """Return the function's own gradients."""
     tensors = {name: Tensor(each.array, requires_grad=each.array.dtype.kind == "f") for name, each in named.items()}
     wanted = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
     with enable_grad():
@@ -283,7 +283,7 @@ def _own(function: Callable[..., Tensor], named: Mapping[str, Tensor], g: Tensor
 
 
 def _is_linear(typed: Callable[..., Tensor], inputs: Arrays, case: Case) -> bool:
-    """Whether the typed gradients are sums of products of g: those that were measured give them for another g, too."""
+    """Return whether the typed gradients are linear in g, by comparing the measured ones with those for another g."""
     y = gradients(typed, inputs, None, "compiled")["y"]
     probe = np.linspace(-2, 3, y.size).reshape(y.shape).astype(y.dtype)
     arrays = {name: array.values for name, array in case.inner({}).items()} | {"gy": probe}

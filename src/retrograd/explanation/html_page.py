@@ -1,7 +1,7 @@
-"""The page as one self-contained HTML file: built, saved, shown in a notebook or opened in the browser.
+"""The self-contained HTML page: built, saved, shown in a notebook or opened in the browser.
 
-The modules of `page/` import each other by bare names ("page/grid"), which an import map gives as ``data:`` addresses:
-so the file works from a disk, where modules in files of their own would not be let in.
+The modules of `page/` import each other by bare names ("page/grid"), which an import map resolves to ``data:`` URLs.
+The file therefore works from a disk, where browsers refuse to load separate module files.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Shown", "packed", "page", "show"]
 
 
-# ---- The page as one HTML file: template, style, scripts and data, from which no request ever leaves ----------------
+# ---- The page as one HTML file (template, style, scripts and data) that sends no requests ---------------------------
 
 _PACKED_FROM = 200_000  # characters of data from which they are compressed
-# the later ones change what the earlier ones say
+# later sheets override earlier ones
 _STYLES = (
     *("base", "header", "story", "arrays", "panel", "views", "text_tabs", "recurrent_diagram", "layer_map"),
     "responsive",
@@ -46,16 +46,16 @@ def page(
 ) -> str:
     """A self-contained HTML page.
 
-    documents: what ``Explanation.to_dict()`` gives, one for each combination of settings that the page offers; it
-        begins with the first
-    served: ``{"token": ...}`` if a program serves the page and answers ``/api/explanation``; with ``"operators"``, a
-        list of names, the reader chooses among them
-    model: what ``ModelExplanation.to_dict()`` gives: then the page shows the model's layers. Without a program that
-        serves them, with ``"documents"``, those of small layers by path, and ``"answers"`` about the others
-    others: of the first document's operator with other settings, what ``combinations.others`` gives
+    documents: results of ``Explanation.to_dict()``, one for each combination of settings that the page offers; the
+        first is shown initially
+    served: ``{"token": ...}`` if a server serves the page and answers ``/api/explanation``; with ``"operators"``, a
+        list of names, the reader can choose among them
+    model: the result of ``ModelExplanation.to_dict()``; the page then shows the model's layers. Without a server it has
+        ``"documents"``, those of small layers by path, and ``"answers"`` about the others
+    others: the first document's operator with other settings, from ``operator_page.others``
 
     Raises:
-        ValueError: there is neither a document nor a model nor a program that serves the page.
+        ValueError: there is no document, no model, and no server for the page.
     """
     if not documents and served is None and model is None:
         raise ValueError("page: documents is empty, expected at least one explanation as a dict")
@@ -79,12 +79,12 @@ def page(
 
 
 def packed(text: str) -> str:
-    """A text compressed, in letters that stand in HTML."""
+    """Compress text, and encode it in letters that are safe in HTML."""
     return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
 
 
 def _inside_script(text: str) -> str:
-    """JSON that ends no script element: a tag or comment cannot begin in it."""
+    """Return JSON that cannot end a script element: no tag or comment can begin in it."""
     return text.replace("<", "\\u003c")
 
 
@@ -115,7 +115,7 @@ def _style() -> str:
 
 @cache
 def _modules() -> str:
-    """The import map of all scripts."""
+    """Return the import map of all scripts."""
     files = resources.files(__package__).joinpath("page").iterdir()
     names = sorted(each.name for each in files if each.name.endswith(".js"))
     sources = {f"page/{name[:-3]}": base64.b64encode(_text(name).encode()).decode() for name in names}
@@ -127,7 +127,7 @@ def _text(name: str) -> str:
     return resources.files(__package__).joinpath("page", name).read_text(encoding="utf-8")
 
 
-# ---- Open a page in the browser, and serve it until Ctrl-C ----------------------------------------------------------
+# ---- Opening a page in the browser, served until Ctrl-C -------------------------------------------------------------
 
 
 def show(
@@ -135,7 +135,7 @@ def show(
 ) -> None:
     """Serve the page of a subject, print its address, and open it.
 
-    place: what stands behind the "#" of the address: where the page begins
+    place: the part after "#" in the address, which selects where the page begins
 
     Raises:
         ImportError: the server's packages are not installed.
@@ -165,17 +165,17 @@ def show(
 
 
 class Shown:
-    """Something with a page; what it is says its ``to_html``."""
+    """Base class of objects with a page, which subclasses return from ``to_html``."""
 
     def to_html(self) -> str:
-        """The page as the text of one HTML file."""
+        """Return the page as the text of one HTML file."""
         raise NotImplementedError
 
     def save(self, path: str | Path) -> None:
-        """Write the page as one HTML file, which works from a disk without network and server.
+        """Write the page as one HTML file, which works from a disk without network or server.
 
-        Of a model it holds small layers whole. Of the others it holds the largest entry of the gradient, taken apart,
-        and the parts of the arrays around it; ``show()`` has all of them.
+        For a model it contains small layers whole. For the others it contains the largest entry of the gradient with
+        its products, and the parts of the arrays around it; ``show()`` has all of them.
 
         Raises:
             OSError: the file could not be written.
@@ -190,9 +190,9 @@ class Shown:
         """Open the page in the browser, served to this machine until Ctrl-C.
 
         Args:
-            host: an address of this machine; 127.0.0.1 is reached from this machine only.
-            port: 0 takes a free one.
-            browser: whether to open it, besides printing its address.
+            host: an address of this machine; 127.0.0.1 is reachable only from this machine.
+            port: 0 chooses a free port.
+            browser: whether to open the page, besides printing its address.
 
         Raises:
             ImportError: the server's packages are not installed.

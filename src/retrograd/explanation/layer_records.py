@@ -26,22 +26,22 @@ from ..specs.recurrence import Recurrence
 __all__ = ["AttentionCalls", "Given", "Layer", "unstacked"]
 
 
-# ---- The record of one layer of a model in a run --------------------------------------------------------------------
+# ---- The record of one layer in a run -------------------------------------------------------------------------------
 
 
 @dataclass
 class Layer:
-    """The record of one layer in a run: its arrays, and the problems found in them.
+    """The record of one layer in a run: its arrays, and problems found in them.
 
-    path: its name in the model; kind: its class; calls: how often it ran, of which the last is kept
+    path: its name in the model; kind: its class; calls: how often it ran; only the last call is kept
     weight_norms: the norm of the gradient of each of its own parameters
     dead: the share of its channels or features that are 0 for the whole batch
     not_finite: how many entries of result and gradients are NaN or infinite
-    states: those that a recurrent layer began with, "h0" and "c0", (1, N, H) each
-    end: the suffix of the weights' names of a recurrent layer, "_l0_reverse" for example
-    why_not: why it cannot be taken apart, if that was seen in the run
-    operator, operands, options: what it computed, where that does not follow from the module
-    order: when it ran, counted down
+    states: the initial states of a recurrent layer, "h0" and "c0", (1, N, H) each
+    end: the suffix of a recurrent layer's weight names, such as "_l0_reverse"
+    why_not: why its gradients cannot be explained, if the run showed that
+    operator, operands, options: what it computed, if that does not follow from the module
+    order: its position in the run, counting down
     """
 
     path: str
@@ -63,11 +63,11 @@ class Layer:
     order: float = 0.0
 
     def add(self, g: np.ndarray) -> None:
-        """A gradient of the result."""
+        """Add a gradient of the result."""
         self.gy = g.copy() if self.gy is None else self.gy + g
 
     def as_read(self, array: np.ndarray) -> np.ndarray:
-        """x, y or gy in the order of the explanation: that of a recurrent layer goes step by step, (T, N, ...)."""
+        """Return x, y or gy in the explanation's order: for a recurrent layer by step, (T, N, ...)."""
         if not self.end:
             return array
         steps = array[:, np.newaxis] if array.ndim == 2 else array
@@ -76,7 +76,7 @@ class Layer:
         return steps[::-1] if self.end.endswith("_reverse") else steps
 
     def as_given(self, steps: np.ndarray) -> np.ndarray:
-        """An array that goes step by step in the order of the layer's own x and y."""
+        """Return an array ordered by step in the order of the layer's own x and y."""
         if not self.end:
             return steps
         steps = steps[::-1] if self.end.endswith("_reverse") else steps
@@ -85,32 +85,34 @@ class Layer:
         return steps.swapaxes(0, 1) if getattr(self.module, "batch_first", False) else steps
 
     def entry_of_y(self, flat: int) -> int:
-        """The entry of the layer's own y that an entry of the explanation's is."""
+        """Convert an index of the explanation's y to an index of the layer's own y."""
         own = np.arange(self.y.size).reshape(self.y.shape)
         return int(self.as_read(own).ravel()[flat]) if self.end else flat
 
     def entry_of_x(self, flat: int) -> int:
-        """The entry of the explanation's x that an entry of the layer's own is."""
+        """Convert an index of the layer's own x to an index of the explanation's x."""
         own = self.as_read(np.arange(self.x.size).reshape(self.x.shape))
         return int(np.flatnonzero(own.ravel() == flat)[0]) if self.end else flat
 
     def owns(self, parameter: str) -> bool:
-        """Whether a parameter of its module belongs to it."""
+        """Return whether a parameter of its module belongs to it."""
         return not self.operator and (not self.end or parameter.endswith(self.end))
 
 
-# ---- A recurrent network as its layers and directions, each of which is taken apart like an operator ----------------
+# ---- Recurrent networks, split into layers and directions that are explained like operators -------------------------
 
 _PLAIN = {each.name: each.default for each in fields(Recurrence) if each.init}
 _STATES = ("h0", "c0")
-_OWN = ("mode", "input", "hidden", "reverse", "bias")  # what a layer may choose and is taken apart with
+_OWN = ("mode", "input", "hidden", "reverse", "bias")  # options that an explained layer may have
 
 
 class Given:
-    """The initial states given to a recurrent network, and the gradients of its last states, in its user's shapes.
+    """The initial states of a recurrent network, and the gradients of its last states, in the user's shapes.
 
     states: "h0" and "c0"; gradients: "hn" and "cn"
     """
+
+    why_not: str
 
     def __init__(self, module: RNNBase, arguments: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         names = dict(zip(("input", "hx", "lengths"), arguments, strict=False)) | dict(options)
@@ -129,7 +131,7 @@ class Given:
         self.states = {name: state.array.copy() for name, state in self.states.items()}
 
     def listen(self, output: Any) -> None:
-        """Keeps the gradients of the last states in the output."""
+        """Record the gradients of the last states in the output."""
         if not isinstance(output, tuple):
             return
         last = output[1] if isinstance(output[1], tuple) else (output[1],)
@@ -145,10 +147,10 @@ class Given:
 
 
 def unstacked(layer: Layer, given: Given) -> list[Layer]:
-    """The layers and directions of a recurrent network; one alone keeps its path, of several it is "lstm.l0_reverse".
+    """Split a recurrent network into layers and directions; a single one keeps its path, others get "lstm.l0_reverse".
 
-    The run is repeated from its input, layer by layer, for what stands between them and its gradients. A network that
-    cannot be taken apart stays as it is, and says why.
+    The run is repeated from its input, layer by layer, to obtain the values between layers and their gradients. A
+    network that cannot be explained stays unsplit, with the reason.
     """
     module = layer.module
     assert isinstance(module, RNNBase)
@@ -179,7 +181,7 @@ def _refusal(module: RNNBase, given: Given) -> str:
 
 
 def _repeated(layer: Layer, module: RNNBase, given: Given) -> list[Layer]:
-    """The layers and directions; none where the result is not that of the run."""
+    """Return the layers and directions; none if their result differs from that of the run."""
     several = len(module.layers) * len(module.layers[0].reverse) > 1
     found: list[Layer] = []
     outputs: list[Tensor] = []
@@ -214,7 +216,7 @@ def _repeated(layer: Layer, module: RNNBase, given: Given) -> list[Layer]:
 
 
 def _of(states: np.ndarray, place: int) -> np.ndarray:
-    """The state (1, N, H) of a layer and direction, of those of all (L*D, N, H), or without a batch (L*D, H)."""
+    """Return the state (1, N, H) of one layer and direction from all, (L*D, N, H), or (L*D, H) without a batch."""
     state = states[place : place + 1]
     return state[:, np.newaxis] if state.ndim == 2 else state
 
@@ -225,7 +227,7 @@ _NAME = "scaled_dot_product_attention"
 
 
 class _Span(NamedTuple):
-    """A call of a module: the nodes of orders between these were made in it. Orders count down."""
+    """A module call, as the range of node orders recorded during it. Orders count down."""
 
     path: str
     module: Module
@@ -237,7 +239,7 @@ class _Span(NamedTuple):
 
 
 class _Heads:
-    """The last call of a MultiheadAttention: what it was given, and the gradients of what it gave."""
+    """The last call of a MultiheadAttention: its arguments, and the gradients of its results."""
 
     def __init__(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
         copied = [each.detach().clone() if isinstance(each, Tensor) else each for each in (*inputs, *options.values())]
@@ -263,7 +265,7 @@ class _Heads:
         return keep
 
     def again(self, module: MultiheadAttention) -> Tensor:
-        """The result once more, by the operator that does not give its weights."""
+        """Recompute the result with the operator that does not return its weights."""
         names = ("query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "average_attn_weights")
         given: dict[str, Any] = dict(zip(names, self.inputs, strict=False)) | self.options | {"need_weights": False}
         y: Tensor = module.forward(**given)[0]
@@ -271,7 +273,7 @@ class _Heads:
 
 
 class AttentionCalls:
-    """The calls of attention in a model's run, as layers whose inputs are q, k and v."""
+    """The attention calls in a model's run, as layers with inputs q, k and v."""
 
     def __init__(self) -> None:
         self._spans: list[_Span] = []
@@ -281,7 +283,7 @@ class AttentionCalls:
 
     @contextmanager
     def recorded(self, model: Module) -> Iterator[None]:
-        """Inside, it is kept when which module ran."""
+        """Within the context, record when each module runs."""
         handles = []
         for path, module in model.named_modules():
             handles.append(module.register_forward_pre_hook(self._begin(path), with_kwargs=True))
@@ -309,7 +311,7 @@ class AttentionCalls:
         return end
 
     def listen(self, loss: Tensor) -> None:
-        """Looks for attention behind the loss, and keeps the gradients that come to it."""
+        """Find attention calls behind the loss, and record their gradients."""
         names: dict[str, int] = {}
         for node in _nodes(loss):
             spans = [each for each in self._spans if each.holds(node.order)]
@@ -324,7 +326,7 @@ class AttentionCalls:
             self._found.append(layer)
 
     def layers(self) -> list[Layer]:
-        """The calls, once the gradients are known; those of MultiheadAttention with its weights run once more."""
+        """Return the calls, once the gradients are known; a MultiheadAttention that returned weights is run again."""
         found = [*self._found]
         for path, heads in self._heads.items():
             spans = [each for each in self._spans if each.path == path]
@@ -356,7 +358,7 @@ class AttentionCalls:
 
 
 def _nodes(result: Tensor) -> list[Node]:
-    """The calls of the fused attention behind a result, the earliest first."""
+    """Return the fused attention calls behind a result, the earliest first."""
     stack = [] if result._edge is None else [result._edge[0]]
     seen = {node.order: node for node in stack}
     while stack:
@@ -396,6 +398,6 @@ def _layer(path: str, module: Module, node: Node) -> Layer:
 
 
 def _mask(bias: np.ndarray) -> np.ndarray:
-    """A mask without the axes along which it is repeated; one of 0 and -inf as truth values."""
+    """Return a mask without the axes along which it is repeated; a mask of 0 and -inf becomes boolean."""
     once = bias[tuple(slice(0, 1) if step == 0 else slice(None) for step in bias.strides)]
     return once == 0 if np.isin(once, (0, -np.inf)).all() else once.copy()

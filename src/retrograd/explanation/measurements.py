@@ -19,11 +19,11 @@ from ..kernel_set import active_kernels, use_kernels
 __all__ = ["Arrays", "Call", "Curve", "gradients", "jacobians", "lines", "number", "numbers", "numerical", "ulps"]
 
 
-# ---- Arrays as lists of numbers that JSON has -----------------------------------------------------------------------
+# ---- Arrays as lists of JSON numbers --------------------------------------------------------------------------------
 
 
 def numbers(values: np.ndarray) -> list[Any]:
-    """The entries as numbers that JSON has; "NaN", "Infinity" and "-Infinity" as these words."""
+    """Return the entries as JSON numbers; "NaN", "Infinity" and "-Infinity" as strings."""
     flat: list[Any] = values.ravel().tolist()
     if values.dtype.kind == "f" and not np.isfinite(values).all():
         return [number(each) for each in flat]
@@ -31,7 +31,7 @@ def numbers(values: np.ndarray) -> list[Any]:
 
 
 def number(value: float) -> Any:
-    """The value, or its word."""
+    """Return the value as a number, or as one of these strings."""
     return value if math.isfinite(value) else {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
 
 
@@ -41,13 +41,13 @@ _MOST_RESULTS = 4096
 _MOST_ENTRIES = 1 << 20  # of one matrix
 
 Arrays = dict[str, np.ndarray]
-Call = Callable[..., Tensor]  # takes the Tensors of the inputs in their order
+Call = Callable[..., Tensor]  # takes the Tensors of the inputs in order
 
 
 def gradients(call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray | None, kernels: str) -> Arrays:
-    """y, and the gradient of <gy, y> to each floating-point input as "g" and its name, with one kernel set.
+    """Return y, and the gradient of <gy, y> to each floating-point input under "g" and its name, with one kernel set.
 
-    Without gy only y is computed.
+    Without gy, compute only y.
     """
     with _set(kernels):
         tensors = {name: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for name, array in inputs.items()}
@@ -63,11 +63,11 @@ def gradients(call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray | Non
 
 
 def jacobians(name: str, call: Call, inputs: Mapping[str, np.ndarray]) -> tuple[Tensor, Arrays]:
-    """The result, and how it depends on each floating-point input, as the backward has it: (results, entries) each.
+    """Return the result and its Jacobian for each floating-point input, computed by the backward: (results, entries).
 
     Raises:
-        TypeError: the result is no Tensor.
-        ValueError: it does not depend on an input, or there are too many entries.
+        TypeError: the result is not a Tensor.
+        ValueError: the result does not depend on an input, or there are too many entries.
     """
     tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
     y = call(*tensors.values())
@@ -102,7 +102,7 @@ def _set(kernels: str) -> AbstractContextManager[Any]:
 def numerical(
     call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray, name: str, entries: np.ndarray, step: float
 ) -> np.ndarray:
-    """The central differences of <gy, y> at some entries of one input, in float64:
+    """Return the central differences of <gy, y> at some entries of one input, in float64:
 
     (L(v + step) - L(v - step)) / (2 step)     for each entry v, with L = sum gy * y
     """
@@ -115,7 +115,7 @@ def numerical(
 
     found = np.empty(len(entries))
     with no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that nothing is recorded is meant here
+        warnings.simplefilter("ignore")  # ignores the warning that nothing is recorded, which is intended here
         for j, entry in enumerate(entries):
             before = flat[entry]
             flat[entry] = before + step
@@ -127,9 +127,9 @@ def numerical(
 
 
 def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
-    """The largest difference of two arrays in units of the last place of their largest entry; 0 if they are equal.
+    """Return the largest difference of two arrays in units of the last place of their largest entry; 0 if equal.
 
-    least: the size of an entry whose units are taken at least
+    least: the smallest magnitude used for the unit
     """
     same = (a == b) | ((a != a) & (b != b))
     if same.all():
@@ -139,7 +139,7 @@ def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
     return difference / float(np.spacing(largest))
 
 
-# ---- The curve of a function of single numbers ----------------------------------------------------------------------
+# ---- Curves of functions of single numbers --------------------------------------------------------------------------
 
 _POINTS = 240
 _STEP = 1e-6
@@ -147,7 +147,7 @@ _STEP = 1e-6
 
 @dataclass(frozen=True)
 class Curve:
-    """A function of one Tensor, (1, n) in and out, entry by entry, and the range that is drawn."""
+    """An elementwise function of one Tensor, (1, n) in and out, and the range that is drawn."""
 
     call: Call
     low: float
@@ -157,8 +157,8 @@ class Curve:
 def lines(curve: Curve, name: str) -> dict[str, Any]:
     """``{"x": [...], "lines": [{"name", "kind": "function" | "derivative" | "declared", "values": [...]}, ...]}``
 
-    The points are the centres of equal pieces of the range, which kinks at round numbers miss. A function of a whole
-    Tensor, such as a quantiser whose step is the largest weight's, sees all points and their neighbours at once.
+    The points are the centers of equal pieces of the range, which avoid kinks at round numbers. A function of a whole
+    Tensor, such as a quantizer whose step depends on the largest weight, sees all points and their neighbors together.
 
     Raises:
         ValueError: the function changes the shape.

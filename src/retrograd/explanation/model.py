@@ -31,7 +31,7 @@ __all__ = ["Layer", "ModelExplanation", "Step", "case_of_layer"]
 
 _WINDOW = ("stride", "padding", "dilation", "groups")
 _POOL = ("kernel_size", "stride", "padding")
-_OPTIONS = {  # operator without its number of axes -> the attributes of its layer that it takes
+_OPTIONS = {  # operator without its number of axes -> the layer attributes that it uses
     "conv": _WINDOW,
     "conv_transpose": (*_WINDOW, "output_padding"),
     "max_pool": (*_POOL, "dilation", "ceil_mode"),
@@ -63,7 +63,7 @@ _TENSORS = {
     "b_ih": "bias_ih",
     "b_hh": "bias_hh",
 }
-_REFUSED = (  # what a layer may have that its operator's page does not take apart
+_REFUSED = (  # layer options that its operator's page does not support
     ("padding_mode", "zeros"),
     ("return_indices", False),
     ("padding_idx", None),
@@ -74,10 +74,10 @@ _REFUSED = (  # what a layer may have that its operator's page does not take apa
 
 
 def case_of_layer(recorded: Layer) -> Case:
-    """The layer as an operator that ran on its x, with its weights.
+    """Return the layer as an operator that ran on the layer's x, with its weights.
 
     Raises:
-        ValueError: the layer is none of the operators that can be taken apart, or has an option that cannot.
+        ValueError: no operator can explain the layer, or it has an unsupported option.
     """
     layer, kind = recorded.module, recorded.kind
     if recorded.why_not:
@@ -111,7 +111,7 @@ def case_of_layer(recorded: Layer) -> Case:
 
 
 def _operator(layer: Module) -> Operator:
-    """The operator of a layer's class, or of one whose forward it has.
+    """Return the operator of a layer's class, or of a class whose forward the layer uses.
 
     Raises:
         ValueError: there is none.
@@ -123,12 +123,12 @@ def _operator(layer: Module) -> Operator:
     raise ValueError(f"explain: {kinds[0]} is not one of the layers that are taken apart")
 
 
-# ---- A model that ran forward and backward on a batch of the user's -------------------------------------------------
+# ---- Models run forward and backward on the user's batch ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the road from a weight's gradient to the loss: an entry, and the share that its product is of it."""
+    """One step on the path from a weight's gradient to the loss: an entry, and its product's share of the sum."""
 
     path: str
     array: str
@@ -138,18 +138,18 @@ class Step:
 
 
 class ModelExplanation(Shown):
-    """The layers of a model in the order in which they ran.
+    """The layers of a model, in the order in which they ran.
 
     Args:
-        model: the model, in the mode that it is in.
+        model: the model, in its current mode.
         batch: its input, a Tensor or array; or a pair of input and target.
-        loss: a function of the output, or of output and target, that gives one number.
+        loss: a function of the output, or of output and target, that returns one number.
 
-    The gradients that the model's parameters hold, and its buffers, stay as they were.
+    The gradients stored in the model's parameters, and its buffers, are restored.
 
     Raises:
         ValueError: the loss is not one number, or no layer got a gradient.
-        TypeError: the model is no Module, or the loss cannot be called.
+        TypeError: the model is not a Module, or the loss cannot be called.
     """
 
     def __init__(self, model: Module, batch: Any, loss: Callable[..., Any]) -> None:
@@ -161,13 +161,13 @@ class ModelExplanation(Shown):
         inputs, *target = (each if isinstance(each, Tensor) else Tensor(np.asarray(each)) for each in (inputs, *target))
         self.model = model
         self._layers: dict[str, Layer] = {}
-        self._given: dict[str, Given] = {}  # to the recurrent ones
+        self._given: dict[str, Given] = {}  # to the recurrent layers
         calls = AttentionCalls()
         with _unchanged(model), enable_grad(), calls.recorded(model), self._recorded():
             value = loss(model(inputs), *target)
             if not isinstance(value, Tensor) or value.array.size != 1:
                 raise ValueError("explain: the loss must be a Tensor with one number, such as cross_entropy gives")
-            self.loss = float(value.array.reshape(-1)[0])
+            self.loss: float = float(value.array.reshape(-1)[0])
             calls.listen(value)
             parameters = {name: each for name, each in model.named_parameters() if each.requires_grad}
             found = grad(value.reshape(()), [*parameters.values()], allow_unused=True)
@@ -186,11 +186,11 @@ class ModelExplanation(Shown):
 
     @lru_cache(maxsize=16)  # noqa: B019  the layers of one run, for as long as it lives
     def layer(self, path: str) -> Explanation:
-        """A layer's operator with the arrays of this run: ``explain(model, batch, loss).layer("features.3")``.
+        """Return a layer's operator with the arrays of this run: ``explain(model, batch, loss).layer("features.3")``.
 
         Raises:
             KeyError: no layer of this name ran.
-            ValueError: the layer is not one that can be taken apart, or got no gradient.
+            ValueError: the layer cannot be explained, or got no gradient.
         """
         if path not in self._layers:
             raise KeyError(f"explain: no layer {path!r} ran; there are {', '.join(self._layers)}")
@@ -200,9 +200,9 @@ class ModelExplanation(Shown):
         return Explanation(case_of_layer(layer), layer.as_read(layer.gy))
 
     def road(self, path: str, name: str, index: tuple[int, ...]) -> list[Step]:
-        """From an entry of a gradient towards the loss: the largest product of its sum, and of that one's, and so on.
+        """Follow an entry of a gradient toward the loss: the largest product of its sum, then of that one's, and so on.
 
-        Each step is an entry of a layer's upstream gradient, with the share that its product has of the sum before.
+        Each step is an entry of a layer's upstream gradient, with the share of its product in the sum before.
         """
         steps: list[Step] = []
         flat = int(np.ravel_multi_index(index, self.layer(path).arrays[name].values.shape))
@@ -220,7 +220,7 @@ class ModelExplanation(Shown):
         return steps
 
     def to_dict(self) -> dict[str, Any]:
-        """The map of the layers as plain data: what ran, its shapes, norms of gradients, what is dead or not finite."""
+        """Return the map of the layers as plain data: shapes, gradient norms, dead units and non-finite entries."""
         return {
             "name": type(self.model).__name__,
             "loss": number(self.loss),
@@ -228,14 +228,14 @@ class ModelExplanation(Shown):
         }
 
     def to_html(self) -> str:
-        """The page as the text of one HTML file, see ``save``."""
+        """Return the page as the text of one HTML file, see ``save``."""
         from .model_page import as_page
 
         return as_page(self)
 
     @contextmanager
     def _recorded(self) -> Iterator[None]:
-        """Inside, every layer without layers of its own keeps what it read, gave and got."""
+        """Within the context, record the input, the output and the gradient of every layer without child layers."""
         leaves = [(path, each) for path, each in self.model.named_modules() if not any(True for _ in each.children())]
         before: dict[str, np.ndarray] = {}
         handles = [
@@ -265,7 +265,7 @@ class ModelExplanation(Shown):
         return record
 
     def _reader_of(self, path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any, Any], None]:
-        """Keeps what a layer reads, which it may change in place."""
+        """Return a hook that records a layer's input, which the layer may change in place."""
 
         def read(module: Module, inputs: Any, options: Any) -> None:
             every = (*inputs, *options.values())
@@ -294,7 +294,7 @@ class ModelExplanation(Shown):
                 layer.dead = float((layer.y == 0).all(axis=others).mean())
 
     def _reader(self, path: str) -> str | None:
-        """Return the next layer that reads this one's result, possibly reshaped, and can be taken apart; or None."""
+        """Return the next layer that reads this one's result, possibly reshaped, and can be explained; or None."""
         paths = [*self._layers]
         y = self._layers[path].y
         for later in paths[paths.index(path) + 1 :]:
@@ -308,7 +308,7 @@ class ModelExplanation(Shown):
 
 
 def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None, float]:
-    """The entry of gy that the largest products of an entry lead to, and the share that they have of the sums."""
+    """Return the entry of gy that an entry's largest products lead to, and the share of these products in the sums."""
     share, ways = 1.0, _ways_to_gy(explanation)
     while name != "gy":
         largest, total = (0.0, "", 0), 0.0
@@ -354,7 +354,7 @@ def _size(found: tuple[float, str, int]) -> float:
 
 
 def _ways_to_gy(explanation: Explanation) -> set[str]:
-    """gy, and the arrays whose entries are sums of products with it or with another of these."""
+    """Return gy, and the arrays whose entries are sums of products with it or with another of these."""
     ways = {"gy"}
     while True:
         more = {name for name, parts in explanation.sums.items() if any(ways & set(each.factors) for each in parts)}
@@ -365,7 +365,7 @@ def _ways_to_gy(explanation: Explanation) -> set[str]:
 
 @contextmanager
 def _unchanged(model: Module) -> Iterator[None]:
-    """Afterwards the buffers of the model, such as running means, hold what they held before."""
+    """Restore the buffers of the model, such as running means, on exit."""
     before = {name: each.array.copy() for name, each in model.named_buffers()}
     try:
         yield

@@ -1,8 +1,8 @@
 """The page of a model: the server's answers about its layers, and the same answers packed into one file.
 
 GET /api/model                                    the map of the layers
-GET /api/layer?layer=features.3                   a small layer's document; else its arrays without their entries
-GET /api/traces?layer=...                         the code of a small layer that ran, line by line
+GET /api/layer?layer=features.3                   a small layer's document; otherwise its arrays without their entries
+GET /api/traces?layer=...                         the executed code of a small layer, line by line
 GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large as its window
 GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
 GET /api/through_time?layer=...&sequence=0&unit=2&input=0   one unit of a recurrent layer at every step
@@ -32,7 +32,7 @@ Query = Mapping[str, str]
 
 
 def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str, Any]]]:
-    """The answers by name; each raises ValueError for a query that it has no answer to."""
+    """Return the answers by name; each raises ValueError for a query without an answer."""
 
     def layer(query: Query) -> dict[str, Any]:
         explanation = _layer(model, query)
@@ -109,7 +109,7 @@ def _whole(name: str, value: str) -> int:
 
 
 def as_page(model: ModelExplanation) -> str:
-    """The page as the text of one HTML file."""
+    """Return the page as the text of one HTML file."""
     from .html_page import page
 
     documents: dict[str, Any] = {}
@@ -118,7 +118,7 @@ def as_page(model: ModelExplanation) -> str:
         try:
             explanation = model.layer(layer.path)
         except ValueError:
-            continue  # the map says why
+            continue  # the map gives the reason
         if is_small(explanation):
             documents[layer.path] = whole(explanation)
             name, at = first(explanation)
@@ -130,7 +130,7 @@ def as_page(model: ModelExplanation) -> str:
 
 
 def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Iterator[tuple[str, Any]]:
-    """The arrays of a large layer without their entries, the entry that the page begins with, and the blocks around."""
+    """Yield a large layer's arrays without their entries, the entry selected initially, and the blocks around it."""
     yield _key("layer", path), outline(explanation)
     name, at = first(explanation)
     apart = taken(explanation, name, at) if name in explanation.sums else None
@@ -155,7 +155,7 @@ def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Itera
 def _of(
     question: str, model: ModelExplanation, path: str, name: str, at: int | tuple[int, ...]
 ) -> Iterator[tuple[str, Any]]:
-    """The server's answer about an entry or a block, under its key; nothing where it has none."""
+    """Yield the server's answer about an entry or a block, with its key; nothing if there is no answer."""
     place = ",".join(map(str, at)) if isinstance(at, tuple) else str(at)
     query = {"layer": path, "array": name, "start" if isinstance(at, tuple) else "index": place}
     try:
@@ -165,5 +165,5 @@ def _of(
 
 
 def _key(*words: str) -> str:
-    """Return the key by which the page finds an answer: the parts of its request, one a line."""
+    """Return the key by which the page finds an answer: the parts of its request, one per line."""
     return "\n".join(words)

@@ -1,10 +1,10 @@
 """Mutation testing of a backward: broken kernels and formulas, and the gradcheck outcome of each.
 
-What ran in the backward and not in the forward is its text. Each mistake changes one expression of a function of it.
-Those that change no gradient of the given arrays are no mistakes there, and are left out.
+The backward's source is what ran in the backward and not in the forward. Each mistake changes one expression of one of
+its functions. Changes that alter no gradient of the given arrays are not mistakes there, and are omitted.
 
-The kernel's own text is changed, compiled and put in the place of the kernel for the time of one backward, so what
-turns red on the page is what a programmer who makes this mistake would see.
+The kernel's own source is changed, compiled and substituted for the kernel during one backward. What turns red on the
+page is therefore what a programmer who makes this mistake would see.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..engine.gradcheck import gradcheck
 from ..engine.tensor import Tensor
 from ..formulas import FUSED
 from ..formulas.losses import LOSSES
-from ..formulas.table import Together
+from ..formulas.registry import Together
 from ..kernel_set import instead, use_kernels
 from ..kernels.textbook import loss as textbook_loss
 from ..kernels.textbook.pointwise import on_arrays
@@ -43,11 +43,11 @@ __all__ = ["Change", "Fault", "MOST", "Mutation", "Outcome", "as_dicts", "change
 # ---- Common mistakes in one expression of a backward ----------------------------------------------------------------
 
 _TRANSPOSES = ("swapaxes", "transpose")
-_Wrong = Iterator[tuple[str, str, ast.AST]]  # the kind of mistake, why it is one, and what stands in place of a node
+_Wrong = Iterator[tuple[str, str, ast.AST]]  # the kind of mistake, the reason, and the replacement of a node
 
 
 class Change(NamedTuple):
-    """One node of a function's tree, by its number in the order of ``ast.walk``, and what stands in its place."""
+    """A replacement of one node of a function's tree, identified by its number in the order of ``ast.walk``."""
 
     kind: str
     about: str
@@ -67,7 +67,7 @@ def changes(written: ast.FunctionDef, upstream: str) -> Iterator[Change]:
 
 
 def _hidden(written: ast.FunctionDef) -> set[int]:
-    """Nodes that are no arithmetic of gradients: annotations, decorators, conditions of branches, indices."""
+    """Return nodes that are not arithmetic of gradients: annotations, decorators, conditions of branches, indices."""
     outside: list[ast.AST] = [written.args, *written.decorator_list]
     for node in ast.walk(written):
         if isinstance(node, (ast.If, ast.IfExp)):
@@ -136,7 +136,7 @@ def _wrong_slice(node: ast.Subscript) -> _Wrong:
         yield "one step off", "each one goes with the one behind", _sliced(node, ast.Slice(None, minus, None))
     elif piece.step is not None and ast.unparse(piece.step) != "-1":
         near = ast.Slice(piece.lower, piece.upper, None)
-        yield "drop the stride", "neighbours are this far apart", _sliced(node, near)
+        yield "drop the stride", "neighbors are this far apart", _sliced(node, near)
 
 
 def _sliced(node: ast.Subscript, piece: ast.Slice) -> ast.Subscript:
@@ -169,7 +169,7 @@ def _wrong_call(node: ast.Call, upstream: str) -> _Wrong:
 
 
 def _wrong_apply(node: ast.Call, inside: ast.AST | None, upstream: str) -> _Wrong:
-    """Of a differentiable operator that the backward is made of."""
+    """Yield the mistakes at a call of a differentiable operator in the backward."""
     if isinstance(inside, ast.Name) and inside.id == "Sum":
         first = ast.Subscript(node.args[0], ast.Constant(0), ast.Load())
         yield "keep one sample", "the gradient is a sum over all of them", first
@@ -188,7 +188,7 @@ def _brief(node: ast.AST) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# ---- Mistakes that are derived from the text of a backward ----------------------------------------------------------
+# ---- Mistakes derived from the source of a backward -----------------------------------------------------------------
 
 MOST = 6  # mistakes of one operator
 _TRIED = 80
@@ -198,8 +198,8 @@ _TRIED = 80
 class Mutation:
     """A mistake in one statement of a function that the backward runs.
 
-    kernel: the function's name; before, after: the statement; code: that of the function with the mistake
-    callers: formulas that call it and ran, too
+    kernel: the function's name; before, after: the statement; code: of the function with the mistake
+    callers: formulas that call it and also ran
     """
 
     name: str
@@ -213,7 +213,7 @@ class Mutation:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The textbook set with the mistake."""
+        """Install the textbook set with the mistake during the context."""
         with use_kernels("textbook"):
             if part_of(self.function.__code__.co_filename) == "formulas" or hasattr(self.function, "digest"):
                 with self._formula():
@@ -228,7 +228,7 @@ class Mutation:
 
     @contextmanager
     def _formula(self) -> Iterator[None]:
-        """A formula is not changed itself: the compiled set is made of it, too. Its kernel is, for the time being."""
+        """Replace the kernel of a formula, not the formula, which the compiled set also uses."""
         broken = _copied(self.function, self.code, self.function.__globals__)
         fused = {}  # gradients of several operands that one kernel computes
         for key, each in FUSED.items():
@@ -256,7 +256,7 @@ class Mutation:
 
 
 def _copied(function: FunctionType, code: CodeType, names: dict[str, Any]) -> FunctionType:
-    """A function of another code or with other names around it."""
+    """Return a copy of a function with other code or other names in its scope."""
     copied = FunctionType(code, names, function.__name__, function.__defaults__)
     copied.__dict__.update(function.__dict__)
     copied.__annotations__ = function.__annotations__
@@ -266,10 +266,10 @@ def _copied(function: FunctionType, code: CodeType, names: dict[str, Any]) -> Fu
 def mutations(
     call: Call, inputs: Arrays, gy: np.ndarray, most: int = MOST, known: Mapping[str, Arrays] | None = None
 ) -> list[Mutation]:
-    """Mistakes in the backward of an operator that change its gradients of these inputs, of different kinds first.
+    """Return mistakes in an operator's backward that change its gradients for these inputs, different kinds first.
 
     inputs: in float64
-    known: mistakes that are there already, by name, with the gradients that they make
+    known: existing mistakes by name, with the gradients that they cause
     """
     known = known or {}
     right = gradients(call, inputs, gy, "textbook")
@@ -282,7 +282,7 @@ def mutations(
         try:
             with each.in_place(), np.errstate(all="ignore"):
                 wrong = gradients(call, inputs, gy, "textbook")
-        except Exception:  # a text that cannot run shows no wrong entries
+        except Exception:  # code that cannot run shows no wrong entries
             continue
         if any(_same(wrong, other) for other in seen):
             continue
@@ -296,7 +296,7 @@ def _same(a: Arrays, b: Arrays) -> bool:
 
 
 def _in_turn(groups: list[list[Mutation]]) -> list[Mutation]:
-    """The first of each kind, then the second of each, in the order of the functions."""
+    """Return the first mistake of each kind, then the second of each, in the order of the functions."""
     kinds: dict[str, list[Mutation]] = {}
     for each in (each for group in groups for each in group):
         kinds.setdefault(each.name, []).append(each)
@@ -305,7 +305,7 @@ def _in_turn(groups: list[list[Mutation]]) -> list[Mutation]:
 
 
 def _named(found: list[Mutation], taken: list[str]) -> list[Mutation]:
-    """Each with a name of its own: behind one that several have, the gradient that is assigned to, or a number."""
+    """Give each mistake a unique name: append the gradient assigned to, or a number, to a shared name."""
     several = {each.name for each in found if [*taken, *(one.name for one in found)].count(each.name) > 1}
     named: list[Mutation] = []
     for each in found:
@@ -320,7 +320,7 @@ def _named(found: list[Mutation], taken: list[str]) -> list[Mutation]:
 
 
 def _functions(call: Call, inputs: Arrays, gy: np.ndarray) -> list[FunctionType]:
-    """The functions that ran in the backward and not in the forward, the operator's own first."""
+    """Return the functions that ran in the backward and not in the forward, the operator's own first."""
     with use_kernels("textbook"):
         tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in inputs.values()]
         y, forward = _ran(lambda: call(*tensors))
@@ -348,7 +348,7 @@ def _ran(call: Callable[[], Any]) -> tuple[Any, list[CodeType]]:
 
 
 def _function(code: CodeType) -> FunctionType | None:
-    """The function of a code, by its name; of ``ops`` and of the user only those of Functions."""
+    """Return the function of a code object, by its name; from ``ops`` and from the user only those of Functions."""
     passes = code.co_name in ("forward", "backward")
     if "<" in code.co_qualname or (part_of(code.co_filename) in ("ops", "") and not passes):
         return None
@@ -368,7 +368,7 @@ def _function(code: CodeType) -> FunctionType | None:
 
 
 def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
-    """The mistakes in one of the functions that ran."""
+    """Yield the mistakes in one of the functions that ran."""
     callers = tuple(
         [
             each
@@ -408,7 +408,7 @@ def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
 
 
 def _put(tree: ast.AST, node: ast.AST, replacement: ast.AST) -> None:
-    """Put another node in the place of one."""
+    """Replace a node of a tree."""
     for parent in ast.walk(tree):
         for name, value in ast.iter_fields(parent):
             if value is node:
@@ -422,7 +422,7 @@ def _put(tree: ast.AST, node: ast.AST, replacement: ast.AST) -> None:
 
 
 def _statement(written: ast.AST, number: int) -> int:
-    """The number of the innermost statement that a node is part of."""
+    """Return the number of the innermost statement that contains a node."""
     nodes = [*ast.walk(written)]
     wanted = nodes[number]
     return max(
@@ -433,23 +433,23 @@ def _statement(written: ast.AST, number: int) -> int:
 
 
 def _line(statement: ast.AST) -> str:
-    """A statement in one line; of one with a body its head."""
+    """Return a statement in one line; for a statement with a body its header."""
     return ast.unparse(statement).partition("\n")[0]
 
 
 # ---- The failure lab ------------------------------------------------------------------------------------------------
 
-_FEW = 3  # mistakes: with fewer, others are derived
-_LARGEST = 2000  # entries of all inputs; with more, gradcheck takes long
+_FEW = 3  # with fewer mistakes, others are derived
+_LARGEST = 2000  # entries of all inputs; with more, gradcheck takes too long
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A common mistake: one line of a kernel of the textbook set, and what it becomes.
+    """A common mistake: one line of a textbook kernel, and its replacement.
 
-    kernel: its name, and module: the module of the textbook set that has it
+    kernel: its name; module: the module of the textbook set that defines it
     before, after: the text that is replaced; it occurs once. ``replace`` is that of dataclasses
-    function: that which the kernel calls and whose line it is; by default the kernel itself
+    function: the function called by the kernel that contains the line; by default the kernel itself
     """
 
     name: str
@@ -462,15 +462,15 @@ class Fault:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """The textbook set with the mistake."""
+        """Install the textbook set with the mistake during the context."""
         with use_kernels("textbook"), instead({self.kernel: self.planted()}):
             yield
 
     def planted(self) -> Callable[..., Any]:
-        """The kernel with the mistake.
+        """Return the kernel with the mistake.
 
         Raises:
-            ValueError: the line is not in the text, or more than once.
+            ValueError: the line does not occur in the source, or occurs more than once.
         """
         module = importlib.import_module(f"retrograd.kernels.textbook.{self.module}")
         place = self.function or self.kernel
@@ -484,7 +484,7 @@ class Fault:
         return self._made(_text(module, self.kernel), self.kernel, vars(module) | {self.function: broken})
 
     def _made(self, text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
-        """A function of a text, with these names around it."""
+        """Compile a function from source, with these names in its scope."""
         exec(compile(text, f"<{name}: {self.name}>", "exec"), names)
         made: Callable[..., Any] = names[name]
         return made
@@ -496,9 +496,9 @@ def _text(module: ModuleType, name: str) -> str:
 
 @dataclass
 class Outcome:
-    """The outcome of a fault: the gradients that differ, gradcheck's report and diagnoses; or the error it ends with.
+    """The outcome of a fault: the gradients that differ, gradcheck's report and diagnoses; or the error raised.
 
-    wrong: by name, the gradients whose entries differ from the right ones; empty if the fault makes no difference
+    wrong: by name, the gradients with entries that differ from the correct ones; empty if the fault has no effect
     """
 
     fault: Fault | Mutation
@@ -509,10 +509,10 @@ class Outcome:
 
 
 def outcomes(faults: Sequence[Fault], call: Call, inputs: Arrays, gy: np.ndarray, exact: bool = True) -> list[Outcome]:
-    """Return the outcomes of the given mistakes and, if those are fewer than three, of some derived from the backward.
+    """Return the outcomes of the given mistakes and, if there are fewer than three, of some derived from the backward.
 
-    Of the latter, only those that gradcheck diagnoses. Everything runs in float64; large inputs give an empty list.
-    exact: whether the declared gradient is the derivative; if not, it is what gradcheck compares with
+    Derived mistakes must be diagnosed by gradcheck. Everything runs in float64; large inputs give an empty list.
+    exact: whether the declared gradient is the derivative; if not, gradcheck compares with the declared one
     """
     wide = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()}
     if sum(array.size for array in wide.values()) > _LARGEST:
@@ -527,7 +527,7 @@ def outcomes(faults: Sequence[Fault], call: Call, inputs: Arrays, gy: np.ndarray
 
 
 def _linear(call: Call, inputs: Arrays) -> Call:
-    """The linear function of the inputs whose derivative is what the operator declares as its gradient."""
+    """Return the linear function of the inputs whose derivative is the gradient that the operator declares."""
     with use_kernels("textbook"):
         y, matrices = jacobians("the operator", call, inputs)
 
@@ -550,7 +550,7 @@ def _outcome(
             broken = gradients(call, wide, gy, "textbook")
             tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in wide.values()]
             report = gradcheck(call, tensors, raise_exception=False, check_layouts=False, surrogate=surrogate)
-        except Exception as error:  # what a broken line raises is part of the answer
+        except Exception as error:  # an error raised by a broken line is part of the answer
             found.error = f"{type(error).__name__}: {error}"
             return found
     found.wrong = {name: broken[name] for name in right if not np.allclose(broken[name], right[name])}
@@ -560,7 +560,7 @@ def _outcome(
 
 
 def as_dicts(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    """The outcomes as the page's document has them, see document.py."""
+    """Return the outcomes as in the page's document, see document.py."""
     return [
         {
             "name": each.fault.name,

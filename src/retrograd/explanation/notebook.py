@@ -1,7 +1,7 @@
 """HTML representation of a Tensor in a notebook: shape, type, range and a thumbnail.
 
-Values are blue where negative, white at 0, orange where positive; if all have one sign, from white to dark blue. NaN is
-magenta. Larger arrays are drawn with every n-th element.
+Values are blue if negative, white at 0, orange if positive. If all have one sign, they range from white to dark blue.
+NaN is magenta. Larger arrays are drawn with every n-th element.
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from ..nn.parameter import is_lazy
 __all__ = ["as_html", "thumbnail"]
 
 
-# ---- A small picture of an array ------------------------------------------------------------------------------------
+# ---- Thumbnail of an array ------------------------------------------------------------------------------------------
 
-_WIDE, _HIGH = 192, 96  # cells at most
+_WIDE, _HIGH = 192, 96  # maximum cells
 _TILES = 16
 _SIZE = 192  # CSS pixels of the longer side
 _NEGATIVE, _WHITE, _POSITIVE, _DARK, _NAN = (29, 78, 216), (255, 255, 255), (214, 90, 12), (12, 45, 107), (217, 0, 201)
 
 
 def thumbnail(array: np.ndarray) -> str:
-    """HTML of the picture of an array with at least one axis and one element."""
+    """Return the HTML picture of an array with at least one axis and one element."""
     if array.ndim == 1 and array.dtype != np.bool_:
         return _line(array)
     if _is_image(array):
         return _png(_tiled(_channels_last(array)))
     axes = array.shape[-2:] if array.ndim > 1 else (1, array.shape[0])
     tiles = array.reshape(-1, *axes)[:_TILES]
-    return _png(_tiled(_coloured(tiles)))
+    return _png(_tiled(_colored(tiles)))
 
 
 def _is_image(array: np.ndarray) -> bool:
-    """(3, H, W) or (N, 3, H, W) of bytes, or of floats from 0 to 1."""
+    """Return whether an array is (3, H, W) or (N, 3, H, W), of bytes or of floats from 0 to 1."""
     if array.ndim not in (3, 4) or array.shape[-3] != 3 or min(array.shape[-2:]) < 4:
         return False
     if array.dtype == np.uint8:
@@ -50,13 +50,13 @@ def _is_image(array: np.ndarray) -> bool:
 
 
 def _channels_last(array: np.ndarray) -> np.ndarray:
-    """Images as bytes (N, H, W, 3)."""
+    """Return images as bytes (N, H, W, 3)."""
     images = np.moveaxis(array.reshape(-1, *array.shape[-3:])[:_TILES], 1, -1)
     return images if images.dtype == np.uint8 else (images.astype(np.float64) * 255).round().astype(np.uint8)
 
 
-def _coloured(tiles: np.ndarray) -> np.ndarray:
-    """Values (N, H, W) as bytes (N, H, W, 3)."""
+def _colored(tiles: np.ndarray) -> np.ndarray:
+    """Return values (N, H, W) as RGB bytes (N, H, W, 3)."""
     values = tiles.astype(np.float64)
     known = values[np.isfinite(values)]
     low, high = (known.min(), known.max()) if known.size else (0.0, 1.0)
@@ -74,7 +74,7 @@ def _coloured(tiles: np.ndarray) -> np.ndarray:
 
 
 def _tiled(images: np.ndarray) -> np.ndarray:
-    """Images (N, H, W, 3) as one, side by side, with a grey line between them."""
+    """Join images (N, H, W, 3) side by side, with a gray line between them."""
     count = len(images)
     across = min(count, math.ceil(math.sqrt(count * images.shape[1] / max(images.shape[2], 1))) or 1)
     across = max(1, min(across, count))
@@ -91,7 +91,7 @@ def _tiled(images: np.ndarray) -> np.ndarray:
 
 
 def _png(pixels: np.ndarray) -> str:
-    """Pixels (H, W, 3) as an image in the page. Source: https://www.w3.org/TR/png."""
+    """Return pixels (H, W, 3) as an inline image. Source: https://www.w3.org/TR/png."""
     high, wide, _ = pixels.shape
     rows = b"".join(b"\0" + row.tobytes() for row in pixels)
     head = struct.pack(">IIBBBBB", wide, high, 8, 2, 0, 0, 0)
@@ -107,7 +107,7 @@ def _png(pixels: np.ndarray) -> str:
 
 
 def _line(array: np.ndarray) -> str:
-    """Values over their place: of many, the least and the largest of each stretch."""
+    """Return a plot of values over positions; a long array is reduced to the minimum and maximum of each segment."""
     values = array.astype(np.float64)
     if values.size > 2 * _SIZE:
         stretch = -(-values.size // _SIZE)
@@ -138,20 +138,20 @@ def _line(array: np.ndarray) -> str:
     return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-label="values">{zero}{lines}</svg>'
 
 
-# ---- The HTML of a Tensor in a notebook: its shape, type and range, and a small picture -----------------------------
+# ---- Tensor HTML: shape, type, range and thumbnail ------------------------------------------------------------------
 
-_MOST = 1_000_000  # elements that are looked at
-_SHOWN = 8  # elements whose values stand in the text
+_MOST = 1_000_000  # elements that are examined
+_SHOWN = 8  # elements whose values are in the text
 
 
 def as_html(tensor: Tensor) -> str:
-    """A Tensor as HTML, without scripts: what it is, and beside it a picture of its values.
+    """Return a Tensor as HTML without scripts: its description next to a picture of its values.
 
-    Of more than a million elements, a sample of every n-th is looked at, which the text says.
+    For more than a million elements, every n-th is sampled, and the text says so.
     """
     kind = escape(display_name(type(tensor).__name__))
     if is_lazy(tensor):
-        return _page(f"<b>{kind}</b> not initialised", [], "")
+        return _page(f"<b>{kind}</b> not initialized", [], "")
     array = tensor.array
     sample = _sample(array)
     lines = [f"{array.size:,} element{'s' * (array.size != 1)}, {bytes_text(array.nbytes)}"]
@@ -174,7 +174,7 @@ def _page(title: str, lines: list[str], picture: str) -> str:
 
 
 def _sample(array: np.ndarray) -> np.ndarray:
-    """Every n-th element along the axes, a view with at most a million elements."""
+    """Return every n-th element along the axes, a view with at most a million elements."""
     steps = [1] * array.ndim
     while math.prod(-(-extent // step) for extent, step in zip(array.shape, steps, strict=True)) > _MOST:
         left = [-(-extent // step) for extent, step in zip(array.shape, steps, strict=True)]
@@ -183,7 +183,7 @@ def _sample(array: np.ndarray) -> np.ndarray:
 
 
 def _statistics(sample: np.ndarray) -> list[str]:
-    """Range, mean and what is not finite."""
+    """Return the range, the mean and the counts of non-finite elements."""
     if sample.size <= _SHOWN:
         shown = ", ".join(map(_number, sample.ravel().tolist()))
         lines = [f"value {shown}" if sample.ndim == 0 else f"values {shown}"]

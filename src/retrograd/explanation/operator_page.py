@@ -1,11 +1,11 @@
-"""The page of an operator: the other settings a file carries, and the server's answers.
+"""The page of an operator: other settings included in a file, and the server's answers.
 
-Documents of a file are packed: indices as the differences of neighbours in a column, which are nearly all alike, then
-deflated. The page unpacks one when its reader chooses the settings.
+Documents in a file are packed: indices become differences of neighbors in a column, which are nearly all alike, and are
+then deflated. The page unpacks a document when its reader chooses the settings.
 
 GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
     ...&typed=g*(abs(x)<=1)                       with this gradient in place of its own, see gradient_expressions.py
-GET /api/traces?operator=...                      its code that ran, line by line
+GET /api/traces?operator=...                      its executed code, line by line
 GET /api/faults?operator=...                      its failure lab
 """
 
@@ -29,13 +29,13 @@ from .operators.operator import Operator
 __all__ = ["answers_about", "answers_of", "changes", "others"]
 
 
-# ---- The other settings that an operator's file carries -------------------------------------------------------------
+# ---- Other settings included in an operator's file ------------------------------------------------------------------
 
 Change = dict[str, Any]
 
 
 class _Step(NamedTuple):
-    """A setting and another value for it, and how many choices it is away."""
+    """A setting with another value, and the distance of that choice."""
 
     name: str
     value: Any
@@ -43,23 +43,23 @@ class _Step(NamedTuple):
 
 
 class _Room:
-    """The bytes that are left."""
+    """The remaining size budget in bytes."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
     def takes(self, content: Any) -> bool:
-        """Whether there is room for it, which it then takes; once there was none, there is none for others."""
+        """Reserve bytes for content and return whether it fits; after the first failure nothing else fits."""
         self.left -= len(json.dumps(content, separators=(",", ":"))) + 12
         return self.left >= 0
 
 
 def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
-    """Return the ``others`` of `standalone.page`, at most ``size`` bytes of documents; None if not even one fits.
+    """Return the ``others`` of `html_page.page`, at most ``size`` bytes of documents; None if not even one fits.
 
-    ``{"about": a sentence, "documents": [{"changed": {...}, "packed": ..., "later": ...}, ...]}``, with ``"error"`` in
-    place of ``"packed"`` where the settings do not go together. First come the documents of one changed setting, then
-    for these the lines that ran and the failure lab ("later"), then the documents of two changed settings.
+    The form is ``{"about": a sentence, "documents": [{"changed": {...}, "packed": ..., "later": ...}, ...]}``, with
+    ``"error"`` in place of ``"packed"`` if the settings are incompatible. The order is: documents with one changed
+    setting, their executed lines and failure lab ("later"), documents with two changed settings.
     """
     change = explanation.change
     if change is None:
@@ -97,7 +97,7 @@ def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
 
 
 def changes(settings: tuple[Setting, ...]) -> Iterator[Change]:
-    """Every change of one setting, and of two, in this order; of each kind the nearest choices first."""
+    """Yield every change of one setting, then of two, in each group the nearest choices first."""
     steps = [
         [
             _Step(each.name, choice, abs(place - each.choices.index(each.value)))
@@ -113,7 +113,7 @@ def changes(settings: tuple[Setting, ...]) -> Iterator[Change]:
 
 
 def _packed(document: Mapping[str, Any]) -> str:
-    """A document as short text."""
+    """Return a document as a compact string."""
     sums = {
         name: each
         | {
@@ -134,14 +134,14 @@ def _packed(document: Mapping[str, Any]) -> str:
 
 
 def _differences(index: list[int], width: int) -> list[int]:
-    """Rows of a width as their columns, one after the other, each entry less the one before it."""
+    """Return the columns of rows of a width, one after the other, with each entry minus the one before it."""
     columns = np.array(index, np.int64).reshape(-1, width).T
     differences: list[int] = np.diff(columns, axis=1, prepend=0).ravel().tolist()
     return differences
 
 
 def _about(sizes: list[int], count: int) -> str:
-    """Return a sentence that says which changes of settings the file holds."""
+    """Return a sentence that says which changes of settings the file contains."""
     kinds = []
     for changed, words in ((1, "one setting"), (2, "two settings")):
         held, all_of_them = sizes[:count].count(changed), sizes.count(changed)
@@ -156,7 +156,7 @@ Query = Mapping[str, str]
 
 
 def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
-    """The answers by name; each raises ValueError for a query that it has no answer to.
+    """Return the answers by name; each raises ValueError for a query without an answer.
 
     first: an operator that ``find`` need not know: one of the user's own
     """
@@ -184,7 +184,7 @@ def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
 
 
 def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[str, Any]]]:
-    """The answers about an operator with arrays of the user's, which has no settings to choose."""
+    """Return the answers about an operator with the user's arrays, which has no settings to choose."""
 
     @lru_cache(maxsize=32)
     def with_rule(text: str) -> Explanation:

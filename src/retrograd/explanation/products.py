@@ -1,20 +1,19 @@
 """The products that add up to each array entry, as index tables and as formulas.
 
-A ``Products`` says of one array, the target, which entries of other arrays are multiplied, and to which entry of the
+A ``Products`` describes one array, the target: which entries of other arrays are multiplied, and to which entry of the
 target each product is added:
 
     target[index[j, 0]] += scale * factors[0][index[j, 1]] * factors[1][index[j, 2]] * ...      for every row j
 
-All indices are flat. A negative one is padding, which is 0: -1 - p is position p of the padded factor.
+All indices are flat. A negative index is padding, which is 0: -1 - p is position p of the padded factor.
 
-    y = x * w + b                              which entries meet is said by the letters of each array's axes
-    gc = gh * o * slope + gc[t+1] * f[t+1]     a factor at another position of an axis; outside of it there is none
+    y = x * w + b                              the letters of each array's axes determine which entries meet
+    gc = gh * o * slope + gc[t+1] * f[t+1]     a factor at another position of an axis; omitted outside the axis
     sum = w[q=1] * x                           at one position of an axis
     sum = w * y:tnj                            an array whose axes have other letters here
 
 A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor
-may also be a number's name. A term with an array that is not there is left out, and an equation whose target is not
-there.
+may also be the name of a number. A term with an absent array is omitted, and so is an equation with an absent target.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from ..specs.geometry import Window
 __all__ = ["Equations", "Products", "along", "convolution", "convolved", "einsum", "elementwise"]
 
 
-# ---- The products that add up to each entry: the links between the arrays of a page ---------------------------------
+# ---- Index tables: the links between the arrays of a page -----------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,9 @@ class Products:
     """The products that are added to the entries of one array.
 
     factors: the names of the arrays whose entries are multiplied
-    rows: gives the rows of one entry of the target, or with None all of them: (products, 1 + len(factors)) int64, the
+    rows: returns the rows of one entry of the target, or all rows for None: (products, 1 + len(factors)) int64, the
         flat index of the target's entry and of each factor's
-    scale: a number that all products are multiplied by
+    scale: a factor of all products
     """
 
     factors: tuple[str, ...]
@@ -55,11 +54,11 @@ class Products:
         return self.rows(None)
 
     def of(self, entry: int) -> np.ndarray:
-        """The rows of one entry of the target, without the column of the target: (n, len(factors))."""
+        """Return the rows of one entry of the target, without the column of the target: (n, len(factors))."""
         return self.rows(entry)[:, 1:]
 
     def values(self, rows: np.ndarray, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """The products of some rows in float64: (n,)."""
+        """Return the products of some rows in float64: (n,)."""
         products = np.full(len(rows), self.scale)
         for column, name in enumerate(self.factors):
             at = rows[:, column]
@@ -72,7 +71,7 @@ class Products:
 
 
 def einsum(equation: str, shapes: Sequence[Sequence[int]], factors: Sequence[str], scale: float = 1.0) -> Products:
-    """The products of a sum in the notation of NumPy's einsum: ``einsum("nc,kc->nk", (x.shape, w.shape), ("x", "w"))``.
+    """Return the products of an einsum in NumPy's notation: ``einsum("nc,kc->nk", (x.shape, w.shape), ("x", "w"))``.
 
     Letters that the target lacks are summed over.
     """
@@ -101,7 +100,7 @@ def einsum(equation: str, shapes: Sequence[Sequence[int]], factors: Sequence[str
 
 
 def elementwise(size: int, factors: Sequence[str], scale: float = 1.0) -> Products:
-    """Entry i of the target gets the product of the entries i of the factors."""
+    """Return products where entry i of the target gets the product of the entries i of the factors."""
 
     def rows(entry: int | None) -> np.ndarray:
         entries = np.arange(size) if entry is None else np.array([entry])
@@ -111,7 +110,7 @@ def elementwise(size: int, factors: Sequence[str], scale: float = 1.0) -> Produc
 
 
 def along(target: np.ndarray, factors: Sequence[str], indices: Sequence[np.ndarray], scale: float = 1.0) -> Products:
-    """Products whose indices are given, one array of flat indices for the target and one for each factor."""
+    """Return products with given indices: one array of flat indices for the target and one for each factor."""
     columns = [np.asarray(each).ravel() for each in (target, *indices)]
     index = np.stack(np.broadcast_arrays(*columns), 1).astype(np.int64)
     return Products(tuple(factors), lambda entry: index if entry is None else index[index[:, 0] == entry], scale)
@@ -126,10 +125,10 @@ def convolved(
     factors: dict[str, str],
     padding: bool = True,
 ) -> Products:
-    """The products of a convolution that are added to one of its three arrays.
+    """Return the products of a convolution that are added to one of its three arrays.
 
-    target: "x", "w" or "y". factors: for the other two their names, {"y": "gy", "x": "x"} for the gradient to w
-    padding: whether products with an i in the padding are among them; never where x is the target
+    target: "x", "w" or "y". factors: the names of the other two arrays, {"y": "gy", "x": "x"} for the gradient to w
+    padding: whether to include products with an i in the padding; never if x is the target
     """
 
     def rows(entry: int | None) -> np.ndarray:
@@ -143,12 +142,12 @@ def convolved(
 def convolution(
     window: Window, batch: int, x_channels: int, w_shape: Sequence[int], only: tuple[str, int] | None = None
 ) -> dict[str, np.ndarray]:
-    """Every product of a convolution, as the flat indices of its three arrays: {"x": i, "w": r, "y": o}.
+    """Return every product of a convolution, as the flat indices of its three arrays: {"x": i, "w": r, "y": o}.
 
-    T(x, w, g) = sum over them of x[i] w[r] g[o]; leave one factor out, and the others are the products of its gradient.
+    T(x, w, g) = the sum over them of x[i] w[r] g[o]; without one factor, the others are its gradient's products.
     An i in the padding is -1 - p, where p is the position in the padded x. The order is n, k, o, c, r.
 
-    only: those of one entry of an array, ("w", 17) for example
+    only: only the products of one entry of an array, such as ("w", 17)
     """
     ndim, (K, C) = window.ndim, w_shape[:2]
     shapes = {
@@ -185,12 +184,12 @@ def convolution(
         "w": _flat([k, c, *r], shapes["w"]),
         "y": _flat([n, k, *o], shapes["y"]),
     }
-    order = np.lexsort((found["w"], found["y"]))  # the taps of an output together
+    order = np.lexsort((found["w"], found["y"]))  # groups the taps of an output
     return {name: index[order] for name, index in found.items()}
 
 
 def _meetings(window: Window, axis: int, which: str, place: int) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs (o, r) of an output and a tap on one axis; those that meet one place of an array where it is given."""
+    """Return the pairs (o, r) of an output and a tap on one axis, or only those that meet one place of an array."""
     o, r = np.indices((window.output[axis], window.kernel[axis])).reshape(2, -1)
     reads = o * window.stride[axis] + r * window.dilation[axis] - window.padding[axis][0]
     kept = {"": np.ones(len(o), bool), "x": reads == place, "y": o == place, "w": r == place}[which]
@@ -198,12 +197,12 @@ def _meetings(window: Window, axis: int, which: str, place: int) -> tuple[np.nda
 
 
 def _grid(ranges: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """All combinations of one number from each range, the last range fastest."""
+    """Return all combinations of one number from each range, the last range fastest."""
     return [each.ravel() for each in np.meshgrid(*ranges, indexing="ij")]
 
 
 def _flat(places: Sequence[np.ndarray], extents: Sequence[int]) -> np.ndarray:
-    """The flat index of a position on each axis; places outside give a number without meaning."""
+    """Return the flat index of a position on each axis; positions outside give meaningless numbers."""
     index = np.zeros((), np.int64)
     for place, extent in zip(places, extents, strict=True):
         index = index * extent + place
@@ -233,11 +232,11 @@ class _Term(NamedTuple):
 class Equations:
     """Equations between arrays.
 
-    texts: one equation each; several with one target add up
-    axes: for each array that is there a letter for each axis; only the order of its entries counts, so that an array
-        of channels may be read as one of groups and of channels in each
+    texts: one equation each; several with the same target add up
+    axes: for each existing array one letter per axis; only the order of its entries matters, so that an array of
+        channels may be read as one of groups and of channels within each
     extents: of each letter
-    numbers: those that terms are multiplied by
+    numbers: factors of terms, by name
     words: for a letter the names of its positions, for the text
     """
 
@@ -275,7 +274,7 @@ class Equations:
 
     @cached_property
     def sums(self) -> dict[str, list[Products]]:
-        """For each target its products."""
+        """Return the products of each target."""
         found: dict[str, list[Products]] = {}
         for target, terms in self._parsed:
             found.setdefault(target.name, []).extend(self._products(target, term) for term in terms)
@@ -304,7 +303,7 @@ class Equations:
         return Products(tuple(factor.name for factor in term.factors), rows, scale)
 
     def _flat(self, factor: _Factor, places: Mapping[str, np.ndarray], count: int, inside: np.ndarray) -> np.ndarray:
-        """The flat index of a factor at these places; ``inside`` becomes False where there is none."""
+        """Return the flat index of a factor at these places; ``inside`` becomes False where it has none."""
         index = np.zeros(count, np.int64)
         for letter in factor.axes:
             if letter == factor.letter:
@@ -316,12 +315,12 @@ class Equations:
         return index
 
     def _free(self, factor: _Factor) -> str:
-        """The letters of an array that are not fixed."""
+        """Return the letters of an array that are not fixed."""
         return factor.axes.replace(factor.letter, "") if factor.fixed else factor.axes
 
     @cached_property
     def formulas(self) -> dict[str, str]:
-        """For each target its sum as text."""
+        """Return the sum of each target as text."""
         lines: dict[str, list[str]] = {}
         before: list[_Factor] = []
         for target, terms in self._parsed:

@@ -1,13 +1,13 @@
 """The HTTP server of the page: request validation, routes, and serving until Ctrl-C.
 
-The page is for the person at this machine. A web page from elsewhere that is open in the same browser can send requests
-to loopback too, so every request must name this server as its Host, one that has an Origin must come from the page
-itself, and one for data must carry the token that stands in the link.
+The page is for the user of this machine only. A foreign web page open in the same browser can also send requests to
+loopback. Every request must therefore name this server as its Host; one with an Origin must come from the page itself;
+and a request for data must have the token from the link.
 
-    GET /               the page; the link carries the token behind the "?"
+    GET /               the page; the link has the token after the "?"
     GET /api/NAME?...   the answer NAME as JSON, see operator_page.py and model_page.py
 
-Nothing is read from or written to a file. One answer is computed at a time: the kernel set is the process's.
+No file is read or written. One answer is computed at a time, because the kernel set is global to the process.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ __all__ = ["Answer", "Guard", "LONGEST_QUERY", "MOST_CONNECTIONS", "application"
 
 LONGEST_QUERY = 4096  # bytes
 MOST_CONNECTIONS = 200
-_WAITING = 64  # requests at a time
+_WAITING = 64  # concurrent requests
 
 
 class Guard:
-    """Refuses what is not from the page, is too large, or too much at once; the rest goes to the application.
+    """Rejects requests that are not from the page, too large, or too many; passes the rest to the application.
 
     hosts: the values of the Host header that name this server
-    token: what the link carries
-    connections: how many are open now
+    token: the token in the link
+    connections: the number of connections open now
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Guard:
         self._active = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or refuse it with a 4xx and one sentence."""
+        """Answer a request, or reject it with a 4xx status and one sentence."""
         if scope["type"] == "lifespan":
             return await self._app(scope, receive, send)
         if scope["type"] != "http":
@@ -106,11 +106,11 @@ class Guard:
 def _answer(status: int, error: str) -> JSONResponse:
     headers = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
     if status == 429:
-        headers["Connection"] = "close"  # makes room for others
+        headers["Connection"] = "close"  # frees the connection for others
     return JSONResponse({"error": error}, status, headers)
 
 
-# ---- The page and the answers that it asks for, over HTTP -----------------------------------------------------------
+# ---- The page and the answers that it requests, over HTTP -----------------------------------------------------------
 
 Answer = Callable[[Mapping[str, str]], dict[str, Any]]
 
@@ -131,11 +131,11 @@ def application(
     model: Mapping[str, Any] | None = None,
     connections: Callable[[], int] = lambda: 1,
 ) -> Guard:
-    """The ASGI application.
+    """Return the ASGI application.
 
-    token: what the link must carry. hosts: the values of the Host header that name this server. served: what the page
-    is told besides. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers.
-    connections: how many are open now
+    token: required in the link. hosts: the values of the Host header that name this server. served: additional data for
+    the page. answers: by name; a ValueError becomes a 400 with its text. model: the map of its layers. connections: the
+    number of connections open now
     """
     one_at_a_time = anyio.CapacityLimiter(1)
 
@@ -161,18 +161,18 @@ def _as_json(make: Answer, query: Mapping[str, str]) -> bytes:
     return json.dumps(make(query), separators=(",", ":"), allow_nan=False).encode()
 
 
-# ---- Serve the page until Ctrl-C ------------------------------------------------------------------------------------
+# ---- Serving until Ctrl-C -------------------------------------------------------------------------------------------
 
 Subject = Operator | Explanation | ModelExplanation
 
 
 def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None]) -> None:
-    """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once it is ready.
+    """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once the server is ready.
 
-    subject: a model or an operator that ran; or the operator that the page begins with, where one of the user's own is
-        offered besides those of the library
-    host: an address of this machine; 127.0.0.1 is reached from this machine only
-    port: 0 takes a free one
+    subject: a model or an operator that ran; or the initial operator of the page, if a user's own operator is offered
+        besides those of the library
+    host: an address of this machine; 127.0.0.1 is reachable only from this machine
+    port: 0 chooses a free port
 
     Raises:
         OSError: the address or port is not available.
@@ -213,14 +213,14 @@ def _of(subject: Subject) -> tuple[Mapping[str, Any], Mapping[str, Answer], Mapp
 
 
 class _Announcing(uvicorn.Server):
-    """Says when it is ready."""
+    """A server that calls back when it is ready."""
 
     def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
         super().__init__(config)
         self._ready = ready
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then say so."""
+        """Start to listen, then call back."""
         await super().startup(sockets)
         if self.started:
             self._ready()

@@ -1,10 +1,10 @@
-"""The source map of an operator: every stop from the function that users call to the compiled code.
+"""The source map of an operator: the path from the function that users call to the compiled code.
 
-The stops are read from the sources, and nothing is run. A function's text names the Functions it records; their forward
-and backward name kernels and other Functions; a kernel has a text in the textbook set and one in the compiled set, and
-the latter names the functions that Numba compiles, by their handles.
+The stops are read from the sources, and nothing is run. A function's source names the Functions that it records. Their
+forward and backward name kernels and other Functions. A kernel has one source in the textbook set and one in the
+compiled set, and the latter names the Numba-compiled functions by their handles.
 
-A call shows which of them its shapes take: it runs once, forward and backward, and of its steps the kernels and the
+A call shows which stops its shapes use. It runs once, forward and backward, and the kernels of its steps and the
 launches of their plans are listed.
 """
 
@@ -31,7 +31,7 @@ from ..engine.node import FREED, AccumulateGrad, Node
 from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.tensor import Tensor
-from ..formulas.table import Together
+from ..formulas.registry import Together
 from ..kernels.interface import leaves
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
@@ -60,7 +60,7 @@ _BY_NAME = {"convolution_kernel", "exact"}  # functions of kernel_set whose firs
 
 @dataclass(frozen=True)
 class Stop:
-    """One stop: what is there, its name, and the file (below the package) and line where its text begins."""
+    """One stop: its role, its name, and the file (relative to the package) and line where its source begins."""
 
     depth: int
     role: str
@@ -70,7 +70,7 @@ class Stop:
 
     @property
     def place(self) -> str:
-        """``file:line``, or the module of what has no text in Python."""
+        """``file:line``, or the module for something without Python source."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
     def __str__(self) -> str:
@@ -81,8 +81,8 @@ class Stop:
 class Ran:
     """A step that ran.
 
-    text: as ``Steps`` writes it; kernel: its name, and where its text is
-    launches: those of its plan, each with its tasks and the text of its machine code; a "call" is one of Python
+    text: as ``Steps`` writes it; kernel: its name, and where its source is
+    launches: those of its plan, each with its tasks and the source of its machine code; a "call" runs in Python
     why_not: why it has no plan
     """
 
@@ -93,17 +93,18 @@ class Ran:
 
 
 def source_map(operator_or_tensor: Any, /, *args: Any, **kwargs: Any) -> str:
-    """The stops on the way of an operator, forward and backward, a line each: role, name, ``file:line``.
+    """List an operator's path to compiled code, forward and backward, one stop per line: role, name, ``file:line``.
 
-    With arguments, the call ``operator(*args, **kwargs)`` runs once, forward and backward, and after the stops come its
-    steps (see ``record_steps``), each with the place of its kernel's text, and with the launches of its plan, their
-    tasks and the place of their machine code's text. The gradient of the result is 1, and no tensor's ``grad`` changes.
+    With arguments, the call ``operator(*args, **kwargs)`` runs once, forward and backward. Its steps (see
+    ``record_steps``) follow the stops, each with the location of its kernel's source, and with the launches of its
+    plan, their tasks and the location of their machine code's source. The gradient of the result is 1, and no tensor's
+    ``grad`` changes.
 
     Args:
-        operator_or_tensor: an operator, its name, a Function, a layer or its class; or a tensor: then the stops of what
-            computed it, and for a convolution the algorithm of its shapes and the costs that decided. With arguments,
-            it may be any function, such as one training step; a class of layers may not.
-        args, kwargs: what it is called with.
+        operator_or_tensor: an operator, its name, a Function, a layer or its class; or a tensor, which gives the stops
+            of what computed it, and for a convolution the algorithm for its shapes and the costs that decided. With
+            arguments, it may be any function, such as one training step, but not a class of layers.
+        args, kwargs: the arguments of the call.
 
     Raises:
         TypeError: it is none of these, or cannot be called with arguments.
@@ -130,7 +131,7 @@ def source_map(operator_or_tensor: Any, /, *args: Any, **kwargs: Any) -> str:
 
 
 def stops_of(operator_or_tensor: Any) -> list[Stop]:
-    """As ``source_map``, as a list. Raises: as ``source_map``."""
+    """Return the stops of ``source_map`` as a list. Raises: as ``source_map``."""
     target = operator_or_tensor
     if isinstance(target, str):
         target = _named(target)
@@ -152,7 +153,7 @@ def stops_of(operator_or_tensor: Any) -> list[Stop]:
 
 
 def node_of(tensor: Tensor, caller: str) -> Node:
-    """The node that computed a tensor. Raises: ValueError: none was recorded."""
+    """Return the node that computed a tensor. Raises: ValueError: none was recorded."""
     if tensor.grad_fn is None:
         raise ValueError(
             f"{caller}: this tensor is not the result of a recorded operation, so it has no backward; pass a result "
@@ -162,7 +163,7 @@ def node_of(tensor: Tensor, caller: str) -> Node:
 
 
 def _named(name: str) -> Any:
-    """The operator or the layer of this name."""
+    """Return the operator or the layer with this name."""
     last = name.rpartition(".")[2]
     found = [each for each in OPERATORS if last in (each.name, *each.methods)]
     if found:
@@ -208,13 +209,13 @@ def _of_text(function: Any, layer: type | None, depth: int, seen: set[Any]) -> I
 
 
 def _calls_on(function: FunctionType) -> bool:
-    """Whether a function may lead to an operator: it is in nn or ops, and no check of arguments."""
+    """Return whether a function may lead to an operator: it is in nn or ops, and does not check arguments."""
     place = function.__module__
     return place.startswith(("retrograd.nn", "retrograd.ops")) and ".arguments" not in place
 
 
 def _of_function(function: type[Function], depth: int, seen: set[Any], backward: bool = True) -> Iterator[Stop]:
-    """A Function, its passes with their kernels, and the Functions of its backward, of which forward runs."""
+    """Yield a Function, its passes with their kernels, and the Functions of its backward, whose forwards run."""
     if function in seen:
         return
     seen.add(function)
@@ -248,7 +249,7 @@ def _of_kernel(name: str, depth: int, seen: set[Any]) -> Iterator[Stop]:
 
 
 def _compiled(depth: int, path: str) -> Stop:
-    """The function that Numba compiles, of a handle ``<folder>.<file without _jit>.<function>``."""
+    """Return the stop of a Numba-compiled function, from its handle ``<folder>.<file without _jit>.<function>``."""
     folder, file, function = path.split(".")
     where = _ROOT / "kernels" / "compiled" / folder / f"{file}_jit.py"
     lines = where.read_text(encoding="utf-8").splitlines() if where.exists() else []
@@ -258,12 +259,12 @@ def _compiled(depth: int, path: str) -> Stop:
 
 
 def _handles_of(function: FunctionType, seen: set[Any]) -> Iterator[str]:
-    """The handles of compiled code that a function of the compiled set uses, itself or through others of its folder."""
+    """Yield the handles that a function of the compiled set uses, directly or through others in its folder."""
     if function in seen:
         return
     seen.add(function)
     for value in referred(function):
-        table = isinstance(value, dict) and not hasattr(value, "path")  # a handle is a dict, too
+        table = isinstance(value, dict) and not hasattr(value, "path")  # a handle is also a dict
         for each in value.values() if table else value if isinstance(value, tuple) else (value,):
             if isinstance(each, dict) and isinstance(path := getattr(each, "path", None), str):
                 yield path
@@ -300,7 +301,7 @@ def referred(function: Any, layer: type | None = None) -> list[Any]:
 
 
 def functions_in(function: Any) -> list[type[Function]]:
-    """The Functions that a text applies, itself or as ``conv_input_grad = ConvInputGrad.apply`` of its module."""
+    """Return the Functions that a source applies, directly or through ``conv_input_grad = ConvInputGrad.apply``."""
     found = []
     for value in referred(function):
         own = value.__self__ if inspect.ismethod(value) and value.__name__ == "apply" else value
@@ -325,7 +326,7 @@ def _algorithms(node: Node) -> list[str]:
 
 
 def kernels_in(passes: Any) -> list[str]:
-    """The names of the kernels that a pass calls: ``kernels.softmax``, ``convolution_kernel("conv", ...)``."""
+    """Return the names of the kernels that a pass calls: ``kernels.softmax``, ``convolution_kernel("conv", ...)``."""
     found: dict[str, None] = {}
     for node in ast.walk(_tree(passes)):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "kernels":
@@ -336,13 +337,13 @@ def kernels_in(passes: Any) -> list[str]:
 
 
 def textbook_of(name: str) -> FunctionType | None:
-    """The kernel of the textbook set, if it is a function with a text."""
+    """Return the kernel of the textbook set, if it is a function with source."""
     found = getattr(importlib.import_module(_TEXTBOOK), name, None)
     return found if isinstance(found, FunctionType) else None
 
 
 def part_of(file: str) -> str:
-    """The part of the library that a file is in, such as "ops" or "textbook"; "" for a file of the user's."""
+    """Return the part of the library that a file is in, such as "ops" or "textbook"; "" for a user's file."""
     path = Path(file)
     if not path.is_relative_to(_ROOT):
         return ""
@@ -351,7 +352,7 @@ def part_of(file: str) -> str:
 
 
 def place_of(thing: Any) -> str:
-    """``file:line`` of a function or class."""
+    """Return ``file:line`` of a function or class."""
     stop = _stop(0, "", "", inspect.unwrap(thing))
     return f"{stop.file}:{stop.line}"
 
@@ -365,11 +366,11 @@ def _stop(depth: int, role: str, name: str, thing: Any) -> Stop:
     return Stop(depth, role, name, file.relative_to(_ROOT).as_posix() if inside else str(file), line)
 
 
-# ---- what a call takes of it -----------------------------------------------------------------------------------------
+# ---- The steps of a call --------------------------------------------------------------------------------------------
 
 
 def _of_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[str]:
-    """The lines of ``source_map`` for a call."""
+    """Return the lines of ``source_map`` for a call."""
     target: Any = _named(function) if isinstance(function, str) else function
     if isinstance(target, type) and not issubclass(target, Function):
         raise TypeError(
@@ -414,12 +415,12 @@ def ran(
     upstream: Tensor | None = None,
     names: Sequence[str] = (),
 ) -> dict[str, list[Ran]]:
-    """The steps of a call by pass: "forward", and "backward" where something requires a gradient.
+    """Return the steps of a call by pass: "forward", and "backward" if something requires a gradient.
 
-    A function that goes backward itself has all its steps in "forward".
+    A function that runs backward itself has all its steps in "forward".
 
-    upstream: the gradient of the result; None: ones. names: what the arrays of the arguments are called; the result is
-    y then, and the gradients are gy, gx, and so on.
+    upstream: the gradient of the result; None: ones. names: the names of the arguments' arrays; the result is then y,
+        and the gradients are gy, gx, and so on.
     """
     forward = record_steps(function, *args, **kwargs or {})
     results = [each for each in leaves(forward.result) if isinstance(each, Tensor) and each.requires_grad]
@@ -440,7 +441,7 @@ def ran(
 
 
 def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
-    """The arguments and leaves that get gradients of the results; none if a backward has freed the graph."""
+    """Return the arguments and leaves that get gradients of the results; none if a backward has freed the graph."""
     wanted = {id(each): each for each in args if each.requires_grad}
     seen = {id(each.grad_fn) for each in wanted.values()}
     waiting: list[Any] = [each.grad_fn for each in results]
@@ -458,7 +459,7 @@ def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
 
 def _ran(step: Step, text: str) -> Ran:
     function: Any = inspect.unwrap(step.run)
-    if isinstance(function, Together):  # several gradients as one: the first says where they are
+    if isinstance(function, Together):  # several gradients as one: they are where the first is
         function = inspect.unwrap(function.parts[0])
     kernel = _stop(2, "kernel", step.name, function)
     roles = {"textbook": "textbook", "formulas": "formula"}
@@ -471,7 +472,7 @@ def _ran(step: Step, text: str) -> Ran:
 
 
 def _launched(one: Any, kernel: Stop) -> Stop:
-    """A launch of a plan, or a call of Python in it; kernel: the step that it is part of."""
+    """Return the stop of a plan's launch, or of a Python call in it; kernel: the step that it is part of."""
     from ..kernels.compiled.machine.launch import registered
 
     if not hasattr(one, "tasks"):
@@ -483,6 +484,6 @@ def _launched(one: Any, kernel: Stop) -> Stop:
     if path is None:  # of a user's formula
         return Stop(3, "launch", name, kernel.file, kernel.line)
     found = _compiled(3, path)
-    if found.line == 1:  # its file makes it when it is asked for
+    if found.line == 1:  # its file generates it on request
         found = _compiled(3, f"{path.rpartition('.')[0]}.__getattr__")
     return replace(found, role="launch", name=name)

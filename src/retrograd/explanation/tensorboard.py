@@ -20,13 +20,13 @@ from .graph.walk import Operator, Walk, walk
 __all__ = ["SummaryWriter", "graph_def"]
 
 
-# ---- The recorded graph of a model's call in TensorFlow's form of a graph, which TensorBoard draws ------------------
+# ---- The recorded graph of a model's call as a TensorFlow graph, which TensorBoard draws ----------------------------
 
 _MOST = 100_000  # operators
 
 
 def graph_def(model: Module, inputs: Any) -> Any:
-    """A GraphDef of what model(*inputs) records: a node for each operator, parameter and input.
+    """Return a GraphDef of what model(*inputs) records: one node for each operator, parameter and input.
 
     Raises:
         ValueError: nothing in the call takes a gradient.
@@ -51,7 +51,7 @@ def graph_def(model: Module, inputs: Any) -> Any:
 
 @contextmanager
 def _evaluating(model: Module) -> Iterator[None]:
-    """Eval mode; then each module has its own mode again."""
+    """Switch to eval mode during the context; then restore the mode of each module."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -62,7 +62,7 @@ def _evaluating(model: Module) -> Iterator[None]:
 
 
 def _first(result: Any) -> Tensor | None:
-    """The first Tensor with a history in a result."""
+    """Return the first Tensor with a history in a result."""
     if isinstance(result, Tensor):
         return None if result.is_leaf else result
     items = result.values() if isinstance(result, dict) else result if isinstance(result, (tuple, list)) else ()
@@ -100,7 +100,7 @@ def _converted(found: Walk) -> Any:
 
 
 def _called(operator: Operator, found: Walk) -> str:
-    """The name of an operator's node, in the scope of the module whose parameters it uses."""
+    """Return the name of an operator's node, in the scope of the module whose parameters it uses."""
     leaves = (found.leaves[source.leaf].name for source in operator.sources if source.leaf is not None)
     modules = {name.rpartition(".")[0] for name in leaves if not name.startswith("input_")}
     module = modules.pop() if len(modules) == 1 else operator.module
@@ -111,17 +111,17 @@ def _scoped(path: str) -> str:
     return path.replace(".", "/").replace(" ", "_")
 
 
-# ---- SummaryWriter, PyTorch's, through tensorboardX -----------------------------------------------------------------
+# ---- SummaryWriter with PyTorch's interface, through tensorboardX ---------------------------------------------------
 
 _MISSING = 'tensorboardX is not installed: pip install "retrograd[tensorboard]"'
 
 
 class SummaryWriter:
-    """Writes what TensorBoard shows; PyTorch's class, with Tensors of ours wherever values are taken.
+    """Writes logs for TensorBoard; same interface as PyTorch's class, and accepts our Tensors wherever it takes values.
 
-    log_dir: the folder; by default runs/DATE_TIME_HOST and ``comment``.
+    log_dir: the folder; by default runs/DATE_TIME_HOST followed by ``comment``.
     purge_step: TensorBoard hides what an interrupted run wrote for this step and later ones.
-    max_queue, flush_secs: how many events wait for the disk, and how many seconds at most.
+    max_queue, flush_secs: how many events are buffered, and for how many seconds at most.
 
     ``with SummaryWriter() as writer:`` closes it.
 
@@ -140,10 +140,10 @@ class SummaryWriter:
     ) -> None:
         place = None if log_dir is None else str(log_dir)
         self._writer = _package().SummaryWriter(place, comment, purge_step, max_queue, flush_secs, filename_suffix)
-        self.log_dir = str(self._writer.logdir)
+        self.log_dir: str = str(self._writer.logdir)
 
     def get_logdir(self) -> str:
-        """The folder of the files."""
+        """Return the folder of the files."""
         return self.log_dir
 
     def _send(self, method: str, *args: Any, **kwargs: Any) -> None:
@@ -159,7 +159,7 @@ class SummaryWriter:
         new_style: bool = False,
         double_precision: bool = False,
     ) -> None:
-        """A number, as a point of a curve.
+        """Write a number, as a point of a curve.
 
         Raises:
             ValueError: scalar_value has several elements, or an option is True that tensorboardX does not have.
@@ -178,7 +178,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Numbers {tag: value}, as curves in one diagram."""
+        """Write numbers {tag: value}, as curves in one diagram."""
         self._send("add_scalars", main_tag, tag_scalar_dict, global_step, walltime)
 
     def add_histogram(
@@ -190,7 +190,7 @@ class SummaryWriter:
         walltime: float | None = None,
         max_bins: int | None = None,
     ) -> None:
-        """The distribution of values, a Tensor or array."""
+        """Write the distribution of values, a Tensor or array."""
         self._send("add_histogram", tag, values, global_step, bins, walltime, max_bins)
 
     def add_histogram_raw(
@@ -206,7 +206,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """A distribution that was counted elsewhere."""
+        """Write a precomputed distribution."""
         self._send(
             "add_histogram_raw",
             tag,
@@ -229,7 +229,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "CHW",
     ) -> None:
-        """An image of uint8, or of floats from 0 to 1, with the axes that dataformats names."""
+        """Write an image of uint8, or of floats from 0 to 1, whose axes dataformats names."""
         self._send("add_image", tag, img_tensor, global_step, walltime, dataformats)
 
     def add_images(
@@ -240,7 +240,7 @@ class SummaryWriter:
         walltime: float | None = None,
         dataformats: str = "NCHW",
     ) -> None:
-        """Images side by side."""
+        """Write images side by side."""
         self._send("add_images", tag, img_tensor, global_step, walltime, dataformats)
 
     def add_image_with_boxes(
@@ -254,7 +254,7 @@ class SummaryWriter:
         dataformats: str = "CHW",
         labels: Any = None,
     ) -> None:
-        """An image and boxes (N, 4), xmin, ymin, xmax, ymax, in it.
+        """Write an image with boxes (N, 4), xmin, ymin, xmax, ymax.
 
         Raises:
             ValueError: rescale is not 1.
@@ -266,13 +266,13 @@ class SummaryWriter:
     def add_figure(
         self, tag: str, figure: Any, global_step: int | None = None, close: bool = True, walltime: float | None = None
     ) -> None:
-        """A figure of Matplotlib, or a list of them."""
+        """Write a Matplotlib figure, or a list of them."""
         self._send("add_figure", tag, figure, global_step, close, walltime)
 
     def add_video(
         self, tag: str, vid_tensor: Any, global_step: int | None = None, fps: float = 4, walltime: float | None = None
     ) -> None:
-        """Videos (N, T, C, H, W); needs moviepy."""
+        """Write videos (N, T, C, H, W); needs moviepy."""
         self._send("add_video", tag, vid_tensor, global_step, fps, walltime)
 
     def add_audio(
@@ -283,13 +283,13 @@ class SummaryWriter:
         sample_rate: int = 44100,
         walltime: float | None = None,
     ) -> None:
-        """A sound (1, L) of values from -1 to 1; needs soundfile."""
+        """Write a sound (1, L) of values from -1 to 1; needs soundfile."""
         self._send("add_audio", tag, snd_tensor, global_step, sample_rate, walltime)
 
     def add_text(
         self, tag: str, text_string: str, global_step: int | None = None, walltime: float | None = None
     ) -> None:
-        """A text in Markdown."""
+        """Write Markdown text."""
         self._send("add_text", tag, text_string, global_step, walltime)
 
     def add_embedding(
@@ -301,7 +301,7 @@ class SummaryWriter:
         tag: str = "default",
         metadata_header: Any = None,
     ) -> None:
-        """Points (N, D) for the projector, with a label and an image each."""
+        """Write points (N, D) for the projector, each with a label and an image."""
         self._send("add_embedding", mat, metadata, label_img, global_step, tag, metadata_header)
 
     def add_pr_curve(
@@ -314,7 +314,7 @@ class SummaryWriter:
         weights: Any = None,
         walltime: float | None = None,
     ) -> None:
-        """Precision over recall, of labels 0 and 1 and predicted probabilities."""
+        """Write a precision-recall curve, from labels 0 and 1 and predicted probabilities."""
         self._send("add_pr_curve", tag, labels, predictions, global_step, num_thresholds, weights, walltime)
 
     def add_mesh(
@@ -327,7 +327,7 @@ class SummaryWriter:
         global_step: int | None = None,
         walltime: float | None = None,
     ) -> None:
-        """Points or triangles in space: vertices (N, V, 3), colors (N, V, 3), faces (N, F, 3)."""
+        """Write points or triangles in space: vertices (N, V, 3), colors (N, V, 3), faces (N, F, 3)."""
         self._send("add_mesh", tag, vertices, colors, faces, config_dict, global_step, walltime)
 
     def add_custom_scalars(self, layout: dict[str, Any]) -> None:
@@ -342,7 +342,7 @@ class SummaryWriter:
         run_name: str | None = None,
         global_step: int | None = None,
     ) -> None:
-        """Options of a run and what it reached, for the page that compares runs.
+        """Write a run's hyperparameters and metrics, for the page that compares runs.
 
         Raises:
             ValueError: hparam_domain_discrete is not None, which tensorboardX does not have.
@@ -359,13 +359,13 @@ class SummaryWriter:
     def add_graph(
         self, model: Module, input_to_model: Any = None, verbose: bool = False, use_strict_trace: bool = True
     ) -> None:
-        """The graph that a call of the model records: operators in the scopes of their modules, parameters, inputs.
+        """Write the graph recorded by a call of the model: operators in scopes of their modules, parameters, inputs.
 
         input_to_model: its argument, or a tuple of them. The call is made in eval mode.
-        verbose: print the nodes. use_strict_trace: PyTorch's; the graph here is always recorded, never traced.
+        verbose: print the nodes. use_strict_trace: PyTorch's option; the graph here is always recorded, never traced.
 
         Raises:
-            TypeError: model is no Module, or input_to_model is missing.
+            TypeError: model is not a Module, or input_to_model is missing.
             ValueError: nothing in the call takes a gradient.
         """
         if not isinstance(model, Module):
@@ -379,11 +379,11 @@ class SummaryWriter:
         self._writer.file_writer.add_event(event)
 
     def flush(self) -> None:
-        """Write all that waits to the disk."""
+        """Write all buffered events to the disk."""
         self._writer.flush()
 
     def close(self) -> None:
-        """Write all that waits to the disk, and end."""
+        """Write all buffered events to the disk, and close the files."""
         self._writer.close()
 
     def __enter__(self) -> Self:
@@ -396,7 +396,7 @@ class SummaryWriter:
 
 
 def _plain(value: Any) -> Any:
-    """The value with arrays in the place of Tensors, in lists, tuples and dicts too."""
+    """Return the value with arrays in place of Tensors, also in lists, tuples and dicts."""
     if isinstance(value, Tensor):
         return value.array
     if type(value) in (list, tuple):

@@ -23,15 +23,15 @@ from .source_map import part_of
 __all__ = ["Algorithm", "Run", "Source", "Step", "Trace", "as_dicts", "backward_run", "follow", "traced"]
 
 
-# ---- The lines of a function as they run, with the arrays after each ------------------------------------------------
+# ---- Recording of a function's lines as they run, with the arrays after each ----------------------------------------
 
-_LARGEST = 4096  # entries of an array that is kept
-_STEPS = 600  # a longer run is cut, which the trace says
+_LARGEST = 4096  # entries of a recorded array
+_STEPS = 600  # a longer run is truncated, and the trace says so
 
 
 @dataclass(frozen=True)
 class Source:
-    """A function whose lines ran: its name and file, where it begins, its text, and the SHA-256 of that."""
+    """A function whose lines ran: its name and file, its first line, its source, and the SHA-256 of the source."""
 
     name: str
     file: str
@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Step:
-    """A line that ran: the number of its function and of the line, and the arrays that it made or changed."""
+    """A line that ran: the numbers of its function and of the line, and the arrays that it made or changed."""
 
     function: int
     line: int
@@ -51,7 +51,7 @@ class Step:
 
 @dataclass
 class Trace:
-    """The steps of a run. ``values`` holds every array once; steps refer to them by number."""
+    """The steps of a run. ``values`` has every array once; steps refer to them by number."""
 
     functions: list[Source] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
@@ -61,10 +61,10 @@ class Trace:
 
 
 def traced(call: Callable[[], Any], follows: Callable[[CodeType], bool]) -> Trace:
-    """Run ``call`` and record the lines of those functions that ``follows`` accepts.
+    """Run ``call`` and record the lines of functions that ``follows`` accepts.
 
-    A tracing tool that is active, such as a debugger, waits until the call is over. If the call raises, the error is
-    passed on.
+    An active tracing tool, such as a debugger, is suspended during the call. If the call raises, the error is passed
+    on.
     """
     recorder = _Recorder(follows)
     before = sys.gettrace()
@@ -77,17 +77,17 @@ def traced(call: Callable[[], Any], follows: Callable[[CodeType], bool]) -> Trac
 
 
 class _Recorder:
-    """The trace function of a run, and what it has recorded."""
+    """The trace function of a run, and its records."""
 
     def __init__(self, follows: Callable[[CodeType], bool]) -> None:
         self.trace = Trace()
         self._follows = follows
         self._numbers: dict[CodeType, int | None] = {}  # of functions; None: not followed
         self._known: dict[tuple[Any, ...], int] = {}  # numbers of arrays by their contents
-        self._last: dict[FrameType, tuple[int, dict[str, int]]] = {}  # the line that runs, and the arrays before it
+        self._last: dict[FrameType, tuple[int, dict[str, int]]] = {}  # the current line, and the arrays before it
 
     def on_call(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        """Whether and how to trace a frame that begins."""
+        """Return a line tracer for a new frame, or None."""
         code = frame.f_code
         if code not in self._numbers:
             self._numbers[code] = self._add(code) if self._follows(code) else None
@@ -97,7 +97,7 @@ class _Recorder:
         return self.on_line
 
     def on_line(self, frame: FrameType, event: str, argument: Any) -> Callable[..., Any] | None:
-        """Before a line runs, and at the end: what the line before has made."""
+        """Record what the previous line has made, before a line runs and at the end."""
         if event not in ("line", "return"):
             return self.on_line
         line, before = self._last[frame]
@@ -146,7 +146,7 @@ def _array(value: Any) -> np.ndarray | None:
 
 
 def _file(code: CodeType) -> str:
-    """The path of the file below the folder that holds the package, or its name."""
+    """Return the path of the file relative to the folder of the package, or its name."""
     path = Path(code.co_filename)
     root = Path(__file__).resolve().parents[2]
     return path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
@@ -156,9 +156,9 @@ def _file(code: CodeType) -> str:
 
 
 class Algorithm(NamedTuple):
-    """One way to compute an array of the page, to be stepped through.
+    """One algorithm for an array of the page, to be stepped through.
 
-    group: the family that it belongs to, "singa" for example; cost: what it takes, by name of the figure
+    group: its family, such as "singa"; cost: its cost, by name of the figure
     """
 
     name: str
@@ -177,7 +177,7 @@ class Run(NamedTuple):
 
 
 def backward_run(name: str, call: Call, inputs: Arrays, gy: Any) -> Run:
-    """The backward of an operator on the textbook kernels: its Function's lines, the kernels', the formulas'."""
+    """Trace the backward of an operator on the textbook kernels: lines of its Function, of kernels, of formulas."""
     with use_kernels("textbook"):
         tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
         y = call(*tensors.values())
@@ -196,7 +196,7 @@ def follow(algorithm: Algorithm) -> Run:
 
 
 def as_dicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """The runs as the page's document has them, see document.py."""
+    """Return the runs as in the page's document, see document.py."""
     return [
         {
             "name": run.algorithm.name,
@@ -220,9 +220,9 @@ def as_dicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 @lru_cache(maxsize=4096)
 def _is_text(code: CodeType) -> bool:
-    """Whether a function is among those that people read: a backward, a textbook kernel, a formula."""
+    """Return whether a function is worth reading: a backward, a textbook kernel, a formula."""
     part = part_of(code.co_filename)
-    if part in ("ops", ""):  # or of a Function of the user's own
+    if part in ("ops", ""):  # or of a user's Function
         return code.co_name == "backward"
     if part not in ("textbook", "formulas", "explanation"):
         return False

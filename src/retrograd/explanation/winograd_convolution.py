@@ -1,16 +1,16 @@
-"""Winograd's F(4x4, 3x3) in plain NumPy: a tile of 4x4 outputs costs 36 multiplications for each channel, not 144.
+"""Winograd's F(4x4, 3x3) in plain NumPy: a tile of 4x4 outputs costs 36 multiplications per channel, not 144.
 
-A correlation of 3 taps w with 6 positions d has 4 outputs. Seen as polynomials, taps and outputs are evaluated at the
-points 0, ±5/8, ±3/2 and infinity by G and A, and B^T makes the input's values fit:
+A correlation of 3 taps w with 6 positions d has 4 outputs. Viewed as polynomials, taps and outputs are evaluated at the
+points 0, ±5/8, ±3/2 and infinity by G and A, and B^T transforms the input accordingly:
 
-    y = A^T [(G w G^T) * (B^T d B)] A        in two dimensions, with * for entry by entry
+    y = A^T [(G w G^T) * (B^T d B)] A        in two dimensions, with elementwise *
 
-This is linear in w and in d, so the gradients are the same three matrices, transposed:
+This is linear in w and in d, so the gradients use the same three matrices, transposed:
 
     gw = G^T [(A gy A^T) * (B^T d B)] G      summed over all tiles and samples
     gd = B   [(A gy A^T) * (G w G^T)] B^T    added to the tile's 6x6 positions of x
 
-Here for stride 1, dilation 1 and kernels of 3x3. The compiled kernels do the same with vectors.
+This module supports stride 1, dilation 1 and 3x3 kernels. The compiled kernels compute the same with vectors.
 
 Source: A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", 2015 (arXiv:1509.09308).
 """
@@ -32,12 +32,12 @@ _READS = _TILE + _TAPS - 1  # positions of the input under a tile
 
 
 def fits(window: Window) -> bool:
-    """Whether the transforms exist for this window."""
+    """Return whether the transforms exist for this window."""
     return window.kernel == (3, 3) and window.stride == (1, 1) and window.dilation == (1, 1)
 
 
 def transforms() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A (6, 4), G (6, 3) and B (6, 6): the matrices of the module's formulas."""
+    """Return A (6, 4), G (6, 3) and B (6, 6): the matrices of the module's formulas."""
     A, G, B = np.zeros((_READS, _TILE)), np.zeros((_READS, _TAPS)), np.zeros((_READS, _READS))
     for j, point in enumerate(_POINTS):
         others = [other for other in _POINTS if other != point]
@@ -92,13 +92,13 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
         for tile, reads in _tiles(window):
             gM = A @ wide[:, filters, *tile] @ A.T  # (N, K, 6, 6)
             gV = np.einsum("nkij,kcij->ncij", gM, U[filters])
-            padded[:, channels, *reads] += B @ gV @ B.T  # neighbouring tiles overlap
+            padded[:, channels, *reads] += B @ gV @ B.T  # neighboring tiles overlap
     inside = [slice(lo, lo + i) for (lo, _), i in zip(window.padding, window.input, strict=True)]
     return padded[:, :, *inside].astype(g.dtype)
 
 
 def cost(window: Window, batch: int, channels: tuple[int, int]) -> dict[str, int]:
-    """Multiplications of each pass between transformed arrays, and bytes of these in float64 for one tile."""
+    """Return each pass's multiplications of transformed arrays, and the bytes of these in float64 for one tile."""
     tiles = batch * len(list(_tiles(window)))
     ci, co = channels
     pairs = ci * co // window.groups
@@ -107,7 +107,7 @@ def cost(window: Window, batch: int, channels: tuple[int, int]) -> dict[str, int
 
 
 def _tiles(window: Window) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
-    """The outputs of each tile, and the positions of the padded input under it."""
+    """Yield the outputs of each tile, and the positions of the padded input under it."""
     for p in range(0, window.output[0], _TILE):
         for q in range(0, window.output[1], _TILE):
             yield (
@@ -123,18 +123,18 @@ def _groups(window: Window, ci: int, co: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _rounded(window: Window) -> tuple[int, ...]:
-    """The output's extents in whole tiles."""
+    """Return the output's extents, rounded up to whole tiles."""
     return tuple(-(-o // _TILE) * _TILE for o in window.output)
 
 
 def _padded(x: np.ndarray, window: Window) -> np.ndarray:
-    """x with its padding, and with zeros up to whole tiles."""
+    """Return x with its padding, extended with zeros to whole tiles."""
     more = [rounded - o for rounded, o in zip(_rounded(window), window.output, strict=True)]
     pairs = [(lo, hi + extra) for (lo, hi), extra in zip(window.padding, more, strict=True)]
     return np.pad(x, [(0, 0), (0, 0), *pairs])
 
 
 def _widened(g: np.ndarray, window: Window) -> np.ndarray:
-    """g with zeros up to whole tiles."""
+    """Return g extended with zeros to whole tiles."""
     pairs = [(0, rounded - o) for rounded, o in zip(_rounded(window), window.output, strict=True)]
     return np.pad(g, [(0, 0), (0, 0), *pairs])

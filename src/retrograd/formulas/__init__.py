@@ -8,20 +8,9 @@ textbook set; and on the registers of a compiled kernel.
 from typing import Any
 
 # they register their formulas in the table
-from . import (
-    activation,
-    arithmetic,
-    comparison,
-    optimizers,
-    piecewise,
-    powers,
-    probability,
-    quantization,
-    spikes,
-    transcendental,
-)
+from . import activation, arithmetic, optimizers, piecewise, quantization, transcendental
 from .primitive import PRIMITIVES
-from .table import FORMULAS, UPDATES, Form, form, fused
+from .registry import FORMULAS, UPDATES, Form, form, fused
 
 # formulas without a kernel: parts of other operators
 _WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf"}
@@ -31,7 +20,7 @@ FUSED = fused(POINTWISE)
 
 def __getattr__(name: str) -> Any:
     """A primitive, a formula or a constant for use in formulas."""
-    from .text import NAMES
+    from .tracing import NAMES
 
     if name in NAMES:
         return NAMES[name]

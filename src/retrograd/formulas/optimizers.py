@@ -9,7 +9,7 @@ from __future__ import annotations
 from .activation import relu
 from .piecewise import clamp, maximum
 from .primitive import Operand, absolute, sign, sqrt, where
-from .table import update
+from .registry import update
 
 Two = tuple[Operand, Operand]
 Three = tuple[Operand, Operand, Operand]

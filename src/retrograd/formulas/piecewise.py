@@ -1,11 +1,63 @@
-"""Piecewise functions: absolute value, rounding, clamping, maximum and minimum; and their gradients."""
+"""Piecewise formulas: comparisons, signs, rounding, limits, extremes, and the cubic interpolation kernel.
+
+Source: R. Keys, "Cubic convolution interpolation for digital image processing", 1981.
+"""
 
 from __future__ import annotations
 
-from .primitive import Operand, absolute, nearest, sign, trunc, where
-from .table import formula, gradients, same_grad
+from typing import Any
+
+from .primitive import Operand, Truth, absolute, nearest, sign, trunc, where
+from .registry import formula, gradients, same_grad
+
+# ---- Comparisons and tests: truth values, which have no gradient ----------------------------------------------------
 
 _INFINITY = float("inf")
+
+
+@formula
+def eq(x: Operand, y: Operand) -> Truth:
+    """x == y"""
+    return x == y
+
+
+@formula
+def ne(x: Operand, y: Operand) -> Truth:
+    """x != y"""
+    return x != y
+
+
+@formula
+def lt(x: Operand, y: Operand) -> Truth:
+    """x < y"""
+    return x < y
+
+
+@formula
+def le(x: Operand, y: Operand) -> Truth:
+    """x <= y"""
+    return x <= y
+
+
+@formula
+def isnan(x: Operand) -> Truth:
+    """True where x is NaN."""
+    return x != x
+
+
+@formula
+def isinf(x: Operand) -> Truth:
+    """True where x is inf or -inf."""
+    return absolute(x) == _INFINITY
+
+
+@formula
+def isfinite(x: Operand) -> Truth:
+    """True where x is finite: neither NaN nor infinite."""
+    return absolute(x) < _INFINITY
+
+
+# ---- Piecewise functions --------------------------------------------------------------------------------------------
 
 
 @formula
@@ -161,3 +213,16 @@ gradients("minimum", smaller_grad, larger_grad)
 gradients("fmax", fmax_grad_x, fmax_grad_y)
 gradients("fmin", fmin_grad_x, fmin_grad_y)
 gradients("copysign", copysign_grad_x, copysign_grad_y)
+
+
+# ---- Keys' kernel of cubic interpolation, on Tensors and on arrays --------------------------------------------------
+
+
+def keys_near(t: Any, a: float) -> Any:
+    """The weight at a distance 0 <= t <= 1."""
+    return ((a + 2) * t - (a + 3)) * t * t + 1
+
+
+def keys_far(t: Any, a: float) -> Any:
+    """The weight at a distance 1 <= t < 2."""
+    return ((a * t - 5 * a) * t + 8 * a) * t - 4 * a

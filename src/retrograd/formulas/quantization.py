@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from .arithmetic import constant_grad
 from .primitive import Operand, absolute, exp2, floor, log2, nearest, sigmoid, sign, tanh, where
-from .table import formula, gradients, same_grad
+from .registry import formula, gradients, same_grad
 
 _LOG_2 = 0.6931471805599453
 

@@ -1,12 +1,15 @@
-"""Gradients of exponentials, logarithms, trigonometric and hyperbolic functions and the error function.
+"""Exponential, logarithmic, trigonometric, hyperbolic, and error functions, and the normal log-density.
 
-The functions themselves are primitives. A gradient takes the input x or the result y, whichever is cheaper.
+Most functions themselves are primitives; here are their gradients. A gradient takes the input x or the result y,
+whichever is cheaper.
 """
 
 from __future__ import annotations
 
 from .primitive import Operand, absolute, cos, cosh, exp_negative, log, log1p, sigmoid, sin, sinh, sqrt, where
-from .table import formula, gradients
+from .registry import formula, gradients
+
+# ---- Gradients of exponentials, logarithms, trigonometric and hyperbolic functions and the error function -----------
 
 _LN2, _LN10 = 0.6931471805599453, 2.302585092994046
 _INVERSE_ROOT = 0.3989422804014327  # 1 / sqrt(2 pi)
@@ -265,3 +268,34 @@ gradients("atan2", atan2_grad_x, atan2_grad_y)
 gradients("logaddexp", logaddexp_grad_x, logaddexp_grad_y)
 gradients("logaddexp2", logaddexp2_grad_x, logaddexp2_grad_y)
 gradients("xlogy", xlogy_grad_x, xlogy_grad_y)
+
+
+# ---- Logarithms of densities ----------------------------------------------------------------------------------------
+
+_HALF_LOG_TAU = 0.9189385332046727  # log(2 pi) / 2
+
+
+@formula
+def normal_log_density(x: Operand, mean: Operand, scale: Operand) -> Operand:
+    """-((x - mean) / scale)**2 / 2 - log(scale) - log(2 pi) / 2"""
+    z = (x - mean) / scale
+    return z * z * -0.5 - log(scale) - _HALF_LOG_TAU
+
+
+def normal_log_density_grad_x(g: Operand, x: Operand, mean: Operand, scale: Operand) -> Operand:
+    """-g (x - mean) / scale**2"""
+    return g * ((mean - x) / scale / scale)
+
+
+def normal_log_density_grad_mean(g: Operand, x: Operand, mean: Operand, scale: Operand) -> Operand:
+    """g (x - mean) / scale**2"""
+    return g * ((x - mean) / scale / scale)
+
+
+def normal_log_density_grad_scale(g: Operand, x: Operand, mean: Operand, scale: Operand) -> Operand:
+    """g (((x - mean) / scale)**2 - 1) / scale"""
+    z = (x - mean) / scale
+    return g * ((z * z - 1.0) / scale)
+
+
+gradients("normal_log_density", normal_log_density_grad_x, normal_log_density_grad_mean, normal_log_density_grad_scale)

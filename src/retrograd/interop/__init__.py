@@ -28,7 +28,7 @@ __all__ = [
     "WeightsFileError",
 ]
 
-_OF_OTHERS = {"einops", "sklearn", "torch"}  # they import the library that they are for: only when they are asked for
+_OF_OTHERS = {"einops", "sklearn", "torch"}  # they import other libraries: only on request
 
 
 def __getattr__(name: str) -> Any:

@@ -1,11 +1,11 @@
-"""Convolution weights in the layouts of MXNet, SINGA and numpy-ml, to and from ours, which is PyTorch's.
+"""Conversion of convolution weights between the layouts of MXNet, SINGA and numpy-ml and ours, which is PyTorch's.
 
     Conv           (Co, Ci/groups, *R)      y[o] = sum x[o*stride + r*dilation - padding] w[r]
     ConvTranspose  (Ci, Co/groups, *R)      y[i*stride + r*dilation - padding] += x[i] w[r]
 
-None of these functions flips the kernel: numpy-ml's Deconv2D flips its own when it computes. Values are copied; the
-result is an array for ``load_state_dict({"weight": ...})``. A bias is (Co,) everywhere except in numpy-ml, where it has
-the axes of y: use ``b.reshape(-1)``.
+None of these functions flips the kernel; numpy-ml's Deconv2D flips its own when it computes. Values are copied.
+The result is an array for ``load_state_dict({"weight": ...})``. A bias is (Co,) everywhere except in numpy-ml, where it
+has the axes of y: use ``b.reshape(-1)``.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ _LAYOUTS = {"NCW": False, "NCHW": False, "NCDHW": False, "NWC": True, "NHWC": Tr
 
 
 def conv_weight_from_mxnet(weight: Tensor | np.ndarray, layout: str | None = None) -> np.ndarray:
-    """A weight of MXNet's Convolution or Deconvolution as (Co, Ci/groups, *R) or (Ci, Co/groups, *R).
+    """Convert a weight of MXNet's Convolution or Deconvolution to (Co, Ci/groups, *R) or (Ci, Co/groups, *R).
 
-    layout: the operator's: "NCW", "NCHW" or "NCDHW" (the default), where the weight is like ours; or "NWC", "NHWC" or
-        "NDHWC", where it is (Co, *R, Ci/groups), or (Ci, *R, Co/groups) for a Deconvolution.
+    layout: the operator's layout. With "NCW", "NCHW" or "NCDHW" (the default), the weight has our axis order. With
+        "NWC", "NHWC" or "NDHWC" it is (Co, *R, Ci/groups), or (Ci, *R, Co/groups) for a Deconvolution.
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
@@ -48,7 +48,7 @@ def conv_weight_from_mxnet(weight: Tensor | np.ndarray, layout: str | None = Non
 
 
 def conv_weight_to_mxnet(weight: Tensor | np.ndarray, layout: str | None = None) -> np.ndarray:
-    """(Co, Ci/groups, *R) or (Ci, Co/groups, *R) as a weight of MXNet's Convolution or Deconvolution.
+    """Convert (Co, Ci/groups, *R) or (Ci, Co/groups, *R) to a weight of MXNet's Convolution or Deconvolution.
 
     layout: see ``conv_weight_from_mxnet``.
 
@@ -60,10 +60,10 @@ def conv_weight_to_mxnet(weight: Tensor | np.ndarray, layout: str | None = None)
 
 
 def conv_weight_from_singa(weight: Tensor | np.ndarray, kernel_size: int | Sequence[int]) -> np.ndarray:
-    """The weight of SINGA's Convolution layer, a matrix (Co, Ci * product of R), as (Co, Ci, *R).
+    """Convert the weight of SINGA's Convolution layer, a matrix (Co, Ci * product of R), to (Co, Ci, *R).
 
-    For a transposed convolution, the matrix (Ci, Co * product of R) of the convolution it is the gradient of gives
-    (Ci, Co, *R).
+    A transposed convolution is the gradient of a convolution; the matrix (Ci, Co * product of R) of that convolution
+    gives (Ci, Co, *R).
 
     kernel_size: R, (height, width); an int means both.
 
@@ -88,7 +88,7 @@ def conv_weight_from_singa(weight: Tensor | np.ndarray, kernel_size: int | Seque
 
 
 def conv_weight_to_singa(weight: Tensor | np.ndarray) -> np.ndarray:
-    """(Co, Ci, *R) as a matrix (Co, Ci * product of R); for a transposed convolution, (Ci, Co * product of R).
+    """Convert (Co, Ci, *R) to a matrix (Co, Ci * product of R), or (Ci, Co, *R) to (Ci, Co * product of R).
 
     Raises:
         TypeError: weight is neither a Tensor nor an array.
@@ -99,9 +99,9 @@ def conv_weight_to_singa(weight: Tensor | np.ndarray) -> np.ndarray:
 
 
 def conv_weight_from_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = False) -> np.ndarray:
-    """W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D as (Co, Ci, *R).
+    """Convert W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D to (Co, Ci, *R).
 
-    transposed: W is of a Deconv2D; the result is then (Ci, Co, *R), for a ConvTranspose.
+    transposed: W belongs to a Deconv2D; the result is then (Ci, Co, *R), for a ConvTranspose.
 
     Raises: as ``conv_weight_to_singa``.
     """
@@ -111,9 +111,9 @@ def conv_weight_from_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fa
 
 
 def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = False) -> np.ndarray:
-    """(Co, Ci, *R) as W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D.
+    """Convert (Co, Ci, *R) to W (*R, Ci, Co) of numpy-ml's Conv1D or Conv2D.
 
-    transposed: weight is (Ci, Co, *R), of a ConvTranspose; the result is then W of a Deconv2D.
+    transposed: weight is (Ci, Co, *R), from a ConvTranspose; the result is then W of a Deconv2D.
 
     Raises: as ``conv_weight_to_singa``.
     """
@@ -123,10 +123,10 @@ def conv_weight_to_numpy_ml(weight: Tensor | np.ndarray, transposed: bool = Fals
 
 
 def array_of(name: str, label: str, value: Any) -> np.ndarray:
-    """The array of an argument.
+    """Return an argument as an array.
 
     Raises:
-        TypeError: it is neither a Tensor nor an array.
+        TypeError: the argument is neither a Tensor nor an array.
     """
     array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):

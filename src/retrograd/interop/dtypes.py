@@ -1,4 +1,4 @@
-"""The numbers of files in dtypes that a Tensor can have, without loss."""
+"""Lossless conversion of file dtypes to dtypes that a Tensor can have."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ __all__ = ["bfloat16_numbers", "widened"]
 
 
 def held(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which a Tensor holds numbers of this dtype: the same if there is one, a wider one otherwise."""
+    """Return the dtype in which a Tensor stores numbers of this dtype: the same one if supported, else a wider one."""
     if dtype in ALLOWED:
         return dtype
     return np.dtype(np.float32 if dtype.kind == "f" else np.int64)
 
 
 def widened(array: np.ndarray) -> np.ndarray:
-    """The array in a dtype that a Tensor can have, without loss; without a copy if it has one.
+    """Return the array in a dtype that a Tensor can have, without loss; without a copy if it already has one.
 
     Raises:
         ValueError: an unsigned integer does not fit int64.
@@ -31,5 +31,5 @@ def widened(array: np.ndarray) -> np.ndarray:
 
 
 def bfloat16_numbers(halves: np.ndarray) -> np.ndarray:
-    """The bits of bfloat16 numbers, the upper halves of float32, as float32."""
+    """Decode bfloat16 bits, which are the upper halves of float32, to float32."""
     return (halves.astype(np.uint32) << 16).view(np.float32)

@@ -1,4 +1,4 @@
-"""einops' layers as modules: what ``einops.layers.torch`` is for PyTorch. Its functions work on Tensors as they are.
+"""einops layers as retrograd modules, the counterpart of ``einops.layers.torch``; einops functions accept Tensors.
 
 >>> from retrograd.interop.einops import Rearrange
 """

@@ -1,4 +1,4 @@
-"""einops on Tensors: a backend by einops' own protocol, which finds the subclasses of its base class.
+"""einops backend for Tensors; einops finds it through the subclasses of its backend base class.
 
 Source: https://github.com/arogozhnikov/einops, einops/_backends.py.
 """
@@ -19,7 +19,7 @@ __all__: list[str] = []
 
 
 class RetrogradBackend(AbstractBackend):  # type: ignore[misc]
-    """The backend through which einops computes on Tensors."""
+    """The backend that einops uses to compute on Tensors."""
 
     framework_name = "retrograd"
 

@@ -1,7 +1,7 @@
 """Import of Keras weights (.weights.h5, .keras, .h5), with a bounded HDF5 reader.
 
-pyfive trusts the sizes and places in a file. So it reads through a file object with a budget, which ends loops, and a
-data set is read only if its numbers fit into the file.
+pyfive trusts the sizes and offsets in a file. It therefore reads through a file object with a read budget, which ends
+endless loops, and a data set is read only if its numbers fit into the file.
 
     Keras                                                       ours
     Dense            kernel (I, O)                              Linear           weight (O, I)
@@ -14,7 +14,7 @@ data set is read only if its numbers fit into the file.
     SimpleRNN, LSTM, GRU, Bidirectional of these                RNN, LSTM, GRU: see ``rnn_from_keras``
     PReLU            alpha                                      PReLU            weight (C,)
 
-Keras's BatchNormalization has epsilon 1e-3 and LayerNormalization 1e-3: give ours eps=1e-3.
+Keras's BatchNormalization and LayerNormalization use epsilon 1e-3: pass eps=1e-3 to ours.
 """
 
 from __future__ import annotations
@@ -48,20 +48,20 @@ from .recurrent_weight import rnn_from_keras
 __all__ = ["KerasFileError", "keras_weights", "load_keras_weights"]
 
 
-# ---- HDF5 files from outside, through pyfive, a reader in Python: no file can crash the process ---------------------
+# ---- Untrusted HDF5 files, read by pyfive: pure Python, so no file can crash the process ----------------------------
 
 _MISSING = 'pyfive is not installed: pip install "retrograd[keras]"'
 _MOST_OBJECTS, _MOST_DEPTH = 50_000, 20
-_READS = 2_000_000  # calls
+_READS = 2_000_000  # read calls
 _NAMES = "layer_names", "weight_names"
 
 
 class HDF5Error(Exception):
-    """Why an HDF5 file is not read."""
+    """The reason an HDF5 file cannot be read."""
 
 
 class _Bounded(io.BytesIO):
-    """A file object that stops a reader that goes round in circles."""
+    """A file object with a read budget, which stops a reader caught in an endless loop."""
 
     def __init__(self, content: bytes) -> None:
         super().__init__(content)
@@ -73,16 +73,16 @@ class _Bounded(io.BytesIO):
         self._reads -= 1
         self._bytes -= len(data)
         if self._reads < 0 or self._bytes < 0:
-            raise HDF5Error("its parts refer to each other in circles")
+            raise HDF5Error("its parts refer to each other in a cycle")
         return data
 
 
 def hdf5_arrays(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, list[str]]]:
-    """The arrays of numbers by their paths, and of groups that have them the attributes that name layers and weights.
+    """Return the numeric arrays by path, and the attributes of groups that name layers and weights.
 
     Raises:
         ImportError: pyfive is not installed.
-        HDF5Error: the content is damaged, or not read.
+        HDF5Error: the content is damaged or unsupported.
     """
     package = _package()
     arrays: dict[str, np.ndarray] = {}
@@ -101,13 +101,13 @@ def hdf5_arrays(content: bytes) -> tuple[dict[str, np.ndarray], dict[str, list[s
                         arrays[path] = _numbers(path, item, len(content))
     except HDF5Error:
         raise
-    except Exception as error:  # whatever a damaged file leads pyfive to
+    except Exception as error:  # any exception that a damaged file may cause in pyfive
         raise HDF5Error(f"it was cut off or damaged: {type(error).__name__}: {str(error)[:200]}") from error
     return arrays, texts
 
 
 def _objects(package: ModuleType, file: Any) -> Iterator[tuple[str, Any, bool]]:
-    """(path, group or data set, whether it is a group) of all in the file, each path once."""
+    """Yield (path, group or data set, whether it is a group) for each object in the file, each path once."""
     left: list[tuple[str, Any]] = [("", file)]
     count = 0
     while left:
@@ -130,7 +130,7 @@ def _objects(package: ModuleType, file: Any) -> Iterator[tuple[str, Any, bool]]:
 def _numbers(path: str, item: Any, most: int) -> np.ndarray:
     shape, dtype = tuple(item.shape), item.dtype
     if not isinstance(dtype, np.dtype) or dtype.kind not in "biuf" or dtype.itemsize > 8:
-        return np.empty(0, np.float32)  # text and the like is no weight
+        return np.empty(0, np.float32)  # text and similar data is no weight
     if len(shape) > 32 or math.prod(shape) * dtype.itemsize > most:
         raise HDF5Error(f"{path[:100]!r} of shape {shape} has more numbers than the file")
     array = np.asarray(item[...])
@@ -140,7 +140,7 @@ def _numbers(path: str, item: Any, most: int) -> np.ndarray:
 
 
 def _names(group: Any, name: str) -> list[str] | None:
-    """An attribute with names, which h5py cuts into several if it is long."""
+    """Return an attribute that lists names; h5py splits it into several attributes if it is long."""
     attributes = group.attrs
     parts = [name] if name in attributes else [f"{name}{n}" for n in range(1000) if f"{name}{n}" in attributes]
     if not parts:
@@ -157,15 +157,15 @@ def _package() -> ModuleType:
     return pyfive
 
 
-# ---- Weights of Keras: .weights.h5 and .keras of Keras 3, .h5 of Keras 2 and of TensorFlow --------------------------
+# ---- Keras weights: .weights.h5 and .keras of Keras 3, .h5 of Keras 2 and TensorFlow --------------------------------
 
-_MOST = 64 * 1024**3  # bytes of a file
+_MOST = 64 * 1024**3  # bytes in a file
 _INNER = {"cell", "forward_layer", "backward_layer"}  # parts of one layer
 Shape = Sequence[int]
 
 
 class KerasFileError(WeightsFileError):
-    """A file of Keras is damaged, or does not fit the model; the message names the file and the place."""
+    """A Keras file is damaged or does not fit the model; the message names the file and the location."""
 
 
 def load_keras_weights(
@@ -175,21 +175,22 @@ def load_keras_weights(
     names: Mapping[str, str] | None = None,
     flatten: Mapping[str, Shape] | None = None,
 ) -> IncompatibleKeys:
-    """Copy the weights of a file of Keras into a model of the same layers, in our layouts (see above).
+    """Copy the weights of a Keras file into a model with the same layers, in our layouts (see above).
 
-    A layer belongs to our module of its name, if all modules have one; otherwise layers of a kind are taken in order.
+    A layer is matched to our module of the same name if every module has a match. Otherwise layers of each kind are
+    matched in order.
 
-    strict: False leaves modules without a layer unchanged and ignores layers that are left over.
-    names: {path of our module: name of the layer in the file}, where neither name nor order tells.
-    flatten: {path of a Linear: (C, *R)} for the Dense layers behind a Flatten, where Keras has the channels last.
+    strict: False leaves modules without a layer unchanged and ignores unmatched layers.
+    names: {path of our module: name of the layer in the file}, where neither name nor order determines the match.
+    flatten: {path of a Linear: (C, *R)} for the Dense layers that follow a Flatten, where Keras puts channels last.
 
     Returns ``(missing_keys, unexpected_keys)``: parameters without a layer, layers without a module.
 
     Raises:
         ImportError: pyfive is not installed.
-        TypeError: model is no Module, or names is no dict of strings.
-        ValueError: flatten has a path that is no module's.
-        KerasFileError: the file cannot be used, or does not fit; the message lists why, and nothing is changed.
+        TypeError: model is not a Module, or names is not a dict of strings.
+        ValueError: flatten has a path that belongs to no module.
+        KerasFileError: the file cannot be read or does not fit; the message lists why, and the model is unchanged.
     """
     if flatten is not None and not isinstance(flatten, Mapping):
         raise TypeError(f"load_keras_weights: flatten is {type(flatten).__name__}, needs {{path of a Linear: (C, *R)}}")
@@ -210,7 +211,7 @@ def load_keras_weights(
 
 
 def keras_weights(path: str | Path) -> dict[str, np.ndarray]:
-    """The arrays of a file of Keras as they are, by "layer/weight".
+    """Return the arrays of a Keras file unchanged, by "layer/weight".
 
     Raises: as ``load_keras_weights``.
     """
@@ -218,11 +219,11 @@ def keras_weights(path: str | Path) -> dict[str, np.ndarray]:
     return {f"{layer.name}/{key}": array for layer in layers for key, array in layer.arrays.items()}
 
 
-# ---- the file --------------------------------------------------------------------------------------------------------
+# ---- File reading ---------------------------------------------------------------------------------------------------
 
 
 def _layers(path: Path) -> tuple[list[Layer], bool]:
-    """The layers of a file that have weights, and whether their names say their kinds and not their order."""
+    """Return the layers with weights, and whether their names give their kinds but not their order."""
     try:
         content = read_outside(path, _MOST)
         if content[:4] == b"PK\x03\x04":
@@ -231,7 +232,7 @@ def _layers(path: Path) -> tuple[list[Layer], bool]:
     except OSError as error:
         raise KerasFileError(f"{path} cannot be read: {error.strerror or error}") from error
     except HDF5Error as error:
-        raise KerasFileError(f"{path} is no HDF5 file of Keras: {error}") from error
+        raise KerasFileError(f"{path} is not a Keras HDF5 file: {error}") from error
     for root in ("model_weights", ""):
         if f"{root}@layer_names" in texts:
             return _ordered(path, root, arrays, texts), False
@@ -245,21 +246,21 @@ def _layers(path: Path) -> tuple[list[Layer], bool]:
         place = "/".join(part for part in owner if part not in ("layers", "_layer_checkpoint_dependencies"))
         layers.setdefault(place, Layer(place)).arrays["/".join([*inner, parts[-1]])] = arrays[name]
     if not layers:
-        raise KerasFileError(f"{path} has no weights of Keras")
+        raise KerasFileError(f"{path} has no Keras weights")
     for layer in layers.values():  # the forward direction comes first
         layer.arrays = dict(sorted(layer.arrays.items(), key=lambda pair: ("backward_layer" in pair[0], pair[0])))
     return list(layers.values()), True
 
 
 def _ordered(path: Path, root: str, arrays: Mapping[str, np.ndarray], texts: Mapping[str, list[str]]) -> list[Layer]:
-    """The layers of the older form, which lists names in order."""
+    """Return the layers of the older file format, which lists names in order."""
     layers: dict[str, Layer] = {}
     for name in texts[f"{root}@layer_names"]:
         group = f"{root}/{name}" if root else name
         for weight in texts.get(f"{group}@weight_names", []):
             full = f"{group}/{weight}"
             if full not in arrays:
-                raise KerasFileError(f"{path}: the weight {brief(full)} is named, but not there")
+                raise KerasFileError(f"{path}: the weight {brief(full)} is listed, but missing")
             parts = weight.split("/")
             inner = [part for part in parts[:-1] if part.endswith("_cell") or re.match("(forward|backward)_", part)]
             owner = [part for part in parts[:-1] if part not in inner]
@@ -270,7 +271,7 @@ def _ordered(path: Path, root: str, arrays: Mapping[str, np.ndarray], texts: Map
 
 
 def _unpacked(content: bytes) -> bytes:
-    """The weights in a .keras file."""
+    """Return the weights file inside a .keras archive."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             info = archive.getinfo("model.weights.h5")
@@ -292,20 +293,20 @@ def _unpacked(content: bytes) -> bytes:
 
 
 def _natural(text: str) -> list[tuple[str, int]]:
-    """A key that sorts dense_10 behind dense_2."""
+    """Sort key that puts dense_10 after dense_2."""
     return [(word, int(number or -1)) for word, number in re.findall(r"([^0-9]+)([0-9]{0,9})|$", text)]
 
 
-# ---- layers ----------------------------------------------------------------------------------------------------------
+# ---- Layer conversion -----------------------------------------------------------------------------------------------
 
 
 def _kind_of(name: str) -> str:
-    """conv2d of functional/conv2d_3."""
+    """Return the kind in a layer name, such as conv2d for functional/conv2d_3."""
     return re.sub(r"_[0-9]+$", "", name.rpartition("/")[2])
 
 
 def _kinds(module: Module) -> Sequence[str]:
-    """Return Keras's names for the layers that this module can stand for, the likeliest first."""
+    """Return the Keras names of the layers that this module can represent, the most likely first."""
     if isinstance(module, RNNBase):
         one = {"lstm": "lstm", "gru": "gru"}.get(recurrent_mode(module), "simple_rnn")
         return ("bidirectional",) if module.bidirectional else (one,)
@@ -331,10 +332,10 @@ _SIMPLE = {
 
 
 def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) -> dict[str, np.ndarray]:
-    """The state of our module from the arrays of its layers.
+    """Build the state of our module from the arrays of its layers.
 
     Raises:
-        ValueError: they do not fit.
+        ValueError: the arrays do not fit.
     """
     if isinstance(module, RNNBase):
         return _recurrent(module, found)
@@ -355,7 +356,7 @@ def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) 
         state["weight"] = first.T
     elif isinstance(module, (_Conv, _ConvTranspose)):
         _require_axes(first, module.weight.ndim)
-        weight = np.moveaxis(first, (-1, -2), (0, 1))  # (Co, Ci/groups, *R), or (Ci, Co, *R) of a transposed one
+        weight = np.moveaxis(first, (-1, -2), (0, 1))  # (Co, Ci/groups, *R), or (Ci, Co/groups, *R) if transposed
         if isinstance(module, _Conv) and 1 < module.groups == module.in_channels and first.shape[-2] != 1:
             weight = np.moveaxis(first, (-2, -1), (0, 1)).reshape(-1, 1, *first.shape[:-2])
         state["weight"] = weight
@@ -364,7 +365,7 @@ def _converted(module: Module, found: Sequence[Layer], flattened: Shape | None) 
             raise ValueError(f"its alpha has the shape {first.shape}; only one number for each channel is read")
         state["weight"] = first.reshape(-1)
     elif not _kinds(module):
-        raise ValueError(f"{type(module).__name__} has no layer in Keras that is read")
+        raise ValueError(f"{type(module).__name__} has no supported layer in Keras")
     return {key: np.ascontiguousarray(value) for key, value in state.items()}
 
 

@@ -1,4 +1,4 @@
-"""Weights of other libraries into a Module: which of their layers is which of ours, by name or in order."""
+"""Matching of layers in a foreign weights file to the modules of a model, by name or in order."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["Converted", "Layer", "WeightsFileError", "load_layers", "recurrent_m
 
 
 class WeightsFileError(ValueError):
-    """A file of weights is damaged, or does not fit the model; the message names the file and the place."""
+    """A weights file is damaged or does not fit the model; the message names the file and the location."""
 
 
 @dataclass
 class Layer:
-    """A layer of a file: its name, and its arrays by their names, in the library's order."""
+    """A layer in a file: its name, and its arrays by name, in the library's order."""
 
     name: str
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
 
 
-Converted = Callable[[Module, Sequence[Layer]], dict[str, np.ndarray]]  # our layer, theirs -> a state_dict of ours
+Converted = Callable[[Module, Sequence[Layer]], dict[str, np.ndarray]]  # our module, their layers -> our state_dict
 
 
 def recurrent_mode(module: RNNBase) -> str:
-    """ "lstm", "gru", "rnn_tanh" or "rnn_relu"."""
+    """The mode of a recurrent module: "lstm", "gru", "rnn_tanh" or "rnn_relu"."""
     return module.mode.lower()
 
 
@@ -49,15 +49,15 @@ def load_layers(
 ) -> IncompatibleKeys:
     """Copy the arrays of a file's layers into a model.
 
-    names: {path of our module: name of their layer}, for those that are not found. The others are found by name, if
-        every path, or the last part of every path, is that of a layer; otherwise they are taken in order.
-    fit: how well a layer of the file fits one of ours; 0: not at all. Among equal ones the first is taken.
-    strict: False leaves modules without a layer unchanged and ignores layers that are left over.
+    names: {path of our module: name of their layer}, for layers that cannot be found otherwise. The others are matched
+        by name, if every path, or the last part of every path, is the name of a layer; otherwise in order.
+    fit: a score of how well a layer of the file fits one of ours; 0: not at all. The first of equal scores is chosen.
+    strict: False leaves modules without a layer unchanged and ignores unmatched layers.
 
     Raises:
-        TypeError: model is no Module, or names is no dict of strings.
-        WeightsFileError: the layers do not fit; the message lists all that is missing, left over or of another shape,
-            and nothing is changed.
+        TypeError: model is not a Module, or names is not a dict of strings.
+        WeightsFileError: the layers do not fit; the message lists everything missing, left over or of another shape,
+            and the model is unchanged.
     """
     if not isinstance(model, Module):
         raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
@@ -113,10 +113,10 @@ def _chosen(
     wanted: Mapping[str, str],
     fit: Callable[[Module, Layer], int],
 ) -> dict[str, list[Layer]]:
-    """The layers of the file for each path of ours; a recurrent module takes one for each of its layers."""
+    """Choose the layers of the file for each path of ours; a recurrent module gets one for each of its layers."""
     left = {name: layer for name, layer in pool.items() if name not in wanted.values()}
     rest = [place for place, _ in own if place not in wanted]
-    for called in (str, _last):  # by the whole path, or by its last part
+    for called in (str, _last):  # match the whole path, or its last part
         named = {called(name.replace("/", ".")): name for name in left}
         keys = [called(place) for place in rest]
         if rest and len(set(keys)) == len(rest) and named.keys() >= set(keys):

@@ -1,9 +1,9 @@
-"""Weights of MXNet: .params files of Module (arg:fc_weight, aux:bn_moving_mean) and of Gluon (0.weight, dense0_weight).
+"""Import of MXNet .params files of Module (arg:fc_weight, aux:bn_moving_mean) and Gluon (0.weight, dense0_weight).
 
     uint64 0x112, uint64 0; uint64 count, then each array; uint64 count, then each name: uint64 length, bytes
 
 An array is uint32 0xF993FAC9 (versions 2 and 3 of the format; 3 is 0xF993FACA), int32 storage type (0: dense), uint32
-axes, int64 extents, int32 device type, int32 device number, int32 dtype, and its numbers.
+number of axes, int64 extents, int32 device type, int32 device number, int32 dtype, and its numbers.
 
     MXNet                                                 ours
     FullyConnected   weight (O, I)                        Linear       the same
@@ -39,7 +39,7 @@ from .recurrent_weight import rnn_from_mxnet
 
 __all__ = ["MXNetFileError", "load_mxnet", "load_mxnet_weights"]
 
-_MOST = 64 * 1024**3  # bytes of a file
+_MOST = 64 * 1024**3  # bytes in a file
 _LIST, _V2, _V3 = 0x112, 0xF993FAC9, 0xF993FACA
 _DTYPES = {0: "f4", 1: "f8", 2: "f2", 3: "u1", 4: "i4", 5: "i1", 6: "i8", 7: "?", 8: "i2", 9: "u2", 10: "u4", 11: "u8"}
 _PARTS = {
@@ -59,16 +59,16 @@ _STEP = re.compile(r"([lr])([0-9]+)_(i2h|h2h)_(weight|bias)")
 
 
 class MXNetFileError(WeightsFileError):
-    """A .params file is damaged, or does not fit the model; the message names the file and the place."""
+    """A .params file is damaged or does not fit the model; the message names the file and the location."""
 
 
 def load_mxnet(path: str | Path) -> dict[str, Tensor]:
-    """The arrays of a .params file by their names, "arg:" and "aux:" included.
+    """Return the arrays of a .params file by name, including the prefixes "arg:" and "aux:".
 
-    Numbers of a dtype that no Tensor has are widened without loss. Arrays without names are called "0", "1", ...
+    Numbers of a dtype that no Tensor has are widened without loss. Arrays without names are named "0", "1", ...
 
     Raises:
-        MXNetFileError: the file is not in the format, cut off, or has arrays that are not read, such as sparse ones.
+        MXNetFileError: the file has another format, is truncated, or contains unsupported arrays, such as sparse ones.
     """
     return {name: Tensor(array) for name, array in _read(as_path("load_mxnet_weights", "path", path)).items()}
 
@@ -76,24 +76,25 @@ def load_mxnet(path: str | Path) -> dict[str, Tensor]:
 def load_mxnet_weights(
     model: Module, path: str | Path, strict: bool = True, names: Mapping[str, str] | None = None
 ) -> IncompatibleKeys:
-    """Copy the weights of a .params file into a model of the same layers (see above).
+    """Copy the weights of a .params file into a model with the same layers (see above).
 
-    A layer belongs to our module of its name, if all modules have one; otherwise layers are taken in the file's order.
+    A layer is matched to our module of the same name if every module has a match. Otherwise layers are matched in the
+    file's order.
 
-    strict: False leaves modules without a layer unchanged and ignores layers that are left over.
-    names: {path of our module: name of the layer in the file}, where neither name nor order tells.
+    strict: False leaves modules without a layer unchanged and ignores unmatched layers.
+    names: {path of our module: name of the layer in the file}, where neither name nor order determines the match.
 
     Returns ``(missing_keys, unexpected_keys)``: parameters without a layer, layers without a module.
 
     Raises:
-        TypeError: model is no Module, or names is no dict of strings.
-        MXNetFileError: the file cannot be used, or does not fit; the message lists why, and nothing is changed.
+        TypeError: model is not a Module, or names is not a dict of strings.
+        MXNetFileError: the file cannot be read or does not fit; the message lists why, and the model is unchanged.
     """
     layers: dict[str, Layer] = {}
     for name, array in _read(as_path("load_mxnet_weights", "path", path)).items():
         match = _NAME.fullmatch(name)
         if match is None:
-            raise MXNetFileError(f"{path}: {brief(name)} is no weight of a layer that is read; see load_mxnet")
+            raise MXNetFileError(f"{path}: {brief(name)} is not a weight of a supported layer; see load_mxnet")
         place = match[1].replace(".", "/")
         layers.setdefault(place, Layer(place)).arrays[match[2]] = array
     return load_layers(
@@ -112,7 +113,7 @@ def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
     for number, layer in enumerate(found):
         if "parameters" in layer.arrays:
             if not isinstance(module.hidden_size, int) or not isinstance(module.proj_size, int):
-                raise ValueError("a module whose layers have sizes of their own takes no packed vector")
+                raise ValueError("a module whose layers differ in size cannot take a packed vector")
             return rnn_from_mxnet(
                 layer.arrays["parameters"],
                 recurrent_mode(module),
@@ -125,14 +126,14 @@ def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
         for key, array in layer.arrays.items():
             match = _STEP.fullmatch(key)
             if match is None:
-                raise ValueError(f"{key} is no weight of a recurrent layer")
+                raise ValueError(f"{key} is not a weight of a recurrent layer")
             kind = "ih" if match[3] == "i2h" else "hh"
             state[f"{match[4]}_{kind}_l{number + int(match[2])}{'_reverse' * (match[1] == 'r')}"] = array
     return state
 
 
 class _Reader:
-    """Numbers from the content of a file, which must have them."""
+    """A reader of numbers from a file's content, which checks that the content has them."""
 
     def __init__(self, path: Path, content: bytes) -> None:
         self.path, self.content, self.place = path, content, 0
@@ -150,7 +151,7 @@ class _Reader:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)))
 
     def count(self, least: int) -> int:
-        """A count of things that take at least so many bytes each."""
+        """Read a count of entries that need at least ``least`` bytes each."""
         (count,) = self.numbers("Q")
         if count * least > len(self.content) - self.place:
             raise MXNetFileError(
@@ -179,7 +180,7 @@ class _Reader:
             raise MXNetFileError(f"{what} has the shape {shape}")
         data = self.take(math.prod(shape) * dtype.itemsize)
         if dtype == np.bool_ and data.strip(b"\x00\x01"):
-            raise MXNetFileError(f"{what} has truth values that are neither 0 nor 1")
+            raise MXNetFileError(f"{what} has booleans that are neither 0 nor 1")
         try:
             return widened(np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape))
         except ValueError as error:
@@ -193,7 +194,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         raise MXNetFileError(f"{path} cannot be read: {error.strerror or error}") from error
     head, reserved = reader.numbers("QQ")
     if head != _LIST or reserved != 0:
-        raise MXNetFileError(f"{path} is no .params file of MXNet: it begins with {head:#x}, expected {_LIST:#x}")
+        raise MXNetFileError(f"{path} is not an MXNet .params file: it begins with {head:#x}, expected {_LIST:#x}")
     arrays = [reader.array(number) for number in range(reader.count(24))]
     names = []
     for _ in range(reader.count(8)):
@@ -201,7 +202,7 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         try:
             names.append(text.decode())
         except UnicodeDecodeError as error:
-            raise MXNetFileError(f"{path}: the name {brief(text)} is no UTF-8") from error
+            raise MXNetFileError(f"{path}: the name {brief(text)} is not UTF-8") from error
     if not names:
         names = list(map(str, range(len(arrays))))
     if len(names) != len(arrays) or len(set(names)) != len(names):

@@ -1,4 +1,4 @@
-"""Weights in NumPy's .npz files, read without pickle, and with sizes checked before memory is taken."""
+"""Import of weights from NumPy .npz files, without pickle and with sizes checked before memory is allocated."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ from .layer_matching import WeightsFileError
 
 __all__ = ["NpzFileError", "load_npz", "load_npz_weights"]
 
-_MOST = 64 * 1024**3  # bytes of a file, and of the arrays in it
-_RATIO = 1100  # the most that deflate packs
+_MOST = 64 * 1024**3  # bytes in a file, and in its arrays
+_RATIO = 1100  # the highest compression ratio of deflate
 _DTYPE = re.compile(r"[<>|=]?(b1|[iu][1248]|f[248])")
 
 
 class NpzFileError(WeightsFileError):
-    """An .npz file is damaged, or does not fit the model; the message names the file and the place."""
+    """An .npz file is damaged or does not fit the model; the message names the file and the location."""
 
 
 def load_npz(path: str | Path) -> dict[str, Tensor]:
-    """The arrays of an .npz file, of numpy.savez or savez_compressed, by their names.
+    """Return the arrays of an .npz file, written by numpy.savez or savez_compressed, by name.
 
     Numbers of a dtype that no Tensor has are widened without loss.
 
     Raises:
-        NpzFileError: the file is not in the format, cut off or changed, or has arrays of objects, text or complex
-            numbers.
+        NpzFileError: the file has another format, is truncated or modified, or contains arrays of objects, text or
+            complex numbers.
     """
     return {name: Tensor(array) for name, array in _read(as_path("load_npz_weights", "path", path)).items()}
 
@@ -49,13 +49,13 @@ def load_npz_weights(
 ) -> IncompatibleKeys:
     """Copy the arrays of an .npz file, which has the names and layouts of state_dict(), into a model.
 
-    names: {name in the file: key of ours}, for those that differ.
-    strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still fit.
+    names: {name in the file: our key}, where these differ.
+    strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still match.
     Returns ``(missing_keys, unexpected_keys)``.
 
     Raises:
-        TypeError: model is no Module.
-        NpzFileError: the file cannot be used, or its arrays do not fit; nothing is changed.
+        TypeError: model is not a Module.
+        NpzFileError: the file cannot be read, or its arrays do not fit; the model is unchanged.
     """
     if not isinstance(model, Module):
         raise TypeError(f"load_npz_weights: model is {type(model).__name__}, expected a Module")
@@ -88,11 +88,11 @@ def _read(path: Path) -> dict[str, np.ndarray]:
         OverflowError,
         IndexError,
     ) as error:
-        raise NpzFileError(f"{path} is no .npz file, or was cut off or damaged: {reason(error)}") from error
+        raise NpzFileError(f"{path} is not an .npz file, or was cut off or damaged: {reason(error)}") from error
     except ValueError as error:
         if isinstance(error, NpzFileError):
             raise
-        raise NpzFileError(f"{path} is no .npz file, or was cut off or damaged: {reason(error)}") from error
+        raise NpzFileError(f"{path} is not an .npz file, or was cut off or damaged: {reason(error)}") from error
 
 
 def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.ndarray]:
@@ -103,7 +103,7 @@ def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.nd
         name = info.filename.removesuffix(".npy")
         total += info.file_size
         if name == info.filename or name in arrays:
-            raise NpzFileError(f"{what} is no array, or is there twice")
+            raise NpzFileError(f"{what} is not an array, or occurs twice")
         if total > min(_MOST, _RATIO * size):
             raise NpzFileError(f"{what} unpacks to more than such a file can hold")
         with archive.open(info) as member:
@@ -113,9 +113,9 @@ def _members(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, np.nd
 
 
 def _array(what: str, content: bytes) -> np.ndarray:
-    """The array of an .npy file. Source: numpy.lib.format."""
+    """Decode the array of an .npy file. Source: numpy.lib.format."""
     if content[:6] != b"\x93NUMPY" or content[6:8] not in (b"\x01\x00", b"\x02\x00", b"\x03\x00"):
-        raise NpzFileError(f"{what} is no array of NumPy")
+        raise NpzFileError(f"{what} is not a NumPy array")
     width = 2 if content[6] == 1 else 4
     length = int.from_bytes(content[8 : 8 + width], "little")
     start = 8 + width + length

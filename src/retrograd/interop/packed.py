@@ -1,18 +1,19 @@
-"""Packed models as safetensors files.
+"""Packed models in safetensors files.
 
-A tensor of a module has the module's path before its name, as in a state_dict:
+The name of a tensor begins with the path of its module, as in a state_dict:
 
-    weight.codes      U8           the weight in its bits, see ``lowbit/bit_packing.py`` for their order
-    weight.step       F32          what the integers of an output channel are multiplied by, (Co,), or (1,) for all; or
-                             the numbers that the codes are places of, (Co, numbers), or (1, numbers) for all
-    bias, ...         F32          other parameters, and what the quantiser of the input keeps: activation_step, ...
-    threshold, flip   I32, U8      where the next layer takes bits: (sum >= threshold) != flip; flip has a bit each
-    scale, offset     F32, I32     where it takes codes: clip(round((sum + offset) * scale) + zero point, low, high)
-    turned            U8           of max pooling: a bit for each channel, 1 where the least is taken
+    weight.codes      U8           the weight's bit codes, in the order described in ``lowbit/bit_packing.py``
+    weight.step       F32          the factors of each output channel's integers, (Co,), or (1,) for all channels; or
+                                   the values that the codes index, (Co, numbers), or (1, numbers) for all
+    bias, ...         F32          other parameters, and the state of the input quantizer: activation_step, ...
+    threshold, flip   I32, U8      if the next layer reads bits: (sum >= threshold) != flip; one bit of flip per channel
+    scale, offset     F32, I32     if it reads codes: clip(round((sum + offset) * scale) + zero point, low, high)
+    turned            U8           for max pooling: one bit per channel, 1 where the minimum is taken
 
-Nothing depends on the CPU: kernels arrange the weights for it after loading. float32 tensors whose numbers bfloat16
-holds are stored as BF16. The metadata has "retrograd.packed", JSON with the version, the architecture, and, if they are
-known, the classes and how a picture becomes an input; "retrograd.packed.sha256", its digest; and that of the tensors.
+Nothing depends on the CPU: kernels rearrange the weights for it after loading. float32 tensors whose numbers bfloat16
+represents exactly are stored as BF16. The metadata has "retrograd.packed": JSON with the version, the architecture and,
+if known, the classes and the image preprocessing; "retrograd.packed.sha256": the digest of that JSON; and the digest of
+the tensors.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def save_packed(model: PackedModel, path: str | Path) -> None:
 
     Raises:
         TypeError: model is not packed.
-        ValueError: it has something that a file cannot hold; the message names it.
-        SafetensorsError: the file could not be written; an earlier one is unchanged.
+        ValueError: the model has something that cannot be stored in a file; the message names it.
+        SafetensorsError: the file could not be written; an existing one is unchanged.
     """
     if not isinstance(model, PackedModel):
         raise TypeError(f"save_packed: model is {type(model).__name__}; pack it first: model.pack().save(path)")
@@ -56,23 +57,23 @@ def save_packed(model: PackedModel, path: str | Path) -> None:
 
 
 def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
-    """The packed model of a file. Nothing in the file is executed, and nothing is changed if it cannot be used.
+    """Load a packed model from a file. Nothing in the file is executed, and an unusable file changes nothing.
 
-    into: a model with the classes that the file only names, such as the one that was packed; it stays as it is. Its
-        modules of other classes are copied, with the file's layers in place of theirs.
+    into: a model that has the classes which the file only names, such as the model that was packed; it is not changed.
+        Its modules of other classes are copied, with the file's layers in place of theirs.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        TypeError: into is no Module.
-        SafetensorsError: there is no such file; it is cut, changed, of another version, or no packed model; or what it
-            describes does not fit together. The message names the file, and the layer.
+        TypeError: into is not a Module.
+        SafetensorsError: the file does not exist; it is truncated, modified, of another version, or not a packed model;
+            or its description is inconsistent. The message names the file and the layer.
     """
     if into is not None and not isinstance(into, Module):
         raise TypeError(f"load_packed: into is {type(into).__name__}, expected a Module")
     path = Path(path)
     arrays, metadata = read_arrays(path)
     if _KEY not in metadata:
-        raise SafetensorsError(f"{path} is no packed model; load_safetensors reads other files of weights")
+        raise SafetensorsError(f"{path} is not a packed model; load_safetensors reads other files of weights")
     text = metadata[_KEY]
     if metadata.get(_DIGEST) != _digest(text):
         raise SafetensorsError(f"{path} was changed after it was written (SHA-256 differs); get it again")
@@ -81,7 +82,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
         model = Builder(arrays, into.model if isinstance(into, PackedModel) else into).model(entries["model"])
         return PackedModel(model, None, entries["classes"], entries["image"])
     except (ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{path} is no packed model that can be used: {reason(error)}") from error
+        raise SafetensorsError(f"{path} is not a usable packed model: {reason(error)}") from error
 
 
 def _entries(found: Any) -> dict[str, Any]:

@@ -1,8 +1,7 @@
 """JSON description of a packed model: writing it, and validating and building a model from it.
 
-A module of any other class is only named, with its children: who loads it gives a model that has it.
-
-executed.
+A module of any other class is stored by class name, with its children; to load it, pass a model that has this module.
+Nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from ..specs.low_bit import ELEMENTS, Requantized, Thresholded
 __all__: list[str] = []
 
 
-# ---- The architecture of a packed model as JSON: Sequential, packed layers and known float layers by name and options
+# ---- JSON architecture: Sequential, packed layers and known float layers by name and options ------------------------
 
 _AXES = (1, 2, 3)
 SUMMING = ("Linear", *(f"Conv{n}d" for n in _AXES), *(f"ConvTranspose{n}d" for n in _AXES))
@@ -60,7 +59,7 @@ FLOAT_LAYERS = (
     "Softmax",
     "LogSoftmax",
 )
-QUANTISERS = {
+QUANTIZERS = {
     name: getattr(lowbit, name)
     for name in lowbit.__all__
     if inspect.isclass(getattr(lowbit, name))
@@ -72,14 +71,14 @@ Arrays = dict[str, np.ndarray]
 _NO_JSON = object()
 
 
-# ------------------------------------------------------------------------------------------------------------- to JSON
+# ---- Model to JSON --------------------------------------------------------------------------------------------------
 
 
 def described(module: Any, path: str, arrays: Arrays) -> dict[str, Any]:
-    """The description of a module and all below it, whose arrays are added under its path.
+    """Describe a module and its descendants; their arrays are added to ``arrays`` under their paths.
 
     Raises:
-        ValueError: a file cannot hold it.
+        ValueError: a file cannot represent the module.
     """
     if any(module.__dict__.get("_hooks", {}).values()):
         raise ValueError(f"{path or '(model)'}: {module.describe()} has hooks, which a file cannot hold; remove them")
@@ -116,7 +115,7 @@ def described(module: Any, path: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def options_of(layer: Any) -> dict[str, Any] | None:
-    """The arguments of a layer's constructor, without its quantisers; None if JSON cannot hold one."""
+    """Return the arguments of a layer's constructor, without its quantizers; None if JSON cannot represent one."""
     options = {}
     for name, parameter in inspect.signature(type(layer)).parameters.items():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
@@ -143,7 +142,7 @@ def options_of(layer: Any) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    """Numbers, strings and lists of them; ``_NO_JSON`` for any other object."""
+    """Return numbers, strings and lists of them; ``_NO_JSON`` for any other object."""
     if isinstance(value, (tuple, list)):
         found = [_plain(each) for each in value]
         return _NO_JSON if any(each is _NO_JSON for each in found) else found
@@ -154,8 +153,8 @@ def _quantizer(path: str, quantizer: Any) -> dict[str, Any] | None:
     if quantizer is None:
         return None
     name = type(quantizer).__name__
-    if QUANTISERS.get(name) is not type(quantizer):
-        raise ValueError(f"{path or '(model)'}: a file holds quantisers of retrograd.lowbit only, not {quantizer!r}")
+    if QUANTIZERS.get(name) is not type(quantizer):
+        raise ValueError(f"{path or '(model)'}: a file holds quantizers of retrograd.lowbit only, not {quantizer!r}")
     return {"class": name, "options": {f.name: getattr(quantizer, f.name) for f in dataclasses.fields(quantizer)}}
 
 
@@ -191,11 +190,11 @@ def _described_packed(layer: Any, path: str, arrays: Arrays) -> dict[str, Any]:
 
 
 def key_of(path: str, name: str) -> str:
-    """The name of an array of the module at a path."""
+    """Return the name of an array of the module at a path."""
     return f"{path}.{name}" if path else name
 
 
-# ---- Packed models from descriptions, which come from outside and are checked ---------------------------------------
+# ---- Building of packed models from untrusted descriptions ----------------------------------------------------------
 
 _EXTENTS = ("kernel_size", "stride", "padding", "dilation", "output_padding", "output_size", "target_shape")
 _SIZES = (
@@ -214,22 +213,25 @@ _FEW = 2**16  # numbers that may be allocated for any layer
 
 
 class Builder:
-    """Makes modules of descriptions, which come from outside, and of arrays.
+    """Builds modules from untrusted descriptions and arrays.
 
-    arrays: by name; ``left`` are those that no packed layer took.
+    arrays: by name; ``left`` contains those that no packed layer has used yet.
     into: the model that has the modules of other classes.
     """
+
+    into: Module | None
+    left: dict[str, np.ndarray]
 
     def __init__(self, arrays: Arrays, into: Module | None) -> None:
         self.left, self.into = dict(arrays), into
 
     def model(self, description: Any) -> Module:
-        """The model.
+        """Build the model.
 
         Raises:
-            ValueError: the description or an array is none that we write; the message says where.
+            ValueError: the description or an array is not in the written format; the message says where.
         """
-        with fork_rng():  # layers draw weights, which are then replaced
+        with fork_rng():  # layers draw initial weights, which are then replaced
             result = self._module("", description, self.into)
         try:
             result.load_state_dict({key: wrap(array) for key, array in self.left.items()})
@@ -297,7 +299,7 @@ class Builder:
         return result
 
     def _layer(self, path: str, cls: Any, options: Any, more: Mapping[str, Any], weights: int | None = None) -> Any:
-        """A layer of these options. No memory is allocated for more weights than the file has."""
+        """Build a layer with these options. No memory is allocated for more weights than the file has."""
         where = path or "(model)"
         allowed = set(inspect.signature(cls).parameters) - (set(more) and {"weight", "activation"}) - {"device"}
         if not isinstance(options, Mapping) or not set(options) <= allowed:
@@ -351,7 +353,7 @@ class Builder:
         return layer
 
     def _form_of(self, where: str, name: Any, into: Any, weights: Mapping[str, Any]) -> Any:
-        """The form of a layer that only the model given has, and the shapes of its weights."""
+        """Return the form of a layer that only the given model has, and the shapes of its weights."""
         if isinstance(into, lowbit.LowBit) and type(into).__name__ == name and into.weight_quantizer is not None:
             base = packed_layer(into)
             if base.weights.keys() == weights.keys():
@@ -384,7 +386,7 @@ class Builder:
         return weight
 
     def _array(self, path: str, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-        """An array of the file, which is taken out."""
+        """Remove an array of the file from ``left`` and return it."""
         array = self.left.pop(key_of(path, name), None)
         if array is None or array.shape != shape or array.dtype != dtype:
             found = "missing" if array is None else f"{array.dtype} {array.shape}"
@@ -394,7 +396,7 @@ class Builder:
         return array
 
     def _fill_own(self, path: str, layer: Any) -> Arrays:
-        """Give a layer what the quantiser of its input keeps; returns that by name."""
+        """Fill in the state of a layer's input quantizer; return it by name."""
         own = layer._own("activation")
         for name, tensor in own.items():
             tensor.array = self._array(path, f"activation_{name}", tensor.array.shape, tensor.array.dtype)
@@ -461,10 +463,10 @@ def _format(where: str, kind: str, entry: Any) -> Format:
 def _built_quantizer(where: str, entry: Any) -> Any:
     if entry is None:
         return None
-    entry = table({"class": choice(*QUANTISERS), "options": anything})(f"the quantiser of {where}", entry)
+    entry = table({"class": choice(*QUANTIZERS), "options": anything})(f"the quantizer of {where}", entry)
     if not isinstance(entry["options"], Mapping):
-        raise ValueError(f"the options of the quantiser of {where} are {brief(entry['options'])}")
-    return QUANTISERS[entry["class"]](**entry["options"])
+        raise ValueError(f"the options of the quantizer of {where} are {brief(entry['options'])}")
+    return QUANTIZERS[entry["class"]](**entry["options"])
 
 
 def _tuples(value: Any) -> Any:

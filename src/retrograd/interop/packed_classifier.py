@@ -1,4 +1,4 @@
-"""Classifying images with the packed model of a file."""
+"""Image classification with a packed model file."""
 
 from __future__ import annotations
 
@@ -18,13 +18,17 @@ __all__: list[str] = []
 
 
 class PackedClassifier:
-    """A packed model that knows its classes and how a picture becomes an input.
+    """A packed model with class names and image preprocessing.
 
-    ``classes`` are the class names, ``size`` and ``channels`` those of the images it takes.
+    ``classes`` are the class names; ``size`` and ``channels`` are those of the input images.
 
     Raises:
-        SafetensorsError: there is no such file, it cannot be used, or it does not say what it needs to classify images.
+        SafetensorsError: the file does not exist, cannot be read, or lacks information needed to classify images.
     """
+
+    channels: int
+    classes: tuple[str, ...]
+    size: int
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
@@ -48,17 +52,17 @@ class PackedClassifier:
             raise SafetensorsError(f"{path} does not classify images: {reason(error)}") from error
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
-        """A PNG or JPEG file as the model takes it: uint8 (channels, size, size).
+        """Read a PNG or JPEG file as model input: uint8 (channels, size, size).
 
         Raises: as ``data.images.read_planes``.
         """
         return read_planes(path, self.channels, self.size, invert)
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
+        """Return the probability of each class (N, classes) for images uint8 (N, channels, size, size).
 
         Raises:
-            SafetensorsError: they are not finite.
+            SafetensorsError: the probabilities are not finite.
         """
         batch = (np.asarray(images).astype(np.float32) / np.float32(255) - self._mean) / self._std
         with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Recurrent weights in the layouts of MXNet, ONNX, Keras and numpy-ml, to and from ours, which is PyTorch's.
+"""Conversion of recurrent weights between the layouts of MXNet, ONNX, Keras and numpy-ml and ours, which is PyTorch's.
 
     PyTorch, ours   weight_ih (G*H, I), weight_hh (G*H, H), bias_ih, bias_hh (G*H,); gates i, f, g, o and r, z, n
     MXNet           the same in one vector: all weights, then all biases
@@ -6,9 +6,9 @@
     Keras           kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,) or (2, G*H); gates i, f, c, o and z, r, h
     numpy-ml        Wf, Wu, Wc, Wo (H + I, H), which multiply [h, x]; bf, bu, bc, bo (1, H)
 
-G gates, H units, I inputs, D directions. Values are copied. The results are dicts of arrays under the names of a
-layer's state_dict, for ``load_state_dict``; arguments may be such dicts, of arrays or Tensors, or ``state_dict()``
-itself. PyTorch's own weights need no conversion: names, shapes and gates are the same.
+G gates, H units, I inputs, D directions. Values are copied. The results are dicts of arrays, named as in a layer's
+state_dict, for ``load_state_dict``. Arguments may be such dicts, of arrays or Tensors, or ``state_dict()`` itself.
+PyTorch's own weights need no conversion: names, shapes and gates are the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 Array = np.ndarray
 State = dict[str, np.ndarray]
 
-# the position of each of their gates among ours
+# the position of each of their gates in our order
 _ONNX = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _KERAS = {"lstm": (0, 1, 2, 3), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
 _NUMPY_ML = {"i": "u", "f": "f", "g": "c", "o": "o"}  # our gates, in our order -> their letters
@@ -53,7 +53,7 @@ def rnn_from_mxnet(
     bidirectional: bool = False,
     projection_size: int | None = None,
 ) -> State:
-    """The packed vector of MXNet's RNN operator, or of a Gluon layer, as a state_dict.
+    """Convert the packed vector of MXNet's RNN operator, or of a Gluon layer, to a state_dict.
 
     mode: "rnn_relu", "rnn_tanh", "lstm" or "gru". The sizes are those of the operator; see ``nn.functional.rnn``.
 
@@ -73,7 +73,7 @@ def rnn_from_mxnet(
 
 
 def rnn_to_mxnet(state: Mapping[str, Any], mode: str) -> Array:
-    """A state_dict as the packed vector of MXNet's RNN operator; biases that the layer lacks are 0.
+    """Convert a state_dict to the packed vector of MXNet's RNN operator; biases that the layer lacks are 0.
 
     mode: "rnn_relu", "rnn_tanh", "lstm" or "gru".
 
@@ -102,13 +102,13 @@ def rnn_from_onnx(
     mode: str,
     layer: int = 0,
 ) -> State:
-    """The inputs W, R, B and P of ONNX's operators RNN, GRU and LSTM as a state_dict.
+    """Convert the inputs W, R, B and P of ONNX's operators RNN, GRU and LSTM to a state_dict.
 
     mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
-    layer: the number of the layer in the names. Names of the second direction end in "_reverse".
+    layer: the layer number in the names. Names of the second direction end in "_reverse".
 
-    A GRU with linear_before_reset=0 is ``GRU(reset_after=False)``, with 1 it is PyTorch's. P is for
-    ``LSTM(peephole=True)``.
+    A GRU with linear_before_reset=0 corresponds to ``GRU(reset_after=False)``, with 1 to PyTorch's GRU. P corresponds
+    to ``LSTM(peephole=True)``.
 
     Raises:
         TypeError: an argument is neither a Tensor nor an array.
@@ -137,7 +137,7 @@ def rnn_from_onnx(
 
 
 def rnn_to_onnx(state: Mapping[str, Any], mode: str, layer: int = 0) -> State:
-    """One layer of a state_dict as {"W", "R", "B", "P"} of ONNX's operators, B and P only if the layer has them.
+    """Convert one layer of a state_dict to {"W", "R", "B", "P"} of ONNX's operators; B and P only if the layer has any.
 
     mode, layer: see ``rnn_from_onnx``.
 
@@ -169,13 +169,13 @@ def rnn_from_keras(
     layer: int = 0,
     reverse: bool = False,
 ) -> State:
-    """The weights of Keras's SimpleRNN, GRU or LSTM as a state_dict.
+    """Convert the weights of Keras's SimpleRNN, GRU or LSTM to a state_dict.
 
-    kernel (I, G*H), recurrent_kernel (H, G*H), bias (G*H,), which becomes bias_ih with a bias_hh of 0, or (2, G*H) for
-    a GRU with reset_after=True. A GRU with reset_after=False is ``GRU(reset_after=False)``.
+    kernel is (I, G*H) and recurrent_kernel (H, G*H). bias is (G*H,), which becomes bias_ih with a bias_hh of 0, or
+    (2, G*H) for a GRU with reset_after=True. A GRU with reset_after=False corresponds to ``GRU(reset_after=False)``.
 
     mode: "rnn_tanh", "rnn_relu", "gru" or "lstm".
-    layer, reverse: for the names; the second layer of a Bidirectional is the reverse direction.
+    layer, reverse: select the names; the second layer of a Bidirectional is the reverse direction.
 
     Raises:
         TypeError: an argument is neither a Tensor nor an array.
@@ -199,12 +199,12 @@ def rnn_from_keras(
 def rnn_to_keras(
     state: Mapping[str, Any], mode: str, layer: int = 0, reverse: bool = False, reset_after: bool = True
 ) -> State:
-    """One direction of one layer of a state_dict as {"kernel", "recurrent_kernel", "bias"} of Keras's layers.
+    """Convert one direction of one layer of a state_dict to {"kernel", "recurrent_kernel", "bias"} of Keras's layers.
 
     The bias is the sum of our two, except for a GRU with reset_after, where it is (2, 3*H).
 
     mode, layer, reverse: see ``rnn_from_keras``.
-    reset_after: that of the GRU.
+    reset_after: the option of the GRU.
 
     Raises:
         ValueError: mode is unknown, or a weight is missing or not supported by the format.
@@ -230,12 +230,12 @@ def rnn_to_keras(
 
 
 def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
-    """The ``parameters`` of numpy-ml's LSTMCell or RNNCell as a state_dict.
+    """Convert the ``parameters`` of numpy-ml's LSTMCell or RNNCell to a state_dict.
 
     The single bias of an LSTMCell becomes bias_ih with a bias_hh of 0. An RNNCell has Waa (H, H), Wax (I, H), ba and bx
     (H, 1).
 
-    layer, reverse: for the names; the second cell of a BidirectionalLSTM is the reverse direction.
+    layer, reverse: select the names; the second cell of a BidirectionalLSTM is the reverse direction.
 
     Raises:
         ValueError: a parameter is missing, or a shape does not fit.
@@ -264,7 +264,7 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
 
 
 def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = False) -> State:
-    """One direction of an LSTM or RNN in a state_dict as the ``parameters`` of numpy-ml's LSTMCell or RNNCell.
+    """Convert one direction of an LSTM or RNN in a state_dict to the ``parameters`` of numpy-ml's LSTMCell or RNNCell.
 
     The bias of an LSTMCell is the sum of our two; without a bias it is 0.
 
@@ -295,7 +295,7 @@ def rnn_to_numpy_ml(state: Mapping[str, Any], layer: int = 0, reverse: bool = Fa
 
 
 def _ours(array: Array, order: tuple[int, ...]) -> Array:
-    """Blocks of rows, reordered from another library's gate order to ours; order: our position of each of theirs."""
+    """Reorder blocks of rows from another library's gate order to ours; order: our position of each of their gates."""
     blocks = np.split(np.asarray(array), len(order))
     return np.concatenate([blocks[order.index(place)] for place in range(len(order))])
 
@@ -337,7 +337,7 @@ def _require_empty(name: str, arrays: Mapping[str, Any]) -> None:
 
 
 def _layers(name: str, state: Mapping[str, Any], mode: str) -> tuple[Recurrence, ...]:
-    """The sizes of a stack, read from its weights."""
+    """Infer the sizes of a stack from its weights."""
     arrays = _arrays(name, "state", state)
     count = sum(1 for key in arrays if key.startswith("weight_ih_l") and not key.endswith("_reverse"))
     for key in ("weight_ih_l0", "weight_hh_l0"):

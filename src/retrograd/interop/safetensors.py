@@ -1,4 +1,4 @@
-"""Weights in safetensors files, single or sharded with an index.
+"""Import and export of safetensors files, single or sharded with an index.
 
 Source: the format's description, https://huggingface.co/docs/safetensors: eight bytes with the length of a JSON header,
 the header (dtype, shape and offsets of each tensor, and a map of strings), and the data.
@@ -41,11 +41,11 @@ __all__ = [
 ]
 
 
-# ---- Weights as safetensors files, through the safetensors package, under PyTorch's keys ----------------------------
+# ---- safetensors files, through the safetensors package, with PyTorch's keys ----------------------------------------
 
-_MOST = 64 * 1024**3  # bytes of a file
-_MOST_HEADER = 100_000_000  # the limit of the format's own library
-_DIGEST = "retrograd.sha256"  # a key in the metadata of files we write
+_MOST = 64 * 1024**3  # bytes in a file
+_MOST_HEADER = 100_000_000  # the limit of the safetensors library
+_DIGEST = "retrograd.sha256"  # a metadata key of files we write
 _MISSING = 'safetensors is not installed: pip install "retrograd[safetensors]"'
 
 
@@ -97,7 +97,7 @@ def save_safetensors(
     Raises:
         ImportError: the safetensors package is not installed.
         TypeError: a key or value has another type, or a key or value of metadata is not a string.
-        SafetensorsError: the file could not be written; an earlier one is unchanged.
+        SafetensorsError: the file could not be written; an existing one is unchanged.
     """
     package = _package()
     state: Any = model_or_state_dict
@@ -129,20 +129,20 @@ def save_safetensors(
 
 
 def load_safetensors(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file by name, in dtypes that a Tensor can have.
+    """Return the tensors of a safetensors file by name, in dtypes that a Tensor can have.
 
     Numbers of a dtype that no Tensor has are widened without loss: bfloat16 to float32, uint16 and uint32 to int64.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: there is no such file; it is not in the format, truncated or changed; or a tensor has a dtype
-            that a Tensor cannot have.
+        SafetensorsError: the file does not exist; it has another format, or is truncated or modified; or a tensor has a
+            dtype that a Tensor cannot have.
     """
     return _read(as_path("load_safetensors", "path", path))[0]
 
 
 def safetensors_metadata(path: str | Path) -> dict[str, str]:
-    """The metadata strings of a safetensors file.
+    """Return the metadata strings of a safetensors file.
 
     Raises: as ``load_safetensors``.
     """
@@ -154,14 +154,14 @@ def safetensors_metadata(path: str | Path) -> dict[str, str]:
 def load_model(model: Module, filename: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of a safetensors file into the parameters and buffers of ``model``.
 
-    Tensors that the model has under several keys, such as tied weights, may be in the file under one of them.
+    Tensors that the model has under several keys, such as tied weights, may be stored under any one of them.
 
-    strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still fit.
+    strict: False leaves parameters missing from the file unchanged and ignores unknown ones; shapes must still match.
     Returns ``(missing_keys, unexpected_keys)``.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: the file cannot be used, or its tensors do not fit; nothing is changed.
+        SafetensorsError: the file cannot be read, or its tensors do not fit; the model is unchanged.
     """
     state = load_safetensors(filename)
     add_tied(model, state)
@@ -172,7 +172,7 @@ def load_model(model: Module, filename: str | Path, strict: bool = True) -> Inco
 
 
 def add_tied(model: Module, state: dict[str, Tensor]) -> None:
-    """Give ``state`` the keys that it lacks of tensors that it has under another key of ``model``."""
+    """Add to ``state`` the missing keys of tensors that it has under another key of ``model``."""
     tied: dict[Any, list[str]] = {}
     for key, value in model.state_dict(keep_vars=True).items():
         if isinstance(value, Tensor) and not is_lazy(value):
@@ -191,7 +191,7 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
-    """The arrays of a safetensors file, of bfloat16 as float32, and its metadata.
+    """Return the arrays of a safetensors file, with bfloat16 as float32, and its metadata.
 
     Raises: as ``load_safetensors``.
     """
@@ -225,15 +225,15 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
 def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], texts: Mapping[str, str]) -> None:
     """Write arrays of float32, float64, int64, int32, uint8 or bool, and strings, with a digest.
 
-    float32 numbers that bfloat16 holds are stored as such.
+    float32 numbers that bfloat16 represents exactly are stored as bfloat16.
 
     Raises:
-        SafetensorsError: the file could not be written; an earlier one is unchanged.
+        SafetensorsError: the file could not be written; an existing one is unchanged.
     """
     header: dict[str, Any] = {"__metadata__": {**texts, _DIGEST: _digest(arrays)}}
     parts: list[bytes] = []
     place = 0
-    # the largest elements first: each tensor then begins at a multiple of its element, as the format asks
+    # the largest elements first: each tensor then begins at a multiple of its element size, as the format requires
     for name, array in sorted(arrays.items(), key=lambda pair: (-pair[1].itemsize, _is_bfloat16(pair[1]), pair[0])):
         kind = "BF16" if _is_bfloat16(array) else _WRITTEN[array.dtype]
         words = np.ascontiguousarray(array).view(np.uint32) >> 16 if kind == "BF16" else array
@@ -284,21 +284,21 @@ def _package() -> ModuleType:
     return safetensors
 
 
-# ---- Weights in several safetensors files and an index of them, as HuggingFace stores large models ------------------
+# ---- Sharded safetensors files with an index, as Hugging Face stores large models -----------------------------------
 
-_MOST_SHARD_INDEX = 256 * 1024**2  # bytes of an index
+_MOST_SHARD_INDEX = 256 * 1024**2  # bytes in an index
 _INDEX = "model.safetensors.index.json"
 
 
 def load_sharded(path: str | Path) -> dict[str, Tensor]:
-    """The tensors of all files of an index by name, in the index's order.
+    """Return the tensors of all files of an index by name, in the index's order.
 
-    path: the index, or the folder with model.safetensors.index.json in it.
+    path: the index, or the folder that contains model.safetensors.index.json.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        SafetensorsError: the index or a file of it cannot be used, names a file outside of its folder, or a tensor that
-            is not in its file.
+        SafetensorsError: the index or one of its files cannot be read, or the index names a file outside its folder, or
+            a tensor that is not in its file.
     """
     place = as_path("load_sharded", "path", path)
     index = place / _INDEX if place.is_dir() else place
@@ -310,15 +310,15 @@ def load_sharded(path: str | Path) -> dict[str, Tensor]:
 def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of an index into the parameters and buffers of a model.
 
-    Tensors that the model has under several keys, such as tied weights, may be in the files under one of them.
+    Tensors that the model has under several keys, such as tied weights, may be stored under any one of them.
 
-    strict: False leaves parameters missing from the files unchanged and ignores unknown ones; shapes must still fit.
+    strict: False leaves parameters missing from the files unchanged and ignores unknown ones; shapes must still match.
     Returns ``(missing_keys, unexpected_keys)``.
 
     Raises:
         ImportError: the safetensors package is not installed.
-        TypeError: model is no Module.
-        SafetensorsError: the files cannot be used, or their tensors do not fit; nothing is changed.
+        TypeError: model is not a Module.
+        SafetensorsError: the files cannot be read, or their tensors do not fit; the model is unchanged.
     """
     if not isinstance(model, Module):
         raise TypeError(f"load_sharded_model: model is {type(model).__name__}, expected a Module")
@@ -331,16 +331,16 @@ def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> 
 
 
 def _files(index: Path) -> dict[str, str]:
-    """The file of each tensor."""
+    """Return the file of each tensor."""
     try:
         found: Any = json.loads(read_outside(index, _MOST_SHARD_INDEX).decode(), **STRICT_JSON)
     except OSError as error:
         raise SafetensorsError(f"{index} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:
-        raise SafetensorsError(f"{index} is no index, or was damaged: {reason(error)}") from error
+        raise SafetensorsError(f"{index} is not an index, or was damaged: {reason(error)}") from error
     files = found.get("weight_map") if isinstance(found, dict) else None
     if not isinstance(files, dict) or not files:
-        raise SafetensorsError(f"{index} is no index: it has no weight_map")
+        raise SafetensorsError(f"{index} is not an index: it has no weight_map")
     for name, file in files.items():
         plain = isinstance(file, str) and file not in ("", "..") and Path(file).name == file and file.isprintable()
         if not plain or set(file) & set("\\:"):

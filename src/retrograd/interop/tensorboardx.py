@@ -1,4 +1,4 @@
-"""tensorboardX, which scripts import by its own name, takes Tensors: run once it has been imported."""
+"""Support for Tensors in tensorboardX, installed once a script has imported that library."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ..engine.tensor import Tensor
 
-_CONVERTER = "make_np"  # its function that makes an array of whatever is logged
+_CONVERTER = "make_np"  # its function that converts logged values to arrays
 
 
 def _accept_tensors() -> None:

@@ -1,14 +1,14 @@
 """Operators, formulas and layers of retrograd inside PyTorch's autograd graph.
 
-The call records its own graph, from leaves in the memory of PyTorch's tensors to its results. PyTorch's backward runs
-the sweep over that graph. With create_graph=True the sweep is such a call itself, whose leaves are those of the first
-and the upstream gradients: so there are derivatives of any order.
+Each call records its own graph, from leaves in the memory of PyTorch's tensors to its results. PyTorch's backward runs
+the backward sweep over that graph. With create_graph=True the sweep is itself such a call, whose leaves are the leaves
+of the first call and the upstream gradients. This gives derivatives of any order.
 
-``from retrograd.interop.torch import Layer, function`` is all that a script needs. PyTorch is imported by
-``torch_arrays`` and by nothing else.
+``from retrograd.interop.torch import Layer, function`` is all that a script needs. PyTorch is imported only by this
+module.
 
-Both libraries have threads of their own, which wait for work by spinning for a while: on cores that other processes
-need too, ``torch.set_num_threads(1)`` and ``retrograd.set_num_threads(1)`` keep them from holding each other up.
+Both libraries have their own threads, which spin for a while as they wait for work. On cores that other processes
+also need, ``torch.set_num_threads(1)`` and ``retrograd.set_num_threads(1)`` keep them from delaying each other.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ..ops.sparse import SparseTensor
 __all__ = ["Layer", "from_torch", "function", "to_torch"]
 
 
-# ---- Tensors of PyTorch and of retrograd around one memory ----------------------------------------------------------
+# ---- Tensors of PyTorch and retrograd that share memory -------------------------------------------------------------
 
 try:
     import torch
@@ -46,11 +46,11 @@ _TYPES: dict[Any, Any] = {kind: kind for kind in (*COMPUTED, *STORED) if kind !=
 
 
 def from_torch(tensor: torch.Tensor) -> Tensor:
-    """A Tensor of the memory of a PyTorch tensor of any shape: a change in place of one is a change of both.
+    """Return a Tensor that shares the memory of a PyTorch tensor; a change of one in place changes both.
 
     Raises:
-        TypeError: it is no PyTorch tensor, or one that has no array here: on a GPU, sparse, bfloat16, complex.
-        RuntimeError: it requires a gradient, which would be lost.
+        TypeError: tensor is not a PyTorch tensor, or has no array here: on a GPU, sparse, bfloat16, complex.
+        RuntimeError: tensor requires a gradient, which would be lost.
     """
     if not isinstance(tensor, torch.Tensor):
         raise TypeError(f"from_torch: tensor is {type(tensor).__name__}, expected a torch.Tensor")
@@ -63,12 +63,12 @@ def from_torch(tensor: torch.Tensor) -> Tensor:
 
 
 def to_torch(tensor: Tensor) -> torch.Tensor:
-    """A PyTorch tensor of the memory of a Tensor of any shape: a change in place of one is a change of both.
+    """Return a PyTorch tensor that shares the memory of a Tensor; a change of one in place changes both.
 
     Raises:
-        TypeError: it is no Tensor.
-        RuntimeError: it requires a gradient, which would be lost.
-        ValueError: PyTorch cannot show its memory, which is read-only or read backwards.
+        TypeError: tensor is not a Tensor.
+        RuntimeError: tensor requires a gradient, which would be lost.
+        ValueError: PyTorch cannot represent its memory, which is read-only or has negative strides.
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(f"to_torch: tensor is {type(tensor).__name__}, expected a retrograd.Tensor")
@@ -82,10 +82,10 @@ def to_torch(tensor: Tensor) -> torch.Tensor:
 
 
 def array_of(tensor: torch.Tensor, what: str, place: Any = None) -> np.ndarray:
-    """The array of a PyTorch tensor, in its memory; ``what`` it is, or of what the argument ``place``, is for messages.
+    """Return the array of a PyTorch tensor, in its memory; ``what`` and the argument ``place`` identify it in messages.
 
     Raises:
-        TypeError: there is none: it is on a GPU, sparse, of another element type.
+        TypeError: tensor has no array here: it is on a GPU, sparse, or of another element type.
     """
     try:
         array: np.ndarray = tensor.detach().numpy()
@@ -105,7 +105,7 @@ def array_of(tensor: torch.Tensor, what: str, place: Any = None) -> np.ndarray:
 
 
 def _reason(tensor: torch.Tensor) -> str:
-    """Why a tensor has no array here, and what to do; "" if it is not known."""
+    """Return why a tensor has no array here, and what to do; "" if unknown."""
     if tensor.device.type == "meta":
         return "is on the device meta and has no values; make it on the CPU"
     if tensor.device.type != "cpu":
@@ -118,9 +118,9 @@ def _reason(tensor: torch.Tensor) -> str:
 
 
 def tensor_of(array: np.ndarray, others: Iterable[np.ndarray] = ()) -> torch.Tensor:
-    """A PyTorch tensor of an array, in its memory if that can be and is none of the ``others``.
+    """Return a PyTorch tensor of an array, sharing its memory if possible and if it is none of the ``others``.
 
-    What shares their memory is copied, since PyTorch would not know that a change of the one is a change of the other.
+    Memory shared with the others is copied, since PyTorch would not know that changing one changes the other.
     """
     if array.base is None:
         shared = any(other is array for other in others)
@@ -131,30 +131,30 @@ def tensor_of(array: np.ndarray, others: Iterable[np.ndarray] = ()) -> torch.Ten
         array = array.copy(order="K")
     try:
         return torch.from_numpy(array)
-    except ValueError:  # an axis is read backwards
+    except ValueError:  # an axis has a negative stride
         return torch.from_numpy(array.copy())
 
 
 # ---- A call of retrograd as a node of PyTorch's graph ---------------------------------------------------------------
 
-# not in all versions of PyTorch; without it our graph lives as long as PyTorch's node, not only until its backward
+# missing in some versions of PyTorch; our graph then lives as long as PyTorch's node, not only until its backward
 _keeps_graph: Callable[[], bool] = getattr(torch._C._autograd, "_get_current_graph_task_keep_graph", lambda: True)
 _is_recording, _is_compiling = torch.is_grad_enabled, torch.compiler.is_dynamo_compiling
 _Theirs = torch.Tensor
 
 _CONTAINERS = tuple, list, dict
 _MODULES = torch.nn.modules.module.__file__  # where PyTorch calls a Layer
-Pair = tuple[Tensor, torch.Tensor]  # a leaf, and PyTorch's tensor of the same memory
+Pair = tuple[Tensor, torch.Tensor]  # a leaf, and PyTorch's tensor with the same memory
 
 
 def call(
     name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], held: Sequence[Pair] = ()
 ) -> Any:
-    """function(*args, **kwargs) of leaves in the memory of the PyTorch tensors among the arguments, as PyTorch tensors.
+    """Call function(*args, **kwargs) with leaves that share the PyTorch tensors' memory; return PyTorch tensors.
 
-    held: leaves that the function uses without being given them, which require gradients where PyTorch's tensors do.
+    held: leaves that the function uses without receiving them; they require gradients where PyTorch's tensors do.
     """
-    if _is_compiling():  # its compiler would follow every line below; it is to call them as they are
+    if _is_compiling():  # torch.compile would trace every line below, but must call the function as it is
         return torch.compiler.disable(call)(name, function, args, kwargs, held)
     record = _is_recording()
     pairs = [*held]
@@ -174,7 +174,7 @@ def call(
         while frame.f_code.co_filename == _MODULES and frame.f_back is not None:
             frame = frame.f_back
         mode.site = frame.f_code, frame.f_lasti  # the user's line, see engine/call_site.py
-    mode.enabled, mode.inference = record, False  # PyTorch's flag holds, whatever ours is
+    mode.enabled, mode.inference = record, False  # PyTorch's flag decides, whatever ours is
     try:
         result = function(*given, **kwargs)
     finally:
@@ -196,7 +196,7 @@ def call(
 
 
 def _leaf(tensor: torch.Tensor, record: bool, pairs: list[Pair], name: str, place: Any) -> Tensor:
-    """A leaf in the memory of a PyTorch tensor; it goes into ``pairs`` with that."""
+    """Return a leaf in the memory of a PyTorch tensor, and add both to ``pairs``."""
     x = wrap(array_of(tensor, name, place))
     if record and tensor.requires_grad:
         x._requires_grad = True
@@ -205,34 +205,39 @@ def _leaf(tensor: torch.Tensor, record: bool, pairs: list[Pair], name: str, plac
 
 
 def _with_leaves(value: Any, record: bool, pairs: list[Pair], name: str, place: Any) -> Any:
-    """The value with leaves in place of the PyTorch tensors in it."""
+    """Return the value with leaves in place of its PyTorch tensors."""
     tensors = tensors_in((value,), _Theirs)
     return replace_tensors(value, {id(t): _leaf(t, record, pairs, name, place) for t in tensors}, _Theirs)
 
 
 def _recorded(name: str, roots: list[Tensor], made: list[torch.Tensor], pairs: list[Pair]) -> Any:
-    """The results of a call in PyTorch's graph: one, or a tuple of several."""
+    """Return the results of a call in PyTorch's graph: one, or a tuple of several."""
     leaves, ends = [], []
     watched: list[tuple[torch.Tensor, Tensor, int]] = []
     for x, tensor in pairs:
         if x._requires_grad:
             leaves.append(x)
             ends.append(tensor)
-        # detached: the result of another call would hold its graph, and one of this call the node that holds it
+        # detached: the result of another call would keep its graph alive, and one of this call its own node
         watched.append((tensor if tensor.is_leaf else tensor.detach(), x, tensor._version))
     for y, tensor in zip(roots, made, strict=True):
         watched.append((tensor.detach(), y, tensor._version))
-    # PyTorch's own ``apply`` in Python only asks for transforms of torch.func first, and takes a while for it
+    # PyTorch's own Python ``apply`` only checks for torch.func transforms first, which is slow
     apply = RetrogradCall.apply if torch._C._are_functorch_transforms_active() else _apply
     return apply(_Graph(name, roots, leaves, watched), made, *ends)
 
 
 class _Graph:
-    """The recorded graph of one call, for its backward.
+    """The recorded graph of one call, kept for its backward.
 
-    roots: its results that require gradients. leaves: those whose gradients PyTorch asks for, in its order.
-    watched: tensors of PyTorch, ours of the same memory, and the versions that PyTorch counted.
+    roots: the results that require gradients. leaves: those whose gradients PyTorch requests, in its order.
+    watched: PyTorch tensors, our tensors with the same memory, and PyTorch's version counts.
     """
+
+    leaves: list[Tensor]
+    name: str
+    roots: list[Tensor]
+    watched: list[Any]
 
     __slots__ = ("leaves", "name", "roots", "watched")
 
@@ -242,7 +247,7 @@ class _Graph:
             self.refuse()
 
     def refuse(self) -> None:
-        """The result depends on a tensor that PyTorch does not know.
+        """Report that the result depends on a tensor that PyTorch does not know.
 
         Raises:
             RuntimeError: always.
@@ -253,7 +258,7 @@ class _Graph:
         )
 
     def read(self) -> set[int] | None:
-        """Ids of the arrays that own what the nodes have saved; None if that is not known.
+        """Return the ids of the arrays that own the nodes' saved data; None if unknown.
 
         Raises:
             RuntimeError: the graph has a leaf that PyTorch does not know.
@@ -277,17 +282,17 @@ class _Graph:
                 edges += node.region.edges
                 found = None  # a rule may read any argument
             elif type(node.saved) not in (list, tuple):
-                found = None  # it was freed, or is computed again from arguments
+                found = None  # it was freed, or is recomputed from arguments
             elif found is not None:
                 arrays = [saved_array(item) for item in node.saved]
                 found.update([id(memory(array)) for array in arrays if array is not None])
         return found
 
     def check(self) -> None:
-        """Refuse memory of PyTorch that has changed since, if a backward reads it.
+        """Raise an error if a backward would read PyTorch memory that has changed since forward.
 
         Raises:
-            RuntimeError: PyTorch counts other versions than in forward.
+            RuntimeError: PyTorch's version counts differ from those in forward.
         """
         changed = [entry for entry in self.watched if entry[0]._version != entry[2]]
         if not changed:
@@ -344,8 +349,8 @@ _apply = super(torch.autograd.Function, RetrogradCall).apply
 def _recorded_sweep(
     graph: _Graph, roots: list[Tensor], upstream: list[torch.Tensor], ends: Sequence[torch.Tensor]
 ) -> Any:
-    """The gradients of a graph as results of a call, whose leaves are those of the graph and the upstream gradients."""
-    graph.read()  # so that a leaf that PyTorch does not know is refused
+    """Compute a graph's gradients as results of a call whose leaves are its own and the upstream gradients."""
+    graph.read()  # raises if PyTorch does not know one of the leaves
 
     def swept(*grads: Tensor) -> Any:
         return grad(roots, graph.leaves, grads, create_graph=True, allow_unused=True)
@@ -353,27 +358,27 @@ def _recorded_sweep(
     return call(f"the gradient of {graph.name}", swept, upstream, {}, [*zip(graph.leaves, ends, strict=True)])
 
 
-# ---- retrograd inside PyTorch: its operators, formulas and changed backwards on torch.Tensors, its layers as modules
+# ---- Functions and modules of retrograd for PyTorch, with overridden backwards --------------------------------------
 
 
 def function(operator: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of retrograd as one of torch.Tensors, with its gradients, of any order.
+    """Wrap a retrograd function to take and return torch.Tensors, with gradients of any order.
 
-    operator: an operator, a formula, or a function made of them. It gets a Tensor for each torch.Tensor among its
-        arguments and in their tuples, lists and dicts, in the same memory; what else it is given it gets as it is. Its
-        Tensors come out as torch.Tensors, in the same memory unless that is an argument's.
+    operator: an operator, a formula, or a function composed of them. It receives a Tensor for each torch.Tensor among
+        its arguments and in their tuples, lists and dicts, in the same memory; other arguments are passed unchanged.
+        Tensors that it returns become torch.Tensors, in the same memory unless that belongs to an argument.
 
-    Under ``torch.no_grad()`` nothing is recorded. A rule of ``override_backward`` that holds when it is called holds in
-    the backward too. Random numbers are those of ``retrograd.manual_seed``.
+    Under ``torch.no_grad()`` nothing is recorded. A rule of ``override_backward`` that is active during the call is
+    also used in its backward. Random numbers are those of ``retrograd.manual_seed``.
 
     Raises:
         TypeError: operator is a Module, or cannot be called.
 
     and when it is called:
-        TypeError: a tensor is not on the CPU, sparse, or of an element type in which nothing is computed: float16,
+        TypeError: a tensor is not on the CPU, is sparse, or has an element type without arithmetic here: float16,
             bfloat16, complex.
-        RuntimeError: the result depends on a Tensor that requires a gradient and is no argument; in backward, what it
-            needs was changed in place, or was freed.
+        RuntimeError: the result depends on a Tensor that requires a gradient and is not an argument; or memory that the
+            backward needs was changed in place or freed.
     """
     if isinstance(operator, nn.Module):
         raise TypeError(f"function: operator is a {type(operator).__name__}, a Module; use Layer(module)")
@@ -389,18 +394,18 @@ def function(operator: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class Layer(torch.nn.Module):  # type: ignore[misc]
-    """A module of retrograd as one of PyTorch, which its optimisers train.
+    """A retrograd module as a PyTorch module, which PyTorch's optimizers can train.
 
-    module: any Module; it stays at hand as ``layer.retrograd``. Parameters and buffers become those of the Layer, under
-        the same names and in the same memory: a step of an optimiser of either library changes both, and so do running
-        statistics, ``load_state_dict``, ``train()``, ``requires_grad_`` and ``to(torch.float64)`` of the Layer. Each
-        child module is a Layer itself.
+    module: any Module, available as ``layer.retrograd``. Its parameters and buffers become those of the Layer, under
+        the same names and in the same memory. A step of an optimizer from either library therefore changes both, and so
+        do running statistics, ``load_state_dict``, ``train()``, ``requires_grad_`` and ``to(torch.float64)`` of the
+        Layer. Each child module becomes a Layer itself.
 
-    It is called as ``function`` says, and raises the same.
+    Calls behave as described in ``function``, and raise the same errors.
 
     Raises:
-        TypeError: module is no Module of retrograd.
-        ValueError: a parameter has no shape yet, or a ``grad_req`` or ``limits`` that PyTorch would not heed.
+        TypeError: module is not a retrograd Module.
+        ValueError: a parameter has no shape yet, or a ``grad_req`` or ``limits`` that PyTorch would ignore.
     """
 
     def __init__(self, module: nn.Module) -> None:
@@ -410,7 +415,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
         self._fill(module, {}, {})
 
     def _fill(self, module: nn.Module, tensors: dict[int, Any], layers: dict[int, Layer]) -> None:
-        """Take the members of a module; ``tensors`` and ``layers`` have those that were met, by the ids of ours."""
+        """Adopt the members of a module; ``tensors`` and ``layers`` contain those already seen, by the ids of ours."""
         self.retrograd = module
         self.training = module.training
         self._members: list[_Member] | None = None
@@ -433,19 +438,19 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
             self.add_module(name, layer)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """module(*args, **kwargs)"""
+        """Return module(*args, **kwargs)."""
         module, members = self.retrograd, self._members
         if members is None:
             members = self._members = [*_members_of(self)]
         held = [(member.ours, member.join()) for member in members]
         result = call(type(module).__name__, module, args, kwargs, held)
         for member in members:
-            if member.place[member.name].array is not member.array:  # the module has put another one there
+            if member.place[member.name].array is not member.array:  # the module has replaced it
                 member.join()
         return result
 
     def train(self, mode: bool = True) -> Self:
-        """Set the training mode of the module, too."""
+        """Set the training mode of the Layer and of the module."""
         self.retrograd.train(mode)
         return super().train(mode)
 
@@ -457,14 +462,14 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
-        for member in _members_of(self):  # a copy's tensors are copies, one for each library
+        for member in _members_of(self):  # a copy's tensors are separate copies, one for each library
             member.take()
 
 
 class _Member:
     """A parameter or buffer: ``place[name]`` in the module, ``theirs[name]`` in the Layer.
 
-    array and address are the memory that both had when they were last seen.
+    array and address are the memory of both when last synchronized.
     """
 
     __slots__ = ("address", "array", "name", "ours", "place", "theirs")
@@ -476,7 +481,7 @@ class _Member:
         self.address: int = self.ours.data_ptr()
 
     def join(self) -> torch.Tensor:
-        """PyTorch's tensor; if one library has put another memory in place since, the other one gets it, too."""
+        """Return PyTorch's tensor; if either library has replaced the memory since, the other one gets it too."""
         tensor = self.theirs.get(self.name)
         ours = self.place.get(self.name)
         if tensor is None or ours is None:
@@ -495,14 +500,14 @@ class _Member:
         return tensor
 
     def take(self) -> None:
-        """Let the module have PyTorch's memory."""
+        """Make the module use the memory of PyTorch's tensor."""
         self.ours = self.place[self.name]
         self.array = self.ours.array = array_of(self.theirs[self.name], f"Layer: {self.name}")
         self.address = self.ours.data_ptr()
 
 
 def _members_of(layer: Layer) -> Iterator[_Member]:
-    """The parameters and buffers of a Layer and of those in it, each once."""
+    """Yield the parameters and buffers of a Layer and of its children, each once."""
     seen: set[int] = set()
     for each in layer.modules():
         if isinstance(each, Layer):
@@ -516,19 +521,17 @@ def _members_of(layer: Layer) -> Iterator[_Member]:
 
 
 def _checked(name: str, parameter: nn.Parameter) -> Any:
-    """The array of a parameter that PyTorch can train.
+    """Return the array of a parameter that PyTorch can train.
 
     Raises:
-        ValueError: it has none yet, or options that PyTorch would not heed.
+        ValueError: the parameter has no array yet, or options that PyTorch would ignore.
     """
     try:
         array = parameter.array
     except ValueError:
-        raise ValueError(f"Layer: {name} has no shape yet; call the module once before") from None
+        raise ValueError(f"Layer: {name} has no shape yet; call the module once first") from None
     for option, usual in (("grad_req", "add"), ("limits", None)):
         value = getattr(parameter, option, None)
         if value != usual:
-            raise ValueError(
-                f"Layer: {name} has {option}={value!r}, which PyTorch does not heed; set it to {usual!r} before"
-            )
+            raise ValueError(f"Layer: {name} has {option}={value!r}, which PyTorch ignores; set it to {usual!r} first")
     return array

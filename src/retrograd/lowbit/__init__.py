@@ -1,7 +1,7 @@
-"""Low-bit networks: quantisers of weights and activations, the layers that take them, and converting a model.
+"""Low-bit networks: quantizers, the layers that use them, and model conversion.
 
 ``lowbit.Conv2d(16, 32, 3, weight=lowbit.DeepShiftQ(bits=5), activation=lowbit.Sign())`` trains float weights through
-quantised ones. Any quantiser goes with any layer.
+quantized ones. Any quantizer works with any layer.
 """
 
 import sys

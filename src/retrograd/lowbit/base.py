@@ -1,4 +1,4 @@
-"""LowBit: what layers with quantised weights and inputs have in common."""
+"""LowBit: base class of the layers with quantized weights and inputs."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from .quantizer import Axes, Levels, Quantizer, Window
 
 __all__ = ["LowBit"]
 
-_OWN = "activation"  # begins the names of what the quantiser of the input keeps
+_OWN = "activation"  # name prefix of the tensors kept for the input quantizer
 
 
 class LowBit(Module):
-    """Base of the low-bit layers. The float weights stay parameters under their names; forward quantises them.
+    """Base of the low-bit layers. The float weights stay parameters under their names; forward quantizes them.
 
-    weight_quantizer, activation_quantizer: of the weights and of the input; None: they stay float.
+    weight_quantizer, activation_quantizer: the quantizers of the weights and of the input; None leaves them float.
     """
 
     weight_quantizer: Quantizer | None
     activation_quantizer: Quantizer | None
     _quantized_names: tuple[str, ...]  # of weights
-    _own_names: dict[str, tuple[str, ...]]  # by the quantised tensor: of what its quantiser keeps
-    _replaced: dict[str, tuple[int, ...]]  # shapes of the weights that are no parameters any more
+    _own_names: dict[str, tuple[str, ...]]  # quantized tensor -> names of what its quantizer keeps
+    _replaced: dict[str, tuple[int, ...]]  # shapes of the weights that are no longer parameters
 
-    _observes = False  # in ``calibrate``
+    _observes = False  # True during ``calibrate``
 
     def _weight_names(self) -> list[str]:
-        """The parameters that the quantiser of weights is for."""
+        """The names of the parameters that the weight quantizer quantizes."""
         return ["weight"]
 
     def _quantize(self, weight: Any, activation: Any) -> None:
-        """Take the quantisers, at the end of the constructor."""
+        """Store the quantizers. Called at the end of the constructor."""
         names = self._weight_names()
         kind = type(self).__name__
         if weight is not None:
@@ -70,7 +70,7 @@ class LowBit(Module):
                 self.register_buffer(f"{name}_{key}", tensor)
 
     def _filters(self, weight: Tensor) -> tuple[Tensor, Axes]:
-        """The weight, perhaps with its groups apart, and the axes over which a filter extends."""
+        """The weight, with its groups on a separate axis if needed, and the axes of a filter."""
         return weight, tuple(range(1, weight.array.ndim))
 
     def _own(self, name: str) -> dict[str, Tensor]:
@@ -78,11 +78,11 @@ class LowBit(Module):
         return {key: self.__dict__[f"{name}_{key}"] for key in self._own_names.get(name, ())}
 
     def quantized(self, name: str = "weight") -> Tensor:
-        """The weight ``name`` as forward uses it: quantised, and recorded."""
+        """Return the weight ``name`` as forward uses it: quantized, and recorded."""
         quantizer = self.weight_quantizer
         if name in self._replaced and quantizer is not None:
             return quantizer.weight(None, (), self._own(name), self.training)
-        weight: Tensor = getattr(self, name)  # which a parametrization may compute
+        weight: Tensor = getattr(self, name)  # may be computed by a parametrization
         if quantizer is None or name not in self._quantized_names:
             return weight
         view, axes = self._filters(weight)
@@ -90,7 +90,7 @@ class LowBit(Module):
         return result if view is weight else result.reshape(weight.array.shape)
 
     def _levels_of(self, name: str) -> Levels | None:
-        """The levels of the weight ``name``, if its quantizer declares them, or gives it as signs and a scale."""
+        """The levels of the weight ``name``, if its quantizer declares them or splits it into signs and a scale."""
         quantizer: Any = self.weight_quantizer
         weight = self.__dict__.get(name)
         view, axes = (None, ()) if weight is None else self._filters(weight)
@@ -103,11 +103,11 @@ class LowBit(Module):
         return levels
 
     def _input(self, x: Any, window: Window) -> tuple[Tensor, Tensor | None]:
-        """The input quantised, and the factor of the output.
+        """Return the quantized input and the factor of the output.
 
         Raises:
-            TypeError: x does not hold floating-point numbers.
-            RuntimeError: the quantiser needs to see inputs first.
+            TypeError: x is not a floating-point Tensor.
+            RuntimeError: the quantizer needs to see inputs first.
         """
         quantizer = self.activation_quantizer
         if quantizer is None:
@@ -139,7 +139,7 @@ class LowBit(Module):
         return bias if bias is None or self.activation_quantizer is None else self.activation_quantizer.bias(bias)
 
     def reset_parameters(self) -> None:
-        """Draw new values, as the float layer does; what the weights' quantiser learns starts anew from them."""
+        """Draw new values as the float layer does, and reinitialize the weight quantizer's parameters from them."""
         quantizer = self.__dict__.get("weight_quantizer")
         if quantizer is None:  # also while the float layer's constructor runs
             super().reset_parameters()  # type: ignore[misc]
@@ -156,12 +156,12 @@ class LowBit(Module):
                 self.__dict__.pop(name, None)
 
     def __getattr__(self, name: str) -> Any:
-        if name in self.__dict__.get("_replaced", ()):  # a weight that the quantiser replaces
+        if name in self.__dict__.get("_replaced", ()):  # a weight that the quantizer replaces
             return self.quantized(name)
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _words(self) -> list[str]:
-        """The quantisers, for a repr."""
+        """The quantizers, for the repr."""
         pairs = (("weight", self.weight_quantizer), ("activation", self.activation_quantizer))
         return [f"{name}={quantizer}" for name, quantizer in pairs if quantizer is not None]
 
@@ -171,7 +171,7 @@ class LowBit(Module):
 
 
 def with_quantizers(cls: Any) -> Any:
-    """Show the constructor's parameters: those of the float layer, then weight and activation."""
+    """Give the constructor a signature: the float layer's parameters, then weight and activation."""
     own = inspect.signature(cls.__init__).parameters
     float_layer = next(kind for kind in cls.__mro__ if kind.__module__.startswith(f"{_NN}."))
     parameters = [*inspect.signature(float_layer).parameters.values()]
@@ -185,13 +185,13 @@ _NN = Module.__module__.rpartition(".")[0]
 
 
 def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None:
-    """Raise a TypeError unless it is a quantiser for this role; kind: the layer, for messages."""
+    """Raise a TypeError unless it is a quantizer for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
-        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantiser, for example lowbit.{example}")
+        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantizer, for example lowbit.{example}")
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"
-        raise TypeError(f"{kind}: {argument}={quantizer!r} quantises {other} only; pass it as {_OTHER[argument]}=")
+        raise TypeError(f"{kind}: {argument}={quantizer!r} quantizes {other} only; pass it as {_OTHER[argument]}=")
 
 
 _OTHER = {"weight": "activation", "activation": "weight"}

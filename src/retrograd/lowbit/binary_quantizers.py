@@ -1,4 +1,4 @@
-"""Quantisers of one bit, and of three values."""
+"""Binary and ternary quantizers."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ _SIGNS: dict[str, Callable[..., Tensor]] = {
 class Sign(Quantizer):
     """Activations: +1 where x >= 0, also at 0 and -0, and -1 below; NaN stays.
 
-    gradient: that of another function in place of the sign's:
+    gradient: the surrogate gradient of the sign:
         "clipped"     g where -1 <= x <= 1, else 0 (Hubara et al., 2016)
         "identity"    g
         "polynomial"  g (2 - 2 |x|) where -1 < x < 1, else 0 (Bi-Real net, 2018)
         "swish"       g beta (2 - z tanh(z / 2)) / (1 + cosh(z)), z = beta x (BNN+, 2018)
-    beta: of "swish".
+    beta: the parameter of "swish".
 
     Raises:
         ValueError: gradient is none of these, beta is not a number above 0, or it is given without "swish".
@@ -79,7 +79,7 @@ class Sign(Quantizer):
 class BinaryConnect(Quantizer):
     """Weights: sign(w), +1 at 0, with the gradient g where -1 <= w <= 1, else 0: BinaryConnect and BNN.
 
-    The optimiser clips the float weights to -1 and 1 after each step.
+    The optimizer clips the float weights to -1 and 1 after each step.
 
     stochastic: in training, +1 with probability (w + 1) / 2, limited to 0 and 1.
 
@@ -145,7 +145,7 @@ class XNOR(BWN):
     """XNOR-Net: weights as ``BWN``; activations sign(x), clipped as ``Sign``, and the output multiplied by K.
 
     K is the mean of |x| over the input channels and the window of each output; of a transposed convolution, the sum of
-    that mean over the inputs which reach the output, times prod(stride) / prod(kernel_size). It is differentiated.
+    that mean over the inputs that reach the output, times prod(stride) / prod(kernel_size). It is differentiated.
 
     Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279).
     """
@@ -224,7 +224,7 @@ class TWN(Quantizer):
 
 
 def changes_sign_at_zero(quantizer: Quantizer) -> bool:
-    """Whether a quantizer of activations that gives -1 and 1 gives the sign of its input; one of a user's may not."""
+    """Whether an activation quantizer with levels -1 and 1 returns the sign of its input; a custom one may not."""
     return type(quantizer).activation in (Sign.activation, XNOR.activation, BiReal.activation)
 
 

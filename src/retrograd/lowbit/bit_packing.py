@@ -1,8 +1,8 @@
-"""Weights in their bits: integers of few values as codes of b bits, one after another.
+"""Bit packing of weights: integers with few distinct values, stored as a stream of b-bit codes.
 
-The order is the same on every machine: of a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis
-of the Ci channels that are summed comes last, so that the codes of an output and a tap are together. The lowest bit of
-a code comes first, and takes the lowest bit of a byte that is free. The last byte is filled up with zeros.
+The order is the same on every machine. For a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis
+of the Ci channels that are summed comes last, so that the codes of an output and a tap are adjacent. The lowest bit of
+a code comes first and takes the lowest free bit of a byte. The last byte is padded with zeros.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__: list[str] = []
 
 @dataclass(frozen=True)
 class Uniform:
-    """Integers low, low + stride, ..., high; the code is their number, from 0 on."""
+    """Integers low, low + stride, ..., high; the code is the index, from 0."""
 
     low: int
     high: int
@@ -33,21 +33,21 @@ class Uniform:
 
     @property
     def bits(self) -> int:
-        """Of a code."""
+        """The number of bits of a code."""
         return (self.count - 1).bit_length()
 
     @property
     def shifts(self) -> int:
-        """Codes of a weight."""
+        """The number of codes per weight."""
         return 1
 
     def codes(self, integers: np.ndarray) -> np.ndarray:
-        """(1, *shape) of integers (1, *shape)."""
+        """Return the codes (1, *shape) of integers (1, *shape)."""
         found: np.ndarray = kernels.uniform_codes(integers, self.low, self.stride)
         return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
-        """(1, *shape) int64 of codes (1, *shape).
+        """Return the integers (1, *shape), int64, of codes (1, *shape).
 
         Raises:
             ValueError: there is no such code.
@@ -59,10 +59,10 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Shifts:
-    """Sums of ``shifts`` numbers, each a power of two with a sign, or 0 if ``has_zero``.
+    """Sums of ``shifts`` numbers, each a signed power of two, or 0 if ``has_zero``.
 
-    A code has the exponent in its lower ``bits - 1`` bits, counted from the smallest one, which is 0 here, and the sign
-    in the highest: 1 is minus. If ``has_zero``, exponents count from 1, and 0 is the number 0.
+    A code has the exponent in its lower ``bits - 1`` bits, counted from the smallest one, which is 0 here. The highest
+    bit is the sign: 1 is minus. If ``has_zero``, exponents count from 1, and 0 is the number 0.
     """
 
     bits: int
@@ -70,12 +70,12 @@ class Shifts:
     has_zero: bool
 
     def codes(self, terms: np.ndarray) -> np.ndarray:
-        """(shifts, *shape) of integers (shifts, *shape), each 0 or a power of two with a sign."""
+        """Return the codes (shifts, *shape) of integers (shifts, *shape), each 0 or a power of two with a sign."""
         found: np.ndarray = kernels.shift_codes(terms, self.bits, self.has_zero)
         return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
-        """(shifts, *shape) int64 of codes (shifts, *shape).
+        """Return the integers (shifts, *shape), int64, of codes (shifts, *shape).
 
         Raises:
             ValueError: there is no such code: 0 has no sign.
@@ -91,27 +91,27 @@ class Shifts:
 
 @dataclass(frozen=True)
 class Listed:
-    """Any numbers, at most ``count`` different ones in a filter; the code is the place in the filter's list."""
+    """Arbitrary numbers, at most ``count`` distinct ones in a filter; the code is an index into the filter's list."""
 
     count: int
 
     @property
     def bits(self) -> int:
-        """Of a code."""
+        """The number of bits of a code."""
         return max(1, (self.count - 1).bit_length())
 
     @property
     def shifts(self) -> int:
-        """Codes of a weight."""
+        """The number of codes per weight."""
         return 1
 
     def codes(self, places: np.ndarray) -> np.ndarray:
-        """(1, *shape) of places (1, *shape)."""
+        """Return the codes (1, *shape) of list indices (1, *shape)."""
         found: np.ndarray = exact("cast")(places, np.dtype(np.uint32))
         return found
 
     def integers(self, codes: np.ndarray) -> np.ndarray:
-        """(1, *shape) int64 of codes (1, *shape): the places in the lists.
+        """Return the list indices (1, *shape), int64, of codes (1, *shape).
 
         Raises:
             ValueError: there is no such code.
@@ -135,9 +135,9 @@ def _check(codes: np.ndarray, count: int) -> None:
 class Weight:
     """One weight of a packed layer: codes, and a step for each output channel.
 
-    stream: uint8, the codes. shape: of the weight as the layer has it.
+    stream: uint8, the codes. shape: the shape of the layer's weight.
     summed: the axis summed over, 1, or 0 of a transposed convolution.
-    step (Co,) or (1,): floating-point; what the integers of an output channel are multiplied by. Of ``Listed`` it is
+    step (Co,) or (1,): floating-point; the multiplier of the integers of an output channel. For ``Listed`` it is
         (Co, count) or (1, count): the numbers themselves.
     """
 
@@ -148,7 +148,7 @@ class Weight:
     step: np.ndarray
 
     def integers(self) -> np.ndarray:
-        """int64 in the shape of the weight: the weight is step times these, or has the numbers of these places.
+        """int64 in the shape of the weight: the integers that step multiplies, or the indices into the lists.
 
         Raises:
             ValueError: a code is out of range.
@@ -160,28 +160,28 @@ class Weight:
 
     @property
     def nbytes(self) -> int:
-        """Of codes and steps."""
+        """The number of bytes of codes and steps."""
         return self.stream.nbytes + self.step.nbytes
 
 
 def stored(format: Format, parts: np.ndarray, summed: int, step: np.ndarray) -> Weight:
-    """The weight whose integers are the sum of ``parts`` (format.shifts, *shape)."""
+    """Pack the weight whose integers are the sum of ``parts`` (format.shifts, *shape)."""
     codes = moveaxis(format.codes(parts), summed + 1, -1)
     return Weight(format, packed(codes, format.bits), parts.shape[1:], summed, step)
 
 
 def bytes_of(format: Format, shape: tuple[int, ...]) -> int:
-    """The length of the stream of a weight."""
+    """Return the length of a weight's stream in bytes."""
     return -(-format.shifts * prod(shape) * format.bits // 8)
 
 
 def packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """The stream, uint8, of codes in C order; bits: 1 to 16."""
+    """Pack codes in C order into a stream, uint8; bits: 1 to 16."""
     found: np.ndarray = kernels.pack_bits(codes, bits)
     return found
 
 
 def unpacked(stream: np.ndarray, count: int, bits: int) -> np.ndarray:
-    """(count,) codes, uint8 or uint16, of a stream."""
+    """Unpack (count,) codes, uint8 or uint16, from a stream."""
     found: np.ndarray = kernels.unpack_bits(stream, count, bits)
     return found

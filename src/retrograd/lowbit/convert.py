@@ -1,4 +1,4 @@
-"""Converting a float model: its layers become low-bit ones in place, with a report that can undo it."""
+"""Conversion of a float model's layers to low-bit layers, in place, with a report that can undo it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Run = Callable[[Module, Any], Any]
 
 @dataclass
 class Change:
-    """One layer: what it was and is, or why it was left as it is."""
+    """The record of one layer: before and after, or why it was left unchanged."""
 
     path: str
     before: str
@@ -44,7 +44,7 @@ class Change:
 
 @dataclass
 class Conversion:
-    """The result of a conversion: the layers changed and left, and how to undo it; str() gives it as text.
+    """The result of a conversion: the layers changed and left, and how to undo it. str() formats it.
 
     changed: the layers that are low-bit now. left: the other layers that have parameters, each with the reason.
     new_parameters: whether there are parameters that an optimizer made before does not have.
@@ -58,16 +58,16 @@ class Conversion:
     _is_undone: bool = field(default=False, repr=False)
 
     def undo(self) -> None:
-        """Make the layers float again, with the float weights that they have now; the optimiser's limits go, too.
+        """Make the layers float again, with their present float weights, and remove the optimizer's limits.
 
-        Of a quantiser without float weights (DeepShiftPS), those come back which still give what they gave at the
+        Of a quantizer without float weights (DeepShiftPS), those come back which still give what they gave at the
         conversion; where training has changed that, they become what they give now.
 
         Raises:
-            RuntimeError: it was undone before.
+            RuntimeError: the conversion was already undone.
         """
         if self._is_undone:
-            raise RuntimeError(f"{self.name}: this conversion was undone before; convert the model again")
+            raise RuntimeError(f"{self.name}: this conversion was already undone; convert the model again")
         for each in self._undo:
             each()
         self._is_undone = True
@@ -93,17 +93,17 @@ def convert(
 ) -> Conversion:
     """Make the Linear and convolution layers of a model low-bit ones, in place.
 
-    The modules, their hooks and their float parameters stay the same objects, so that an optimiser goes on; only what
-    quantisers learn is new. Layers of other classes, also of subclasses, are left.
+    The modules, their hooks and their float parameters stay the same objects, so an optimizer can continue. Only the
+    quantizers' parameters are new. Layers of other classes, including subclasses, are left.
 
-    weight, activation: quantisers for all layers; None leaves weights or activations float.
+    weight, activation: quantizers for all layers; None leaves weights or activations float.
     skip: paths of layers, or of modules with all layers below them, that stay float.
     keep_first_and_last: the first and the last of the layers, in the order of the model's modules, stay float.
-    recurrent: also RNN, LSTM, GRU and their cells, whose weights are quantised.
+    recurrent: also RNN, LSTM, GRU and their cells, whose weights are quantized.
 
     Raises:
-        TypeError: model is no Module, or weight or activation is no quantiser for it.
-        ValueError: neither is given, or skip has a path that the model has not.
+        TypeError: model is not a Module, or weight or activation is not a quantizer for that role.
+        ValueError: neither is given, or skip has a path that is not in the model.
     """
     return _converted("convert", model, weight, activation, skip, keep_first_and_last, recurrent)
 
@@ -146,10 +146,10 @@ def convert_to_binary(
     keep_first_and_last: bool = True,
     recurrent: bool = False,
 ) -> Conversion:
-    """``convert`` to weights and activations of one bit, but for the first and the last layer.
+    """``convert`` to weights and activations of one bit, except for the first and the last layer.
 
     weight: by default BinaryConnect(); BWN() and XNOR() have a scale for each filter. activation: by default Sign().
-    A binary network wants a batch norm before each binary layer.
+    A binary network needs a batch norm before each binary layer.
 
     Raises: as ``convert``.
     """
@@ -169,7 +169,7 @@ def convert_to_int8(
 ) -> Conversion:
     """``convert`` to weights and activations of 8 bits, whose ranges are those of the batches; see ``calibrate``.
 
-    Layers that the batches do not reach stay float. If it fails, the model is as before.
+    Layers that the batches do not reach stay float. If it fails, the model is unchanged.
 
     Raises: as ``convert`` and ``calibrate``.
     """
@@ -190,15 +190,15 @@ def convert_to_int8(
 
 
 def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) -> None:
-    """Show the batches to the low-bit layers whose activations have a range or step to learn from them.
+    """Run batches so that low-bit layers set the ranges or steps of their activations.
 
     The model runs in eval mode, and these layers on float inputs. Its modes and parameters stay as they are.
 
-    batches: inputs of the model; of a tuple or list, such as a DataLoader gives, the first element.
-    run: run(model, batch), if model(input) is not how to call it.
+    batches: inputs of the model; the first element of a tuple or list, such as a DataLoader yields.
+    run: run(model, batch), if model(input) is not the right call.
 
     Raises:
-        TypeError: model is no Module.
+        TypeError: model is not a Module.
         ValueError: there are no batches.
     """
     if not isinstance(model, Module):
@@ -216,12 +216,12 @@ def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) 
             else:
                 model(batch[0] if isinstance(batch, (tuple, list)) else batch)
     if not count:
-        raise ValueError("calibrate: there are no batches; pass an iterable of inputs, which is not used up")
+        raise ValueError("calibrate: there are no batches; pass an iterable of inputs that is not exhausted")
 
 
 @contextmanager
 def _observing(model: Module) -> Iterator[None]:
-    """Inside, the model is in eval mode, and its low-bit layers observe."""
+    """Context manager: the model is in eval mode, and its low-bit layers observe their inputs."""
     modules = list(model.modules())
     modes = [module.training for module in modules]
     observers = [module for module in modules if isinstance(module, LowBit)]
@@ -246,13 +246,13 @@ def _converted(
     keep_first_and_last: bool,
     recurrent: bool,
 ) -> Conversion:
-    """``convert`` under a name."""
+    """``convert`` with a function name for the report and messages."""
     if not isinstance(model, Module):
         raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
     as_truth(name, "keep_first_and_last", keep_first_and_last)
     as_truth(name, "recurrent", recurrent)
     if weight is None and activation is None:
-        raise ValueError(f"{name}: weight and activation are both None; give at least one quantiser")
+        raise ValueError(f"{name}: weight and activation are both None; give at least one quantizer")
     for argument, quantizer in (("weight", weight), ("activation", activation)):
         if quantizer is not None:
             check_quantizer(name, argument, quantizer, f"for_{argument}s")
@@ -283,21 +283,21 @@ def _is_ready(module: Any) -> bool:
 
 
 def paths_of(name: str, model: Module, skip: Iterable[str]) -> list[str]:
-    """The paths in skip; name: that of the function, for messages.
+    """Return the paths in skip; name: the function's name, for messages.
 
     Raises:
-        ValueError: the model has no module of such a path.
+        ValueError: the model has no module with such a path.
     """
     paths = [skip] if isinstance(skip, str) else as_list(name, "skip", skip, "paths of modules")
     known = {path for path, _ in model.named_modules()}
     for path in paths:
         if path not in known:
-            raise ValueError(f"{name}: skip has {path!r}, the model has no module of that path; see named_modules()")
+            raise ValueError(f"{name}: skip has {path!r}, the model has no module with that path; see named_modules()")
     return paths
 
 
 def _owners(model: Module) -> dict[int, list[str]]:
-    """By the id of a parameter: its names, one for each module that has it."""
+    """Map the id of each parameter to its names, one for each module that has it."""
     owners: dict[int, list[str]] = {}
     for path, module in model.named_modules():
         for name in module._parameter_names:
@@ -306,7 +306,7 @@ def _owners(model: Module) -> dict[int, list[str]]:
 
 
 def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owners: dict[int, list[str]]) -> str:
-    """Why a module with parameters stays as it is; empty if it does not."""
+    """The reason why a module with parameters is not converted; empty if it is."""
     kind = type(module)
     parameters = [module.__dict__[name] for name in module._parameter_names if module.__dict__[name] is not None]
     if isinstance(module, LowBit):
@@ -317,7 +317,7 @@ def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owne
         return "its shape is not known yet; run a batch first"
     if kind not in _FORMS:
         base = next((base for base in kind.__mro__ if base in _FORMS), None)
-        return f"it is a subclass of {base.__name__}, with code of its own" if base else "it has no low-bit form"
+        return f"it is a subclass of {base.__name__}, with custom code" if base else "it has no low-bit form"
     if kind not in _SUMMING and not recurrent:
         return "recurrent layers stay float without recurrent=True"
     for parameter in parameters:
@@ -327,7 +327,7 @@ def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owne
 
 
 def _change(report: Conversion, path: str, module: Any, weight: Quantizer | None, activation: Quantizer | None) -> None:
-    """Give the module the class of the low-bit layer, and remember how it was."""
+    """Give the module the class of the low-bit layer, and record its previous state."""
     kind, before = type(module), module.describe()
     members, registries = dict(module.__dict__), (dict(module._parameter_names), dict(module._buffer_names))
     module.__class__ = _FORMS[kind]

@@ -1,9 +1,9 @@
 """Fold batch norm, activation and pooling between packed layers into the layers.
 
-A batch norm and a sign are one comparison of a sum with an integer: every function between is monotone in the sum, so
-that bisection with the modules themselves finds the sum at which the bit changes. That is exact. Where the next layer
-takes codes of several bits, batch norm and scale are one factor and one integer, and each code is at most 1 from what
-the float modules give. Max pooling is done on codes.
+A batch norm followed by a sign is one comparison of a sum with an integer. Every function between them is monotone in
+the sum, so bisection with the modules themselves finds the sum at which the bit changes. That is exact. Where the next
+layer takes codes of several bits, batch norm and scale become one factor and one integer, and each code differs by at
+most 1 from the result of the float modules. Max pooling operates on codes.
 
 Source: Y. Umuroglu et al., "FINN: A Framework for Fast, Scalable Binarized Neural Network Inference", 2017
 (arXiv:1612.07119), section 4.2 (thresholds, pooling of bits).
@@ -42,14 +42,16 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 class PackedNorm(Module):
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: what a batch norm computes in eval mode, to the bit.
+    """y[:, c] = x[:, c] * scale[c] + shift[c]: a batch norm in eval mode, to the bit.
 
     x (N, C, *S) with ``ndim`` axes S, or one and none if ndim is 1. scale, shift (C,).
 
     Raises, when it is called:
-        TypeError: input is no Tensor of the type of scale.
+        TypeError: input is not a Tensor with the dtype of scale.
         ValueError: input has other axes or channels.
     """
+
+    ndim: int
 
     scale: Tensor
     shift: Tensor
@@ -96,24 +98,28 @@ def packed_norm(norm: Any) -> PackedNorm | None:
     return PackedNorm(scale.array, shift.array, norm.ndim)
 
 
-# ---- Fold the modules between two packed layers of a Sequential into the first, whose sums become codes -------------
+# ---- Folding of the modules between two packed layers into the first, whose sums become codes -----------------------
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
 _NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
-_NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantisers that round to the nearest integer
-_STEEPEST = 0.5  # codes for a sum of 1: an integer bias is then right to half a code
+_NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantizers that round to the nearest integer
+_STEEPEST = 0.5  # codes per unit of sum: keeps an integer bias accurate to half a code
 
 Place = tuple[nn.Sequential, str, Any]  # a Sequential, a name in it, and the module there
 
 
 class PackedMaxPool(Module):
-    """Max pooling of codes, which for bits is "or".
+    """Max pooling of codes. For bits this is a logical or.
 
-    x (N, *S, K) -> (N, *O, K). ``turned`` (C,) bool: in which channels the least is taken, not the most.
+    x (N, *S, K) -> (N, *O, K). ``turned`` (C,) bool: the channels in which the minimum is taken instead of the maximum.
 
     Raises, when it is called:
         ValueError: input has other codes, or as max_pool1d.
     """
+
+    element: str
+    options: tuple[Any, Any, Any, Any]
+    turned: np.ndarray
 
     def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, turned: np.ndarray, element: str) -> None:
         if not isinstance(turned, np.ndarray) or turned.dtype.kind != "b" or turned.ndim != 1:
@@ -141,9 +147,9 @@ class PackedMaxPool(Module):
 
 
 def fuse(model: Module) -> list[tuple[str, str]]:
-    """Join packed layers of each Sequential of a packed model, in place.
+    """Fuse the packed layers in each Sequential of a packed model, in place.
 
-    Returns the paths of the modules that are now part of a layer, each with the path of that layer.
+    Returns the paths of the modules that became part of a layer, each with the path of that layer.
     """
     paths: dict[int, list[str]] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -159,7 +165,7 @@ def fuse(model: Module) -> list[tuple[str, str]]:
 
 
 def _places(chain: nn.Sequential) -> Iterator[Place]:
-    """The modules in the order in which they run."""
+    """Return the modules in the order in which they run."""
     for name in chain._child_names:
         module = chain.__dict__[name]
         if type(module) is nn.Sequential and "_hooks" not in module.__dict__:
@@ -169,7 +175,7 @@ def _places(chain: nn.Sequential) -> Iterator[Place]:
 
 
 def _fused(places: list[Place]) -> Iterator[tuple[Module, Module]]:
-    """(what became part of a layer, that layer)"""
+    """Return pairs (module that became part of a layer, that layer)."""
     for at, (_, _, first) in enumerate(places):
         if not _gives_sums(first):
             continue
@@ -215,7 +221,7 @@ def _has_factor(module: PackedSum) -> bool:
 
 
 def _is_bare(module: Module) -> bool:
-    """Whether it has no hooks."""
+    """Whether a module has no hooks."""
     return "_hooks" not in module.__dict__
 
 
@@ -247,12 +253,12 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
     return last.ndim == ndim and not (is_flat and ndim) and last._inputs() == first._outputs()
 
 
-# ------------------------------------------------------------------------------------------------------------- to bits
+# ---- Thresholds: sums to bits ---------------------------------------------------------------------------------------
 
 
 def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Thresholded, list[np.ndarray]] | None:
-    """The comparison that gives the bits which the modules and the sign of ``last`` would give, and for each pool
-    between, in which channels it takes the least. None if the modules do not give finite numbers.
+    """The comparison that yields the same bits as the modules and the sign of ``last``. For each pool between them,
+    also the channels in which it takes the minimum. None if the modules do not return finite numbers.
     """
     with no_grad():
         above = wrap(first.limit())
@@ -274,7 +280,7 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
 
 
 def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
-    """For sums (Co,), what enters each of the modules, and what enters the next layer, (Co,)."""
+    """For sums (Co,), the input of each module and the input of the next layer, (Co,)."""
     x: Any = sums.to(first.scale.dtype) * wrap(first.scale)
     x = x if first.bias is None else x + wrap(first.bias)
     x = x.reshape(1, -1, *(1,) * first.ndim)
@@ -288,18 +294,18 @@ def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
     return [*values, x.reshape(-1)]
 
 
-# ------------------------------------------------------------------------------------------------------------ to codes
+# ---- Requantization: sums to codes of several bits ------------------------------------------------------------------
 
 
 def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Requantized, list[np.ndarray]] | None:
-    """As ``_thresholded``, for a layer that takes codes of several bits. None if that would round more."""
+    """Like ``_thresholded``, for a layer that takes codes of several bits. None if that would round more."""
     levels, outputs = last.levels, first._outputs()
     if type(last.form.activation_quantizer) not in _NEAREST or first.scale.dtype != np.float32:
         return None
     slope = wrap(first.scale).double()
     shift = wrap(zeros(outputs, np.float64) if first.bias is None else first.bias).double()
     low, high = -np.inf, np.inf
-    pools: list[Tensor] = []  # of each, the slope in front of it
+    pools: list[Tensor] = []  # for each pool, the slope before it
     if first.ndim and first.form.activation is not None:
         low = 0.0
     for module in between:
@@ -330,11 +336,11 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
     return then, [(slope * before < 0).array for before in pools]
 
 
-# --------------------------------------------------------------------------------------------------------- in its place
+# ---- Replacement of the fused modules -------------------------------------------------------------------------------
 
 
 def _replace(between: list[Place], turned: list[np.ndarray], last: PackedSum) -> None:
-    """Put pools of codes where pools were, and nothing where the other modules were."""
+    """Replace pools with pools of codes, and remove the other fused modules."""
     channels = iter(turned)
     for chain, name, module in between:
         if type(module) in _POOLS:

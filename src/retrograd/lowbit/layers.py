@@ -1,4 +1,4 @@
-"""Linear, Conv1d to Conv3d and ConvTranspose1d to ConvTranspose3d with quantised weights and inputs."""
+"""Linear, Conv1d to Conv3d and ConvTranspose1d to ConvTranspose3d with quantized weights and inputs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Option = Quantizer | None
 
 
 class _Summing(LowBit):
-    """Base of the layers that sum products: their quantised output, before the bias, is multiplied by a factor."""
+    """Base of the linear and convolution layers: the output before the bias is multiplied by a factor."""
 
     if TYPE_CHECKING:
         bias: Any
@@ -67,7 +67,7 @@ class _Summing(LowBit):
         return y if b is None else y + self._per_channel(b)
 
     def _per_channel(self, b: Tensor) -> Tensor:
-        """Numbers of the output channels, so that they broadcast with the output."""
+        """Reshape one number per output channel to broadcast with the output."""
         return b
 
     def _window(self, *size: Any) -> Window:
@@ -79,9 +79,9 @@ class _Summing(LowBit):
         return y * factor if b is None else addcmul(b, y, factor)
 
     def _parts(self) -> tuple[Tensor, Tensor | None] | None:
-        """In eval mode, where inputs and weights are signs: the signs and the scale of the weights, apart.
+        """The signs and the scale of the weights, separately, in eval mode with sign inputs and weights.
 
-        Their sums are then integers, and exact: those of a packed layer.
+        The sums are then exact integers, as in a packed layer.
         """
         quantizer, of_input = self.weight_quantizer, self.activation_quantizer
         if self.training or quantizer is None or of_input is None or not is_sign(of_input, self._own("activation")):
@@ -94,7 +94,7 @@ class _Summing(LowBit):
         return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
 
     def _signs_of_levels(self, view: Tensor, axes: Axes) -> tuple[Tensor, Tensor] | None:
-        """The parts of a weight whose quantizer declares levels -1 and 1, and no ``signs``; None if it has others."""
+        """The parts of a weight whose quantizer declares levels -1 and 1 but no ``signs``; None for other levels."""
         quantizer: Any = self.weight_quantizer
         own = self._own("weight")
         levels = quantizer.weight_levels(view.array, axes, own)
@@ -118,12 +118,12 @@ class _NoWindow:
 
 @with_quantizers
 class Linear(_Summing, nn.Linear):
-    """``nn.Linear`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.Linear`` with a quantized weight and input; the float weight stays the parameter.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float.
+    weight, activation: quantizers of the weight and of the input; None leaves it float.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is not a quantizer for that role.
         And as nn.Linear.
 
     >>> from retrograd import lowbit
@@ -190,7 +190,7 @@ class _Convolution(_Summing):
 
 
 class _ConvWindow:
-    """The window of a convolution; what padding adds counts with its value.
+    """The window of a convolution; padded elements count with their value.
 
     size: further arguments of its operator.
     """
@@ -211,9 +211,9 @@ class _ConvWindow:
         return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
 
     def average(self, sizes: Tensor) -> Tensor:
-        """Samples and groups are the channels of one depthwise convolution: the kernels run over channels.
+        """Average by one depthwise convolution with samples and groups as channels, over which kernels run.
 
-        A call that is recorded keeps the batch as an axis: an export may leave it open.
+        A recorded call keeps the batch axis, because an export may leave its size open.
         """
         layer, extents = self._layer, sizes.array.shape[-self._layer.ndim :]
         count = sizes.array.size // prod(extents)
@@ -228,13 +228,13 @@ class _ConvWindow:
 
 
 class _Conv(_Convolution):
-    """``nn.Conv{n}d`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.Conv{n}d`` with a quantized weight and input; the float weight stays the parameter.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float.
+    weight, activation: quantizers of the weight and of the input; None leaves it float.
     output_activation: ``activation`` of nn.Conv{n}d, a function applied to y, or its name.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is not a quantizer for that role.
         And as nn.Conv{n}d.
     """
 
@@ -244,14 +244,14 @@ class _Conv(_Convolution):
 
 
 class _ConvTranspose(_Convolution):
-    """``nn.ConvTranspose{n}d`` with a quantised weight and input; its float weight is the parameter of that layer.
+    """``nn.ConvTranspose{n}d`` with a quantized weight and input; the float weight stays the parameter.
 
-    weight, activation: quantisers of the weight and of the input; None leaves it float. A filter is what makes one
-        output channel.
+    weight, activation: quantizers of the weight and of the input; None leaves it float. A filter is the weights
+        of one output channel.
     output_activation: ``activation`` of nn.ConvTranspose{n}d, a function applied to y, or its name.
 
     Raises:
-        TypeError: weight or activation is no quantiser for it.
+        TypeError: weight or activation is not a quantizer for that role.
         And as nn.ConvTranspose{n}d.
     """
 
@@ -284,10 +284,10 @@ class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d, ndim=3): ...
 
 
 class Quantize(LowBit):
-    """The quantiser of activations at a place of its own: between layers, or after a sum.
+    """A module that quantizes activations between layers or after a sum.
 
     Raises:
-        TypeError: activation is no quantiser of activations.
+        TypeError: activation is not an activation quantizer.
     """
 
     def __init__(self, activation: Quantizer) -> None:

@@ -1,4 +1,4 @@
-"""pack: a model for inference whose low-bit layers are stored in bits and run on integers."""
+"""Packing of a model for inference: low-bit layers are stored in bits and run on integers."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room._
 
 @dataclass
 class Packing:
-    """The result of packing a model: the layers packed, joined and left; str() gives it as text.
+    """The result of packing a model: the layers packed, joined and left. str() formats it.
 
-    packed: the low-bit layers and batch norms, each with what it became.
-    joined: paths of modules that became part of a layer, each with the path of that.
-    left: the other modules that have parameters, each with the reason. nbytes, nbytes_before: of all weights.
+    packed: the low-bit layers and batch norms, each with its replacement.
+    joined: paths of modules that became part of a layer, each with the path of that layer.
+    left: the other modules that have parameters, each with the reason. nbytes, nbytes_before: the bytes of all weights.
     """
 
     packed: list[Change] = field(default_factory=list)
@@ -53,12 +53,17 @@ class Packing:
 
 
 class PackedModel(Module):
-    """A model for inference, see ``pack``: it takes what the model took, and records no gradients.
+    """A packed model for inference, see ``pack``. It takes the model's inputs and records no gradients.
 
-    packing: the report, or None of a model that was loaded. classes: names of the outputs, or None.
-    image: how a picture becomes an input, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]};
-        pixels from 0 to 1, less the mean and divided by std, each a number for each channel.
+    packing: the report, or None for a loaded model. classes: names of the outputs, or None.
+    image: how an image becomes an input, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]};
+        pixels from 0 to 1, minus mean and divided by std, each with one number per channel.
     """
+
+    model: Module
+    packing: Packing | None
+    classes: tuple[str, ...] | None
+    image: dict[str, Any] | None
 
     def __init__(
         self,
@@ -77,7 +82,7 @@ class PackedModel(Module):
             return self.model(*args, **options)
 
     def train(self, mode: bool = True) -> PackedModel:
-        """Raises a RuntimeError, but for ``train(False)``."""
+        """Raise a RuntimeError, except for ``train(False)``."""
         refuse_training(mode)
         return self
 
@@ -100,7 +105,7 @@ def pack(
     classes: Sequence[str] | None = None,
     image: Mapping[str, Any] | None = None,
 ) -> PackedModel:
-    """A copy of a model for inference, whose low-bit layers are stored in their bits; the model stays as it is.
+    """Return a copy of a model for inference with low-bit layers stored in bits. The model is unchanged.
 
     weights and input of a layer             arithmetic
     signs and signs                          xor and population count
@@ -108,21 +113,21 @@ def pack(
     codes of 16 bits at most, both, where    16-bit integers: shifts with Fixed(4, 4) or Int8() inputs, for example
     sums do not exceed int32
     others, a float input among them         float, with the weights unpacked at the first call
-    recurrent layers                         float, likewise
+    recurrent layers                         float, with the weights unpacked at the first call
 
-    Binary layers give what they give in eval mode on the kernel set that is active here, to the bit. Of int8 and int16
+    Binary layers give the same result as in eval mode on the active kernel set, to the bit. For int8 and int16
     the sums are exact, and each of the steps (sum * scale) + bias rounds once, where the low-bit layer in float rounds
     every product and sum. Float layers stay as they are; a batch norm becomes its scale and shift, with the same bits.
 
     skip: paths of layers, or of modules with all layers below them, that are not packed.
     fuse: in each Sequential, make batch norms, limits (ReLU, ReLU6, Hardtanh), dropout, max pooling and Flatten between
         two packed layers part of the first: it gives the bits or codes of the next one. Between binary layers the bits
-        are those without it; codes of several bits can differ by 1 where a number is near to the middle of two.
+        are those without it; codes of several bits can differ by 1 where a number is near the midpoint of two.
     floats: "float32", or "bfloat16" to round what stays float to 8 bits of precision, for a smaller file.
     classes, image: see ``PackedModel``; ``retrograd predict`` needs both.
 
     Raises:
-        TypeError: model is no Module.
+        TypeError: model is not a Module.
         ValueError: it has no low-bit layers, an option is out of range, or a layer, which is named, cannot be packed.
 
     >>> from retrograd import lowbit, nn
@@ -171,7 +176,7 @@ def pack(
 
 
 def _reason(module: Any, path: str, skipped: list[str]) -> str | None:
-    """Why a module stays as it is; empty if it has nothing to pack, None if it is packed."""
+    """The reason why a module is not packed; empty if it has nothing to pack, None if it is packed."""
     if any(not each or path == each or path.startswith(f"{each}.") for each in skipped):
         return _SKIPPED if module._parameter_names else ""
     if isinstance(module, LowBit) and module.weight_quantizer is not None:
@@ -182,7 +187,7 @@ def _reason(module: Any, path: str, skipped: list[str]) -> str | None:
 def _packed(path: str, module: Any) -> Packed:
     where = f"pack: {path or '(model)'}: {module.describe()}"
     if type(module) not in _KINDS:
-        raise ValueError(f"{where} has code of its own in {type(module).__name__}; leave it out: skip=[{path!r}]")
+        raise ValueError(f"{where} has custom code in {type(module).__name__}; leave it out: skip=[{path!r}]")
     if "_hooks" in module.__dict__ and any(module.__dict__["_hooks"].values()):
         raise ValueError(f"{where} has hooks, which a packed layer does not run; remove them, or skip=[{path!r}]")
     try:
@@ -192,22 +197,22 @@ def _packed(path: str, module: Any) -> Packed:
 
 
 def _nbytes(model: Module) -> int:
-    """Of all weights."""
+    """Return the number of bytes of all weights."""
     own = sum(tensor.array.nbytes for tensor in (*model.parameters(), *model.buffers()))
     return own + sum(layer.nbytes for layer in model.modules() if isinstance(layer, Packed))
 
 
 def checked_classes(classes: Any) -> tuple[str, ...] | None:
-    """Names of classes.
+    """Return the checked names of classes.
 
     Raises:
-        ValueError: they are not different strings.
+        ValueError: they are not distinct strings.
     """
     if classes is None:
         return None
     names = tuple(classes) if isinstance(classes, (list, tuple)) else ()
     if not names or not all(isinstance(name, str) for name in names) or len(set(names)) != len(names):
-        raise ValueError(f"classes={classes!r} must be a list of different strings")
+        raise ValueError(f"classes={classes!r} must be a list of distinct strings")
     return names
 
 

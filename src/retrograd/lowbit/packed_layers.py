@@ -1,4 +1,4 @@
-"""Packed layers: weights in their bits, sums of integers."""
+"""Packed layers: weights stored as bit codes, and integer arithmetic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["Packed", "PackedSum"]
 
 INT16 = 2**15
 _FLOAT64 = np.dtype(np.float64)
-MOST_LISTED = 256  # numbers of a filter of any quantizer
+MOST_LISTED = 256  # most distinct values in a filter, for any quantizer
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,15 +42,15 @@ class Codes:
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"packed layers hand on codes, which have no {name!r}; call the Sequential as a whole, or take "
+            f"packed layers pass on codes, which have no {name!r}; call the Sequential as a whole, or use "
             "pack(model, fuse=False)"
         )
 
 
 class Packed(Module):
-    """A low-bit layer for inference, whose weights are stored in their bits and computed with in float.
+    """A low-bit layer for inference, whose weights are stored in bits. It computes in float.
 
-    form: the low-bit layer, without its quantised weights. weights: those, by their names.
+    form: the low-bit layer, without its quantized weights. weights: the quantized weights, by name.
     """
 
     def __init__(self, form: LowBit, weights: dict[str, Weight]) -> None:
@@ -60,7 +60,7 @@ class Packed(Module):
                 "and a dict of its weights, which lowbit.pack(model) makes"
             )
         super().__init__()
-        # not children: what they hold is no state of the packed model
+        # not children: their contents are not state of the packed model
         reason = "its input is float" if form.activation_quantizer is None else ""
         self.__dict__.update(form=form, weights=weights, arithmetic="float", reason=reason, training=False)
 
@@ -78,7 +78,7 @@ class Packed(Module):
 
     @property
     def nbytes(self) -> int:
-        """Of the codes, steps and biases."""
+        """The number of bytes of the codes, steps and biases."""
         return sum(weight.nbytes for weight in self.weights.values()) + sum(
             tensor.array.nbytes for tensor in (*self.form.parameters(), *self.form.buffers())
         )
@@ -101,16 +101,16 @@ class Packed(Module):
 
 
 class PackedSum(Packed):
-    """A low-bit Linear or convolution for inference: its weight is stored in bits, its products are sums of integers.
+    """A low-bit Linear or convolution for inference: the weight is stored in bits, the sums are of integers.
 
-    arithmetic: "binary", "int8", "int16" or "float"; of that ``reason`` says why, and y is that of the low-bit layer.
-    Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded. Of binary layers that is
-    what the low-bit layer gives in eval mode, to the bit, unless it has algorithm="winograd". Of int8 and int16, y is
-    at most 8 * 2**-24 of the sum of |x w| and |bias| from the exact result (float32; 8 * 2**-53 for float64).
-    NaN in the input counts as the lowest number.
+    arithmetic: "binary", "int8", "int16" or "float". For "float", ``reason`` says why, and y is that of the
+    low-bit layer. Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded.
+    For binary layers this equals the low-bit layer in eval mode, to the bit, unless it has algorithm="winograd".
+    For int8 and int16, y is at most 8 * 2**-24 times the sum of |x w| and |bias| from the exact result (float32;
+    8 * 2**-53 for float64). NaN in the input counts as the lowest number.
 
     Raises, when it is called:
-        TypeError: input is no Tensor of the layer's type.
+        TypeError: input is not a Tensor of the layer's dtype.
         And as the low-bit layer.
     """
 
@@ -145,7 +145,7 @@ class PackedSum(Packed):
 
     @property
     def nbytes(self) -> int:
-        """Of the codes, steps, biases, and what makes codes of the sums."""
+        """The number of bytes of the codes, steps, biases, and the arrays that turn sums into codes."""
         return super().nbytes + sum(each.nbytes for each in self.then or () if isinstance(each, np.ndarray))
 
     def _outputs(self) -> int:
@@ -155,7 +155,7 @@ class PackedSum(Packed):
         return int(self.form.in_channels if self.ndim else self.form.in_features)
 
     def _integers(self) -> tuple[np.ndarray, np.ndarray]:
-        """The weight, of shifts without the zeros that all weights of a filter end with; and the steps."""
+        """The integer weight and the steps. Shift weights drop the trailing zero bits common to a filter."""
         weight = self.weights["weight"]
         integers = weight.integers()
         if isinstance(weight.format, Uniform):
@@ -166,20 +166,20 @@ class PackedSum(Packed):
         return exact("cast")(shifted, integers.dtype), kernels.mul(weight.step, kernels.cast(powers, weight.step.dtype))
 
     def limit(self) -> np.ndarray:
-        """(Co,) int64: the largest absolute values of the sums."""
+        """(Co,) int64: the largest possible absolute value of each sum."""
         most = max(abs(self.levels.low), abs(self.levels.high))
         sums = exact("norm")(by_filter(self._integers()[0], self.form), 1, (1,), False)
         found: np.ndarray = exact("mul")(sums, from_host(most, np.int64))
         return found
 
     def join(self, then: Thresholded | Requantized) -> None:
-        """Give codes from now on; steps and bias are part of ``then``."""
+        """Make the layer return codes from now on. Its steps and bias become part of ``then``."""
         weight = self.weights["weight"]
         self.weights["weight"] = replace(weight, step=ones(1, weight.step.dtype, like=weight.step))
         self.form.bias = None
         self.__dict__.update(then=then, bias=None)
 
-    # ------------------------------------------------------------------ running
+    # ---- Forward ----------------------------------------------------------------------------------------------------
 
     def forward(self, input: Any, output_size: Any = None) -> Any:
         size = () if output_size is None else (output_size,)
@@ -196,8 +196,8 @@ class PackedSum(Packed):
         shape = input.array.shape
         if self.then is not None and len(shape) != ndim + 2:
             raise ValueError(
-                f"{form.describe()}: input.shape={shape} must have {ndim + 2} axes, as the modules behind it are part "
-                "of it; add the batch axis, or take pack(model, fuse=False)"
+                f"{form.describe()}: input.shape={shape} must have {ndim + 2} axes, because the next modules are part "
+                "of it; add the batch axis, or use pack(model, fuse=False)"
             )
         if ndim == 0 and (not shape or shape[-1] != form.in_features):
             raise ValueError(
@@ -221,7 +221,7 @@ class PackedSum(Packed):
         return self._finished(array, input.zero_point, window, None)
 
     def _window(self, shape: tuple[int, ...], *size: Any) -> tuple[Window, Any]:
-        """The window for an input (N, Ci, *S), and what it is extended by first.
+        """The window for an input (N, Ci, *S), and the padding that is applied first.
 
         A Linear on codes of an image is a convolution with one output: a Flatten was between them.
         """
@@ -262,7 +262,7 @@ class PackedSum(Packed):
         return window_of(call, shape, self.shape, None)
 
     def _coded(self, x: Tensor) -> tuple[np.ndarray, int]:
-        """The codes of an input, and their zero point."""
+        """Return the codes of an input and their zero point."""
         if self.arithmetic == "binary":
             quantizer = self.form.activation_quantizer
             if not changes_sign_at_zero(quantizer):
@@ -306,14 +306,14 @@ class PackedSum(Packed):
         return self._filters[key]
 
 
-# ---------------------------------------------------------------------------------------------------------- conversion
+# ---- Conversion of low-bit layers -----------------------------------------------------------------------------------
 
 
 def packed_layer(layer: Any) -> Packed:
-    """The packed form of a low-bit layer, which stays as it is.
+    """Return the packed form of a low-bit layer. The layer is unchanged.
 
     Raises:
-        ValueError: its weights have too many different numbers, or are not finite.
+        ValueError: its weights have too many distinct values, or are not finite.
     """
     names = layer._quantized_names
     memo: dict[int, Any] = {}
@@ -343,7 +343,7 @@ def _weight(layer: Any, name: str) -> Weight:
         finally:
             layer.training = was
     if not all_finite(quantized, "whether the weights are finite"):
-        raise ValueError(f"{name} holds numbers that are not finite")
+        raise ValueError(f"{name} contains numbers that are not finite")
     summed = int(getattr(layer, "transposed", False) is False)
     weight = layer.__dict__.get(name)
     if isinstance(quantizer, (DeepShiftQ, DeepShiftPS)):
@@ -362,9 +362,9 @@ def _weight(layer: Any, name: str) -> Weight:
 
 
 def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight:
-    """The weight with a list of its numbers for each filter, or one list for all if that takes no more bits.
+    """The weight with a list of values for each filter, or one list for all if that takes no more bits.
 
-    Numbers are told apart by their bits, so that 0 and -0 are two.
+    Values are distinguished by their bits, so 0 and -0 are different.
     """
     lists, counts, places = kernels.distinct_numbers(by_filter(quantized, layer))
     lengths = integers(counts, "whether the numbers of a filter can be listed")
@@ -372,7 +372,7 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
     if most > MOST_LISTED:
         filter = next(k for k, length in enumerate(lengths) if length > MOST_LISTED)
         raise ValueError(
-            f"filter {filter} of {name} has {lengths[filter]} different numbers, and codes of at most 8 bits can "
+            f"filter {filter} of {name} has {lengths[filter]} distinct numbers, and codes of at most 8 bits can "
             f"list {MOST_LISTED}; define weight_levels in {type(layer.weight_quantizer).__name__}, if they are evenly "
             "spaced"
         )
@@ -390,7 +390,7 @@ def _contiguous(x: np.ndarray) -> np.ndarray:
 
 
 def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
-    """The weight of this shape whose ``by_filter`` these rows are."""
+    """Return the weight of this shape from its rows: the inverse of ``by_filter``."""
     if not getattr(layer, "transposed", False):
         return reshaped(rows, shape)
     split = rows.reshape(layer.groups, shape[1], shape[0] // layer.groups, *shape[2:]).swapaxes(1, 2)
@@ -398,7 +398,7 @@ def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray
 
 
 def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """Numbers of the output channels, or one, as an array that a weight of this shape broadcasts with."""
+    """Reshape one number, or one per output channel, to broadcast with a weight of this shape."""
     if values.size == 1:
         return values.reshape((1,) * len(shape))
     if not getattr(layer, "transposed", False):
@@ -408,7 +408,7 @@ def spread(values: np.ndarray, layer: Any, shape: tuple[int, ...]) -> np.ndarray
 
 
 def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
-    """(Co, weights of a filter) of a weight."""
+    """Reshape a weight to one row per filter: (Co, weights of a filter)."""
     if not getattr(layer, "transposed", False):
         return reshaped(w, (len(w), -1))
     split = w.reshape(layer.groups, len(w) // layer.groups, *w.shape[1:]).swapaxes(1, 2)
@@ -416,7 +416,7 @@ def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
 
 
 def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[str, int, str]:
-    """On which kernels a layer runs, the largest absolute value of a code of its input, and why it is float."""
+    """The kernels that a layer runs on, the largest absolute value of an input code, and why it is float."""
     low, high = levels.low, levels.high
     if not filters.size:
         return "float", 0, "it has no weights"
@@ -437,7 +437,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
 
 
 def check_codes(module: Any, input: Any, dtype: np.dtype[Any], words: int, ndim: int = 0) -> None:
-    """Raise unless the input of a module is of such codes, with ndim axes of positions if that is not 0."""
+    """Raise unless the module's input is such codes, with ndim position axes if ndim is not 0."""
     if not isinstance(input, Codes):
         kind = type(input).__name__
         raise TypeError(f"{type(module).__name__}: input is {kind}, expected the codes of a packed layer")
@@ -449,7 +449,7 @@ def check_codes(module: Any, input: Any, dtype: np.dtype[Any], words: int, ndim:
 
 
 def refuse_training(mode: bool) -> None:
-    """Raise unless the mode is eval."""
+    """Raise a RuntimeError if training mode is requested."""
     if mode:
         raise RuntimeError(
             "a packed model is for inference: its weights are bits; train the model that it was packed from, and pack "

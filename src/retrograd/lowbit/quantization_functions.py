@@ -1,4 +1,4 @@
-"""The Functions of the quantisers' formulas, which are in ``formulas/quantization.py`` with their gradients."""
+"""Functions of the quantizers. Their formulas and gradients are in ``formulas/quantization.py``."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Ternary(Pointwise, formula="ternary"):
 
 
 class PowerOfTwo(Pointwise, formula="power_of_two"):
-    """The power of two next to |x| on the scale of logarithms, from 2**low to 2**high, with the sign of x"""
+    """The power of two nearest to |x| on a logarithmic scale, from 2**low to 2**high, with the sign of x"""
 
 
 class RandomPowerOfTwo(Pointwise, Binary, formula="random_power_of_two"):
@@ -64,7 +64,7 @@ class RandomRound(Pointwise, Binary, formula="random_round"):
 
 
 class ShiftSign(Pointwise, Binary, formula="shift_sign"):
-    """2**p s with p the integer next to x, from low to high, and s = -1, 0 or 1, the sign of the integer next to y"""
+    """2**p s: p is x rounded and limited to low and high; s = -1, 0 or 1 is the sign of y rounded to an integer"""
 
 
 class FixedPoint(Pointwise, formula="fixed_point"):
@@ -72,11 +72,11 @@ class FixedPoint(Pointwise, formula="fixed_point"):
 
 
 class AffineLevels(Pointwise, formula="affine_levels"):
-    """``uniform`` with a number for the step: scale times the integer next to inverse x, inverse being 1 / scale"""
+    """``uniform`` with a number for the step: scale times the integer nearest to inverse x, inverse being 1 / scale"""
 
 
 class Uniform(Pointwise, Binary, formula="uniform"):
-    """y q with q the integer next to x / y, of two the even one, limited to low and high; y is the step, which is
+    """y q with q the integer nearest to x / y, ties to even, limited to low and high; y is the step, which is
     given
     """
 
@@ -86,7 +86,7 @@ class LearnedStep(Pointwise, Binary, formula="learned_step"):
 
 
 class UnitLevels(Pointwise, formula="unit_levels"):
-    """x limited to 0 and 1, and rounded to multiples of 1 / levels, of two to the even one"""
+    """x limited to 0 and 1, and rounded to multiples of 1 / levels, ties to even"""
 
 
 class TanhLevels(Pointwise, Binary, formula="tanh_levels"):
@@ -98,7 +98,7 @@ class Pact(Pointwise, Binary, formula="pact"):
 
 
 def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """mean |x| over axes, which stay with extent 1, and 0 of no elements; the gradient at 0 is 0."""
+    """mean |x| over axes, which keep extent 1; 0 without elements; the gradient at 0 is 0."""
     return vector_norm_of("mean_size", x, 1, axes, True, None) * _share(x.array, axes)
 
 

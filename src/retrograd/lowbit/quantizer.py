@@ -1,4 +1,4 @@
-"""Quantizer: the base of what turns weights or activations into few bits, and the checks of its options."""
+"""Quantizer: base class of weight and activation quantizers, with option checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ops.random.random import default_generator
 
 __all__ = ["Levels", "Quantizer"]
 
-Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantiser, by their names
+Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantizer, by their names
 Axes = tuple[int, ...]
 LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
 
@@ -25,14 +25,14 @@ class Window(Protocol):
     """The operations of a layer from which a quantizer computes a factor of the output."""
 
     def apart(self, x: Tensor) -> tuple[Tensor, int]:
-        """x with its groups, if there are several, on an axis of their own, and the axis of a group's channels."""
+        """x with its groups, if there are several, on a separate axis, and the axis of a group's channels."""
 
     def average(self, sizes: Tensor) -> Tensor:
         """The mean over the window of each output of sizes, x reduced to one channel."""
 
 
 class Levels(NamedTuple):
-    """Quantised numbers: step times an integer, which is one of low, low + stride, ..., high.
+    """Quantized numbers: step times an integer from low, low + stride, ..., high.
 
     step: a number, or an array that the weights broadcast with.
     is_nearest: the integer is x / step rounded, of two the even one, and limited.
@@ -46,13 +46,13 @@ class Levels(NamedTuple):
 
 
 class Quantizer:
-    """A quantiser's options: frozen, comparable, printable, and shared by as many layers as you like.
+    """A quantizer's options: frozen, comparable, printable, and shareable between layers.
 
-    What a quantiser learns or observes is kept by the layer, under names that begin with those of the quantised tensor:
-    ``weight_step``, ``activation_alpha``. A quantiser of your own is a frozen dataclass with some of these methods.
+    The layer keeps what a quantizer learns or observes, under names that begin with that of the quantized tensor:
+    ``weight_step``, ``activation_alpha``. A custom quantizer is a frozen dataclass with some of these methods.
 
-    for_weights, for_activations: what it can quantise.
-    limits: within which the optimiser keeps the float weights, or None.
+    for_weights, for_activations: what it can quantize.
+    limits: the range in which the optimizer keeps the float weights, or None.
     replaces_weight: ``own_of_weight`` takes the place of the float weight, which is no longer a parameter.
     """
 
@@ -73,54 +73,54 @@ class Quantizer:
         return {}
 
     def weight(self, w: Tensor | None, axes: Axes, own: Own, training: bool) -> Tensor:
-        """The quantised weight; w is None if the quantiser replaces it.
+        """The quantized weight; w is None if the quantizer replaces it.
 
-        axes: over which a filter extends: all but that of the output channels.
+        axes: the axes of a filter: all except that of the output channels.
         """
         raise NotImplementedError
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
-        """The quantised input x of a layer."""
+        """The quantized input x of a layer."""
         raise NotImplementedError
 
     def observe(self, x: np.ndarray, own: Own) -> None:
-        """Look at an input, in training and in ``calibrate``, before it is quantised."""
+        """Look at an input, in training and in ``calibrate``, before it is quantized."""
 
     def is_ready(self, own: Own) -> bool:
         """Whether ``observe`` has seen enough."""
         return True
 
     def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor | None]:
-        """``activation``, and by what the layer's output is multiplied before the bias is added; None: by nothing."""
+        """``activation``, and the factor of the layer's output before the bias is added, or None."""
         return self.activation(x, own), None
 
     def factor(self, x: Tensor, window: Window) -> Tensor | None:
-        """The factor alone."""
+        """The factor of the layer's output, without the activation."""
         return None
 
     def bias(self, b: Tensor) -> Tensor:
-        """The bias that belongs to activations of this quantiser."""
+        """The bias that belongs to activations of this quantizer."""
         return b
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor | None] | None:
         """The signs and the scale of weights that are their product, or None.
 
-        The ``axes`` have extent 1 in the scale; None stands for 1.
+        The ``axes`` have extent 1 in the scale; None means 1.
         """
         return None
 
     def weight_levels(self, w: np.ndarray | None, axes: Axes, own: Own) -> Levels | None:
-        """Of which numbers the quantised weight w consists; None: they are not evenly spaced."""
+        """The levels of the quantized weight w; None if they are not evenly spaced."""
         return None
 
     def activation_levels(self, own: Own) -> Levels | None:
-        """Of which numbers a quantised input consists; None: they are not evenly spaced."""
+        """The levels of a quantized input; None if they are not evenly spaced."""
         return None
 
     def __repr__(self) -> str:
-        """Bits, and what differs from the defaults."""
+        """The bits, and the options that differ from the defaults."""
         words = []
-        for field in fields(self):  # type: ignore[arg-type]  # every quantiser is a dataclass
+        for field in fields(self):  # type: ignore[arg-type]  # every quantizer is a dataclass
             value = getattr(self, field.name)
             if field.default is MISSING or field.name == "bits" or value != field.default:
                 words.append(f"{field.name}={value!r}")
@@ -158,17 +158,17 @@ def draws_like(x: Tensor) -> Tensor:
 
 
 def scalar(value: float, like: Tensor) -> Tensor:
-    """A number as a Tensor of the dtype of another one."""
+    """Return a number as a Tensor with the dtype of another Tensor."""
     return wrap(from_host(value, like.array.dtype))
 
 
 def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) -> Parameter:
-    """A Parameter that the optimiser keeps from low to high."""
+    """A Parameter that the optimizer keeps from low to high."""
     parameter = Parameter(from_host(value, dtype))
     parameter.limits = low, high
     return parameter
 
 
 def is_sign(quantizer: Quantizer, own: Own) -> bool:
-    """Whether a quantiser of activations gives -1 and 1."""
+    """Whether an activation quantizer returns only -1 and 1."""
     return quantizer.is_ready(own) and quantizer.activation_levels(own) == Levels(1.0, -1, 1, stride=2)

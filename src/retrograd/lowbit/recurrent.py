@@ -1,4 +1,4 @@
-"""RNN, LSTM, GRU and their cells with quantised weights."""
+"""RNN, LSTM, GRU and their cells with quantized weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from .quantizer import Quantizer
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
-_MATRICES = ("w_ih", "w_hh", "w_hr")  # what is quantised; biases, peepholes and gains stay float
+_MATRICES = ("w_ih", "w_hh", "w_hr")  # what is quantized; biases, peepholes and gains stay float
 
 
 class _Recurrent(LowBit):
-    """``nn.{name}`` with quantised weights; its float weights are the parameters of that layer.
+    """``nn.{name}`` with quantized weights; the float weights stay the parameters.
 
-    weight: the quantiser of weight_ih, weight_hh and weight_hr, each by itself; None leaves them float. A filter is a
-        row: what one unit of one gate reads. They are quantised once in each call of the layer.
+    weight: the quantizer of weight_ih, weight_hh and weight_hr, each quantized separately; None leaves them float.
+        A filter is a row: the weights of one unit of one gate. Weights are quantized once per call of the layer.
 
     Raises:
-        TypeError: weight is no quantiser of weights.
+        TypeError: weight is not a weight quantizer.
         And as nn.{name}.
     """
 

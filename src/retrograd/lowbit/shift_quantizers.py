@@ -1,7 +1,7 @@
-"""DeepShift: weights that are powers of two, or sums of some, so that products become shifts.
+"""DeepShift quantizers: weights are sums of powers of two, so that products become shifts.
 
-A weight of b bits is a sign and b - 1 bits of an exponent. ``DeepShiftQ`` uses all of these for exponents; where 0 is a
-value too, the smallest exponent makes room for it.
+A weight of b bits is a sign and b - 1 bits of an exponent. ``DeepShiftQ`` uses all of these for exponents. Where 0 is
+also a value, it replaces the smallest exponent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MOST_SHIFTS = 4
 
 @dataclass(frozen=True, repr=False)
 class _DeepShift(Quantizer):
-    """The options of both kinds."""
+    """Base class of DeepShiftQ and DeepShiftPS, with their options."""
 
     bits: int = 5
     shifts: int = 1
@@ -70,19 +70,19 @@ class _DeepShift(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class DeepShiftQ(_DeepShift):
-    """Weights: the power of two next to |w| on the scale of logarithms, with the sign of w; the gradient is g.
+    """Weights: the power of two nearest to |w| on a logarithmic scale, with the sign of w; the gradient is g.
 
-    The exponents are -(2**(bits - 1) - 1) to 0. The exponent is the integer next to log2(|w|), of two the even one. A
+    The exponents are -(2**(bits - 1) - 1) to 0. The exponent is log2(|w|) rounded, ties to even. A
     smaller |w| becomes the smallest power, with the sign of w, and so does 0, with a plus: one shift has no 0.
-    The optimiser keeps the float weights within the largest sum.
+    The optimizer keeps the float weights within the largest sum.
 
     bits: 2 to 6, of one shift: a sign and an exponent.
-    shifts: n, 1 to 4, for a sum of n such numbers: each one quantises what those before leave. 0 is then a number, too,
+    shifts: n, 1 to 4, for a sum of n such numbers: each one quantizes what those before leave. 0 is then a number, too,
         where the exponent would be below the smallest one, which is -(2**(bits - 1) - 2).
     positive_only: exponents from 0 upwards instead: shifts to the left.
     rounding: "stochastic" rounds log2(|w|) up with the probability of the part cut off, in training.
 
-    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+    Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 
     Raises:
         ValueError: an option is out of range.
@@ -116,7 +116,7 @@ class DeepShiftQ(_DeepShift):
         return stack(terms).array
 
     def _terms(self, w: Tensor, random: bool) -> list[Tensor]:
-        """Of more than one shift."""
+        """The terms of a sum of several shifts."""
         (low, high), rest, terms = map(float, self.exponents), w.detach(), []
         for _ in range(self.shifts):
             if random:
@@ -131,10 +131,10 @@ class DeepShiftQ(_DeepShift):
 @dataclass(frozen=True, repr=False)
 class DeepShiftPS(_DeepShift):
     """Weights: 2**p s of two parameters in place of the weight: p is ``weight_shift`` rounded, s is ``weight_sign``
-    rounded to -1, 0 or 1; of two integers the even one.
+    rounded to -1, 0 or 1, ties to even.
 
     The exponents are -(2**(bits - 1) - 2) to 0, since 0 is a value, too. The gradient of shift is g log(2) 2**p s; that
-    of sign is g, not multiplied by 2**p, as in the source. The optimiser keeps shift within the exponents, and sign
+    of sign is g, not multiplied by 2**p, as in the source. The optimizer keeps shift within the exponents, and sign
     within -1 and 1. They start from the float weights: log2(|w|) and the sign. Steps are in exponents: Adam or RAdam
     with lr=0.01 to 0.03 train them; weight_decay would pull p to 0, and so weights to 1.
 
@@ -143,7 +143,7 @@ class DeepShiftPS(_DeepShift):
     rounding: "stochastic" rounds shift and sign up with the probability of the part cut off, in training.
     freeze_sign: the sign is not trained.
 
-    Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
+    Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 
     Raises:
         ValueError: an option is out of range.

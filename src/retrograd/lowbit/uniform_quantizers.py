@@ -1,4 +1,4 @@
-"""Quantisers with evenly spaced levels: fixed point, DoReFa, PACT, LSQ and int8."""
+"""Quantizers with evenly spaced levels: fixed point, DoReFa, PACT, LSQ and int8."""
 
 from __future__ import annotations
 
@@ -40,12 +40,13 @@ class Fixed(Quantizer):
     """Activations, and the bias of their layer: floor(2**fraction_bits x) / 2**fraction_bits, limited to
     -2**(integer_bits - 1) and the number one step below 2**(integer_bits - 1).
 
-    The gradient is g where nothing was limited, else 0. float32 holds 24 bits: with more, the numbers are rounded.
+    The gradient is g where nothing was limited, else 0. float32 has 24 bits: with more, the numbers are
+    rounded.
 
     integer_bits: the sign and the digits before the point, 1 to 32. fraction_bits: those behind it, 0 to 31. At most 32
         together.
 
-    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), which has this without the 0 in the gradient.
+    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), without the 0 in the gradient.
 
     Raises:
         ValueError: a number of bits is out of range.
@@ -81,7 +82,7 @@ class Fixed(Quantizer):
 @dataclass(frozen=True, repr=False)
 class DoReFa(Quantizer):
     """k bits. Activations: x limited to 0 and 1, rounded to multiples of 1 / (2**k - 1); the gradient is g from 0 to 1,
-    ends included, else 0. Weights: 2 q - 1 with q = tanh(w) / (2 m) + 1/2 rounded likewise, m the largest |tanh(w)| of
+    ends included, else 0. Weights: 2 q - 1 with q = tanh(w) / (2 m) + 1/2 rounded as above, m the largest |tanh(w)| of
     the layer; the gradient is g (1 - tanh(w)**2) / m. Weights of 1 bit: mean |w| sign(w), and the gradient g.
 
     bits: k, 1 to 16.
@@ -120,7 +121,7 @@ class DoReFa(Quantizer):
         with no_grad():
             alpha = mean_size(w, tuple(range(w.array.ndim)))
             sign = SignClipped.apply(w)
-            # the signs get g alpha, of which w is to get g
+            # the signs receive g alpha, but w must receive g
             inverse = where(alpha > 0, alpha, 1.0).reciprocal()
         return StraightThrough.apply(w * inverse, sign.array), alpha
 
@@ -142,7 +143,7 @@ class PACT(Quantizer):
     gx = g where 0 <= x < alpha, else 0; the gradient of alpha is the sum of g where x >= alpha. The source adds the
     square of alpha to the loss: put ``activation_alpha`` into a group with weight_decay.
 
-    bits: 1 to 16. alpha: its first value.
+    bits: 1 to 16. alpha: the initial value.
 
     Source: J. Choi et al., "PACT: Parameterized Clipping Activation", 2018 (arXiv:1805.06085).
 
@@ -246,7 +247,7 @@ class LSQ(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class Int8(Quantizer):
-    """8 bits, rounded to the nearest integer, of two to the even one. The gradient is g where nothing was limited.
+    """8 bits, rounded to the nearest integer, ties to even. The gradient is g where nothing was limited.
 
     Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel; s is constant for the gradient.
     Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is exact.
@@ -277,7 +278,7 @@ class Int8(Quantizer):
         return _number(own["low"]) <= _number(own["high"])
 
     def scale_and_zero(self, own: Own) -> tuple[float, int]:
-        """s and z of activations."""
+        """Return s and z of activations."""
         low, high = _number(own["low"]), _number(own["high"])
         if not low < high:  # zeros, or nothing at all
             return 1.0, 0
@@ -285,7 +286,7 @@ class Int8(Quantizer):
         return scale, round(-low / scale)
 
     def weight_scale(self, w: np.ndarray, axes: Axes) -> np.ndarray:
-        """s of each output channel, 1 where all weights are 0; the axes of a filter stay with extent 1."""
+        """Return s of each output channel, 1 where all weights are 0; the axes of a filter keep extent 1."""
         if not w.size:
             return ones((1,) * w.ndim, w.dtype, like=w)
         largest = kernels.amax(kernels.abs(w), axes, True)
@@ -316,7 +317,7 @@ def _largest(x: np.ndarray) -> float:
 
 
 def _first_step(x: np.ndarray, high: float) -> float:
-    """LSQ's first step for the numbers x."""
+    """Return LSQ's initial step for x."""
     step = 2.0 * number(kernels.mean_absolute(x), "the first step of a quantizer") / math.sqrt(high) if x.size else 0.0
     return step if not step < LEAST else LEAST
 

@@ -265,11 +265,14 @@ class PReLU(Activation):
         ValueError: input has the wrong number of channels.
     """
 
+    init: float
+    num_parameters: int
+
     def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
         super().__init__()
         self.num_parameters, self.init = as_count("PReLU", "num_parameters", num_parameters), init
         number = as_real("PReLU", "init", init)
-        self.weight = Parameter(full(self.num_parameters, number, as_float_dtype(dtype)))
+        self.weight: Parameter = Parameter(full(self.num_parameters, number, as_float_dtype(dtype)))
 
     def forward(self, input: Tensor) -> Tensor:
         return functional.prelu(input, self.weight)

@@ -40,6 +40,15 @@ class MultiheadAttention(Module):
         TypeError: inputs or masks and the weights have different dtypes.
     """
 
+    embed_dim: int
+    kdim: int
+    vdim: int
+    head_dim: int
+    num_heads: int
+    add_zero_attn: bool
+    batch_first: bool
+    dropout: float
+
     in_proj_weight: Any  # a Parameter or None, like those below
     out_proj: Any
     in_proj_bias: Parameter | None

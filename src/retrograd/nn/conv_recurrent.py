@@ -135,8 +135,8 @@ class ConvCell(OverAxes, Module):
         self.state_dilation = as_tuple(self.state_dilation, self.ndim, f"{name}: state_dilation", 1)
         folded(name, self.activation)
         rows, kind = self.gates * self.hidden_channels, as_float_dtype(dtype)
-        self.weight_ih = empty_weight((rows, self.in_channels, *self.kernel_size), dtype)
-        self.weight_hh = empty_weight((rows, self.hidden_channels, *self.state_kernel_size), dtype)
+        self.weight_ih: Parameter = empty_weight((rows, self.in_channels, *self.kernel_size), dtype)
+        self.weight_hh: Parameter = empty_weight((rows, self.hidden_channels, *self.state_kernel_size), dtype)
         for key in ("bias_ih", "bias_hh"):
             self.register_parameter(key, Parameter(empty(rows, kind)) if self.bias else None)
         self._more_parameters(kind)
@@ -255,7 +255,7 @@ class ConvLSTMCell(ConvCell):
             self.peephole = as_tuple(self.peephole, self.ndim, f"{type(self).__name__}: peephole", 1)
         if self.peephole:
             extents: Any = (1,) * self.ndim if self.peephole is True else self.peephole
-            self.weight_ch = Parameter(empty((3, self.hidden_channels, *extents), dtype))
+            self.weight_ch: Parameter = Parameter(empty((3, self.hidden_channels, *extents), dtype))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         if state is not None and (not isinstance(state, (tuple, list)) or len(state) != 2):

@@ -79,6 +79,13 @@ Padding = str | int | Sequence[int] | Sequence[tuple[int, int]]
 class _Convolution(OverAxes, Module):
     """Base of all convolution layers: argument checks, parameters and their initial values."""
 
+    groups: int
+    in_channels: int
+    out_channels: int
+    algorithm: str
+    padding_mode: str
+    workspace: float | None
+
     fewest_channels: ClassVar[int] = 1  # a lazy layer starts at 0
     transposed: ClassVar[bool] = False
     weight: Parameter
@@ -115,10 +122,10 @@ class _Convolution(OverAxes, Module):
         if activation is not None:
             folded(name, activation)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
-        self.kernel_size = self._extents("kernel_size", kernel_size, 1)
-        self.stride = self._extents("stride", stride, 1)
-        self.padding = self._padding(padding)
-        self.dilation = self._extents("dilation", dilation, 1)
+        self.kernel_size: tuple[int, ...] = self._extents("kernel_size", kernel_size, 1)
+        self.stride: tuple[int, ...] = self._extents("stride", stride, 1)
+        self.padding: Any = self._padding(padding)
+        self.dilation: tuple[int, ...] = self._extents("dilation", dilation, 1)
         self.padding_mode, self.algorithm, self.workspace = padding_mode, algorithm, workspace
         self.activation: Any = activation
         first, second = (in_channels, out_channels) if self.transposed else (out_channels, in_channels)
@@ -198,6 +205,8 @@ class _ConvTranspose(_Convolution):
 
     {functional.conv_transpose{n}d}
     """
+
+    target_shape: tuple[int, ...] | None
 
     operator = "conv_transpose{n}d"
     transposed = True
@@ -432,7 +441,7 @@ class _WithOffsets(DeformConv2d):
                 f"{name}: groups={groups} must divide the {channels} channels of the offsets too; to compute "
                 f"offsets with another convolution, use DeformConv2d"
             )
-        self.offset = Conv2d(
+        self.offset: Conv2d = Conv2d(
             in_channels,
             channels,
             self.kernel_size,

@@ -21,6 +21,12 @@ __all__ = ["Embedding", "EmbeddingBag"]
 class _Table(Described, Module):
     """Base of Embedding and EmbeddingBag: the table and its options."""
 
+    embedding_dim: int
+    num_embeddings: int
+    max_norm: float | None
+    norm_type: float
+    scale_grad_by_freq: bool
+
     weight: Parameter
 
     def __init__(
@@ -43,7 +49,7 @@ class _Table(Described, Module):
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"{name}: padding_idx={padding_idx} is out of range for num_embeddings={num_embeddings}")
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
-        self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        self.padding_idx: int | None = None if padding_idx is None else padding_idx % num_embeddings
         self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
         self.sparse = sparse
         if weight is None:

@@ -28,6 +28,9 @@ class Linear(Module):
         TypeError: input and weight have different dtypes.
     """
 
+    in_features: int
+    out_features: int
+
     weight: Parameter
     bias: Parameter | None
 
@@ -61,6 +64,10 @@ class Bilinear(Described, Module):
 
     {functional.bilinear}
     """
+
+    in1_features: int
+    in2_features: int
+    out_features: int
 
     weight: Parameter
     bias: Parameter | None
@@ -125,7 +132,7 @@ class Unflatten(Module):
         if isinstance(dim, bool) or not isinstance(dim, int):
             raise TypeError(f"Unflatten: dim={dim!r} must be an int; named axes are not supported")
         self.dim = dim
-        self.unflattened_size = sizes("Unflatten", "unflattened_size", (unflattened_size,))
+        self.unflattened_size: tuple[int, ...] = sizes("Unflatten", "unflattened_size", (unflattened_size,))
 
     def forward(self, input: Tensor) -> Tensor:
         return unflatten(input, self.dim, self.unflattened_size)

@@ -494,6 +494,9 @@ class CTCLoss(Loss):
     zero_infinity: a target that no path can give has loss 0 and no gradient, instead of inf and NaN.
     """
 
+    blank: int
+    zero_infinity: bool
+
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
@@ -530,6 +533,10 @@ class CosineSimilarity(Module):
 
 class PairwiseDistance(Module):
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis, kept with extent 1 if keepdim; see ``pairwise_distance``."""
+
+    eps: float
+    keepdim: bool
+    norm: float
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()

@@ -578,7 +578,7 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
                 if getattr(parameter, "grad_sample", None) is not None:
                     parameter.grad_sample = None
 
-    described = staticmethod(described)
+    described: Any = staticmethod(described)
 
     # ------------------------------------------------------------------ inference
     def pack(

@@ -38,6 +38,11 @@ __all__ = [
 class _ChannelNorm(OverAxes, Module):
     """Base of batch and instance norm: a weight, a bias and running statistics per channel."""
 
+    momentum: float | None
+    num_features: int
+    affine: bool
+    track_running_stats: bool
+
     ndims: ClassVar[tuple[int, ...]]  # allowed numbers of axes of the input
     unbatched: ClassVar[bool] = False  # whether the input may lack the batch axis
     _version = 2  # as in PyTorch since 0.4.1: the state includes num_batches_tracked
@@ -68,7 +73,7 @@ class _ChannelNorm(OverAxes, Module):
         super().__init__()
         name = type(self).__name__
         check_ints(name, self.fewest_features, num_features=num_features)
-        self.eps = as_epsilon(name, eps)
+        self.eps: float = as_epsilon(name, eps)
         if momentum is not None and not 0 <= as_real(name, "momentum", momentum) <= 1:
             raise ValueError(f"{name}: momentum={momentum!r} must be between 0 and 1, or None")
         self.num_features, self.momentum = num_features, momentum
@@ -282,8 +287,8 @@ class LayerNorm(_Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _extents("LayerNorm", normalized_shape)
-        self.eps = as_epsilon("LayerNorm", eps)
+        self.normalized_shape: tuple[int, ...] = _extents("LayerNorm", normalized_shape)
+        self.eps: float = as_epsilon("LayerNorm", eps)
         self.elementwise_affine = elementwise_affine
         self._start(self.normalized_shape, dtype, weight=elementwise_affine, bias=elementwise_affine and bias)
 
@@ -312,8 +317,8 @@ class RMSNorm(_Affine):
         dtype: Any = None,
     ) -> None:
         super().__init__()
-        self.normalized_shape = _extents("RMSNorm", normalized_shape)
-        self.eps = None if eps is None else as_epsilon("RMSNorm", eps)
+        self.normalized_shape: tuple[int, ...] = _extents("RMSNorm", normalized_shape)
+        self.eps: float | None = None if eps is None else as_epsilon("RMSNorm", eps)
         self.elementwise_affine = elementwise_affine
         self._start(self.normalized_shape, dtype, weight=elementwise_affine)
 
@@ -332,6 +337,9 @@ class GroupNorm(_Affine):
     {functional.group_norm}
     """
 
+    num_channels: int
+    num_groups: int
+
     def __init__(
         self,
         num_groups: int,
@@ -348,7 +356,7 @@ class GroupNorm(_Affine):
         if num_channels % num_groups:
             raise ValueError(f"GroupNorm: num_channels={num_channels} must be divisible by num_groups={num_groups}")
         self.num_groups, self.num_channels = num_groups, num_channels
-        self.eps = as_epsilon("GroupNorm", eps)
+        self.eps: float = as_epsilon("GroupNorm", eps)
         self.affine = affine
         self._start((num_channels,), dtype, weight=affine, bias=affine and bias)
 

@@ -21,6 +21,8 @@ class DataParallel(Module):
         TypeError: module is not a Module.
     """
 
+    dim: int
+
     module: Module
 
     def __init__(

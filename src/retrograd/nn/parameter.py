@@ -114,7 +114,7 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         super().__init__(empty(0, np.float32) if data is None else getattr(data, "array", data))
-        self.persistent = as_truth("Buffer", "persistent", persistent)
+        self.persistent: bool = as_truth("Buffer", "persistent", persistent)
         if isinstance(data, Tensor) and data.requires_grad:
             self.requires_grad = True
 

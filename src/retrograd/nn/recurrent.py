@@ -159,6 +159,20 @@ class RNNBase(Module):
     options of the equations: clip, clip_nan, peephole, coupled, reset_after.
     """
 
+    input_size: int
+    num_layers: int
+    batch_first: bool
+    bias: bool
+    bidirectional: bool
+    dropout: float
+    residual: bool
+    variational_dropout: float
+    forget_bias: float | None
+    return_cells: bool
+    return_states: bool
+    algorithm: str
+    checkpoint: int | str | None
+
     def __init__(
         self,
         mode: str,
@@ -231,7 +245,7 @@ class RNNBase(Module):
         for spec in self.layers:
             runs_fused(name, spec, algorithm)
         # whether all states have the same width and are returned as one Tensor
-        self.has_even_states = len({(spec.hidden, spec.output) for spec in self.layers}) == 1
+        self.has_even_states: bool = len({(spec.hidden, spec.output) for spec in self.layers}) == 1
         check_forget_bias(name, forget_bias, bias)
         if checkpoint is not None:
             checked_interval(name, checkpoint, 1)

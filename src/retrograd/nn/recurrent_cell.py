@@ -41,6 +41,11 @@ class RNNCellBase(Module):
     and when Unroll or Bidirectional start one. ``nn.utils.rnn.truncated`` uses one mask for all pieces.
     """
 
+    bias: bool
+    forget_bias: float | None
+    hidden_size: int
+    input_size: int
+
     def __init__(
         self,
         mode: str,

@@ -124,6 +124,9 @@ class Unroll(Module):
         ValueError: input has too few axes or no steps, or the lengths do not fit.
     """
 
+    batch_first: bool
+    reverse: bool
+
     def __init__(self, cell: Any, batch_first: bool = False, reverse: bool = False) -> None:
         super().__init__()
         if not callable(cell):
@@ -169,6 +172,9 @@ class Bidirectional(Module):
         ValueError: merge is not one of these, hx is not a pair, or input or lengths do not fit.
     """
 
+    batch_first: bool
+    merge: str | None
+
     bidirectional = True
 
     def __init__(
@@ -178,8 +184,8 @@ class Bidirectional(Module):
         if merge not in (None, "concat", *_MERGES):
             known = ", ".join(map(repr, _MERGES))
             raise ValueError(f"Bidirectional: merge={merge!r} must be 'concat', {known} or None")
-        self.forward_layer = Unroll(forward_cell, batch_first)
-        self.backward_layer = Unroll(backward_cell, batch_first, reverse=True)
+        self.forward_layer: Unroll = Unroll(forward_cell, batch_first)
+        self.backward_layer: Unroll = Unroll(backward_cell, batch_first, reverse=True)
         self.merge, self.batch_first = merge, batch_first
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Any, tuple[Any, Any]]:
@@ -302,6 +308,10 @@ class VariationalDropoutCell(_CellWrapper):
         TypeError: cell is not callable.
         ValueError: a probability is outside [0, 1), or the shape of a step is not that of the masks.
     """
+
+    drop_inputs: float
+    drop_outputs: float
+    drop_states: float
 
     def __init__(
         self, cell: Any, drop_inputs: float = 0.0, drop_states: float = 0.0, drop_outputs: float = 0.0

@@ -64,9 +64,9 @@ class _Layer(Module):
                 attention,
                 MultiheadAttention(d_model, nhead, dropout, bias, batch_first=batch_first, dtype=dtype),
             )
-        self.linear1 = Linear(d_model, dim_feedforward, bias, dtype=dtype)
-        self.dropout = Dropout(dropout)
-        self.linear2 = Linear(dim_feedforward, d_model, bias, dtype=dtype)
+        self.linear1: Linear = Linear(d_model, dim_feedforward, bias, dtype=dtype)
+        self.dropout: Dropout = Dropout(dropout)
+        self.linear2: Linear = Linear(dim_feedforward, d_model, bias, dtype=dtype)
         self.norm_first = norm_first
         numbers = range(1, len(attentions) + 2)
         for number in numbers:
@@ -224,6 +224,11 @@ class TransformerEncoder(Module):
         ValueError: num_layers is negative.
     """
 
+    norm: Module | None
+    num_layers: int
+    enable_nested_tensor: bool
+    mask_check: bool
+
     def __init__(
         self,
         encoder_layer: Module,
@@ -233,7 +238,7 @@ class TransformerEncoder(Module):
         mask_check: bool = True,
     ) -> None:
         super().__init__()
-        self.layers = _copies("TransformerEncoder", encoder_layer, num_layers)
+        self.layers: ModuleList = _copies("TransformerEncoder", encoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
         self.enable_nested_tensor, self.mask_check = enable_nested_tensor, mask_check
 
@@ -255,9 +260,12 @@ class TransformerDecoder(Module):
         ValueError: num_layers is negative.
     """
 
+    norm: Module | None
+    num_layers: int
+
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()
-        self.layers = _copies("TransformerDecoder", decoder_layer, num_layers)
+        self.layers: ModuleList = _copies("TransformerDecoder", decoder_layer, num_layers)
         self.num_layers, self.norm = num_layers, norm
 
     def forward(
@@ -299,6 +307,10 @@ class Transformer(Module):
         RuntimeError: src and tgt differ in batch, or have other features than d_model.
         TypeError: inputs or masks and the weights have different dtypes.
     """
+
+    batch_first: bool
+    d_model: int
+    nhead: int
 
     def __init__(
         self,

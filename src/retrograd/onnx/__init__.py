@@ -1,7 +1,7 @@
-"""Models in the format of ONNX (extra ``onnx``).
+"""Import and export of ONNX models (extra ``onnx``).
 
-``load`` reads one, as a module that runs and trains, and ``export`` writes one. ``backend`` is what ONNX's own tests
-drive.
+``load`` reads a model as a module that runs and trains, and ``export`` writes one. ``backend`` implements the
+interface that ONNX's own tests use.
 
 Source: https://onnx.ai/onnx/repo-docs/IR.html, and Operators.html for what each operator computes.
 """
@@ -22,15 +22,15 @@ __all__ = ["export", "load"]
 
 
 def load(path: Any) -> Graph:
-    """The model in a file of ONNX, as a module.
+    """Load an ONNX file as a module.
 
-    It is called with the model's inputs, in their order or by their names, and returns its output, or a tuple of
-    several. Its floating-point weights are parameters; statistics of batch norm, and constants, are buffers. In
-    training mode batch norm and dropout are those of training.
+    The module is called with the model's inputs, in order or by name, and returns its output, or a tuple of several.
+    Its floating-point weights are parameters; batch norm statistics and constants are buffers. In training mode, batch
+    norm and dropout behave as in training.
 
     Raises:
-        OnnxError: the file is none of ONNX's, is not valid, or uses an operator that is not here; the message names the
-            node and the operator.
+        OnnxError: the file is not an ONNX file, is invalid, or uses an unsupported operator; the message names the node
+            and the operator.
         ImportError: the package onnx is not installed.
     """
     from .files import read
@@ -49,24 +49,24 @@ def export(
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
     opset: int | None = None,
 ) -> None:
-    """Write a model, as it is in eval mode, into a file of ONNX.
+    """Export a model, in eval mode, to an ONNX file.
 
     model: a Module. example: its argument, a Tensor, or a tuple of them.
-    input_names, output_names: by default the parameters of the model's ``forward``, and "output", or "output_0" and on.
-    dynamic_axes: for each input the axes whose extents the file leaves open, with a name for each, such as
+    input_names, output_names: by default the parameter names of ``forward``, and "output", or "output_0" and so on.
+    dynamic_axes: for each input the axes whose extents remain variable, with a name for each, such as
         {"x": {0: "batch", 1: "time"}}; by default the first axis of every input, as "batch"; {} for none.
-    opset: the version of ONNX's operators; by default 18, or the least above it that has all of them. ONNX's own
-        converter makes others.
+    opset: the version of ONNX's operators; by default 18, or the lowest later version that has all of them. Models in
+        other versions are converted by ONNX's own converter.
 
-    The model is run with the example and with one of other values and sizes, and its calls of operators are written:
-    what Python decides by values or sizes must be the same for both. Parameters keep their names. Before the file is
-    written it is checked by ONNX's checker, loaded again, and compared with the model for a third, larger example.
-    Where Python reads numbers that depend on an input, as by ``item()``, there is a UserWarning: the file has what it
-    decided for the example.
+    The model is run with the example and with a second one of other values and sizes, and the recorded operator calls
+    are written. Python decisions that depend on values or sizes must be the same for both. Parameters keep their names.
+    Before the file is written it is checked by ONNX's checker, loaded again, and compared with the model for a third,
+    larger example. Where Python reads numbers that depend on an input, as by ``item()``, there is a UserWarning: the
+    file contains the decision made for the example.
 
     Raises:
-        OnnxError: an operator has no counterpart in ONNX, or the model does something that its operators do not show;
-            the message names the operator and the module.
+        OnnxError: an operator has no counterpart in ONNX, or the model does something that its operator calls do not
+            show; the message names the operator and the module.
         TypeError, ValueError: an argument is not as described.
         ImportError: the package onnx is not installed.
     """

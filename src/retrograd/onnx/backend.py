@@ -1,4 +1,4 @@
-"""A backend by ONNX's own interface, which ``onnx.backend.test`` drives.
+"""Implementation of ONNX's backend interface, used by ``onnx.backend.test``.
 
 Source: https://onnx.ai/onnx/repo-docs/ImplementingAnOnnxBackend.html
 """
@@ -25,10 +25,10 @@ class RetrogradRep(BackendRep):
     """A model that is ready to run."""
 
     def __init__(self, model: Any) -> None:
-        self.graph = Graph(model).eval()
+        self.graph: Graph = Graph(model).eval()
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """The outputs, as arrays."""
+        """Return the outputs as arrays."""
         given = inputs if isinstance(inputs, (list, tuple)) else (inputs,)
         with no_grad():
             outputs = self.graph(*given)
@@ -37,14 +37,14 @@ class RetrogradRep(BackendRep):
 
 
 class RetrogradBackend(Backend):
-    """Runs models and nodes on the CPU."""
+    """The backend that runs models and nodes on the CPU."""
 
     @classmethod
     def prepare(cls, model: Any, device: str = "CPU", **kwargs: Any) -> RetrogradRep:
-        """A model that is ready to run.
+        """Prepare a model to run.
 
         Raises:
-            OnnxError: the model is not valid, or uses what is not here. ValueError: the device is not the CPU.
+            OnnxError: the model is invalid or uses something unsupported. ValueError: the device is not the CPU.
         """
         if not cls.supports_device(device):
             raise ValueError(f"backend.prepare: device={device!r}: there is one device, the CPU")
@@ -54,7 +54,7 @@ class RetrogradBackend(Backend):
     def run_node(
         cls, node: Any, inputs: Any, device: str = "CPU", outputs_info: Sequence[Any] | None = None, **kwargs: Any
     ) -> tuple[Any, ...]:
-        """The outputs of a single node; ``opset_version=`` is the newest for None."""
+        """Return the outputs of a single node; ``opset_version=None`` means the newest."""
         helper = onnx().helper
         arrays = [np.asarray(value) for value in inputs]
         names = [name for name in node.input if name]

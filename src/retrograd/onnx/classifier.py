@@ -1,4 +1,4 @@
-"""Classifying images with a model of ONNX."""
+"""Image classification with an ONNX model."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from .errors import OnnxError
 from .files import read
 from .graph import Graph
 
-_SIZE = 224  # of the images of a model that takes any size
+_SIZE = 224  # the image size for a model that accepts any size
 # Mean and deviation of pixels from 0 to 1, by the model's Image.NominalPixelRange. Source: ONNX, MetadataProps.md.
 _RANGES = {"Normalized_0_1": (0.0, 1.0), "Normalized_1_1": (0.5, 0.5), "NominalRange_0_255": (0.0, 1 / 255)}
 
 
 class OnnxClassifier:
-    """A model with one input of images (N, channels, size, size), and one output of scores (N, classes).
+    """A model with one input, images (N, channels, size, size), and one output, scores (N, classes).
 
-    mean, std: of pixels from 0 to 1, one number or one for each channel; the model gets (pixels - mean) / std. By
-        default the range that the file names, or 0 to 1. classes: their names; by default "0", "1", ….
+    mean, std: of pixels from 0 to 1, one number or one per channel; the model gets (pixels - mean) / std. By default
+        they follow the pixel range that the file names, or 0 to 1. classes: their names; by default "0", "1", ….
 
-    ``size`` and ``channels`` are those of the images that it takes; 224 where it takes any size.
+    ``size`` and ``channels`` are those of the input images; size is 224 if the model accepts any.
 
     Raises:
-        OnnxError: the file is no valid model, uses what is not here, or does not classify images. OSError: it cannot be
-        read. ValueError: mean, std or classes do not fit the model.
+        OnnxError: the file is not a valid model, uses something unsupported, or does not classify images. OSError: it
+            cannot be read. ValueError: mean, std or classes do not fit the model.
     """
+
+    channels: int
+    size: int
 
     def __init__(
         self,
@@ -43,7 +46,7 @@ class OnnxClassifier:
     ) -> None:
         self._path = path
         file = read(path)
-        self.model = Graph(file).eval()
+        self.model: Graph = Graph(file).eval()
         shapes = [self.model.input_shapes[name] for name in self.model.input_names]
         if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (1, 3):
             raise OnnxError(
@@ -63,22 +66,22 @@ class OnnxClassifier:
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
             raise OnnxError(f"{path} does not classify images: its output of one has the shape {probe.shape}")
-        self.classes = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
+        self.classes: tuple[str, ...] = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
         if len(self.classes) != probe.shape[1]:
             raise ValueError(f"{len(self.classes)} names of classes, the model has {probe.shape[1]} classes")
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
-        """A PNG or JPEG file as the model takes it: uint8 (channels, size, size).
+        """Read a PNG or JPEG file as model input: uint8 (channels, size, size).
 
         Raises: as ``data.images.read_planes``.
         """
         return read_planes(path, self.channels, self.size, invert)
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
-        """The probability of each class (N, classes) for images uint8 (N, channels, size, size).
+        """Return the probability of each class (N, classes) for images uint8 (N, channels, size, size).
 
         Raises:
-            OnnxError: they are not finite.
+            OnnxError: the probabilities are not finite.
         """
         pixels = np.asarray(images).astype(np.float32) / np.float32(255)
         scores = self._scores((pixels - self._mean) / self._std)
@@ -101,15 +104,15 @@ class OnnxClassifier:
         except (TypeError, ValueError, RuntimeError, IndexError, MemoryError) as error:
             raise OnnxError(f"{self._path} does not classify images of {batch.shape[1:]}: {error}") from error
         if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
-            raise OnnxError(f"{self._path} does not classify images: its output is no array of float32 or float64")
+            raise OnnxError(f"{self._path} does not classify images: its output is not an array of float32 or float64")
         return found.array
 
 
 def _range_of(file: Any) -> tuple[float, float]:
-    """Mean and deviation by the range of pixels that a file names.
+    """Return the mean and deviation for the pixel range that a file names.
 
     Raises:
-        OnnxError: it names another one.
+        OnnxError: the file names an unknown range.
     """
     name = next((each.value for each in file.metadata_props if each.key == "Image.NominalPixelRange"), "Normalized_0_1")
     if name not in _RANGES:

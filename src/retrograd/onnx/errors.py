@@ -1,11 +1,11 @@
-"""The error of everything that is read from a file of ONNX."""
+"""Errors raised for ONNX models."""
 
 from __future__ import annotations
 
 
 class OnnxError(ValueError):
-    """A model of ONNX is not valid, or uses what is not here."""
+    """An ONNX model is invalid or uses something unsupported."""
 
 
 class UnsupportedError(OnnxError):
-    """An operator, or a type or an option of one, that is not here."""
+    """An operator, or a type or option of one, is not supported."""

@@ -1,4 +1,4 @@
-"""Execution of ONNX graphs, and Graph, the module that a model file becomes."""
+"""Execution of ONNX graphs, and Graph, the module for a loaded model."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from .files import modern, onnx
 from .node import DOMAIN, Node, Value, array_of, value_of
 from .operators.registry import Operator, operators
 
-# ---- A graph of ONNX as steps, which compute in the order of the file: that of a model, or the body of a loop -------
+# ---- Execution of a graph, the main one or a loop body, as steps in file order --------------------------------------
 
-_HALF = ("float16", "bfloat16")  # types for storage: operators compute in float32 and round their results
+_HALF = ("float16", "bfloat16")  # storage types: operators compute in float32 and round their results
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A node, what computes it, the graphs among its attributes, and the values that no later step uses."""
+    """A node, the operator that computes it, its subgraphs, and the values that no later step uses."""
 
     node: Node
     operator: Operator
@@ -32,13 +32,13 @@ class Step:
     last: tuple[str, ...]
 
     def reads(self) -> set[str]:
-        """The names of what it uses, those within its graphs included."""
+        """The names that it uses, including those within its subgraphs."""
         return set(self.node.inputs).union(*(body.free for body in self.bodies.values()))
 
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """inputs, outputs: names of values. free: of those that come from the graph around it. weights: its constants."""
+    """inputs, outputs: names of values. free: names that come from the enclosing graph. weights: its constants."""
 
     inputs: list[str]
     outputs: list[str]
@@ -48,10 +48,10 @@ class Body:
 
     @classmethod
     def of(cls, graph: Any, versions: dict[str, int]) -> Body:
-        """The steps of a GraphProto. versions: domain -> opset.
+        """Return the steps of a GraphProto. versions: domain -> opset.
 
         Raises:
-            OnnxError: an operator is not here, or a value is used that nothing makes.
+            OnnxError: an operator is not supported, or no node computes a value that is used.
         """
         if graph.sparse_initializer:
             raise UnsupportedError(f"the graph {graph.name!r} has sparse weights: they are not here")
@@ -65,7 +65,7 @@ class Body:
 
     @classmethod
     def between(cls, inputs: list[str], output: str, steps: list[Step]) -> Body:
-        """Those of the steps that make the output from the inputs; other values are free."""
+        """Return the steps that compute the output from the inputs; other values are free."""
         wanted, needed = {output} - {*inputs}, []
         for step in reversed(steps):
             if wanted & set(step.node.outputs):
@@ -82,7 +82,7 @@ class Body:
         return cls(inputs, outputs, weights, _with_last(steps, set(outputs)), free | (set(outputs) - made))
 
     def run(self, values: dict[str, Value], module: Any) -> tuple[Value, ...]:
-        """The outputs, for the values of inputs, weights and what is free; used ones are taken out of ``values``."""
+        """Compute the outputs from ``values`` (inputs, weights, free values), removed after their last use."""
         for step in self.steps:
             _compute(step, values, module)
         missing = [name for name in self.outputs if name not in values]
@@ -91,7 +91,7 @@ class Body:
         return tuple(values[name] for name in self.outputs)
 
     def inner(self, outer: dict[str, Value], given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
-        """The outputs of a body for its inputs, within the values of the graph around it."""
+        """Compute the outputs of a body from its inputs and the values of the enclosing graph."""
         if len(given) != len(self.inputs):
             raise OnnxError(f"a body of {len(self.inputs)} inputs gets {len(given)}")
         values: dict[str, Value] = {"": None, **{name: outer[name] for name in self.free}}
@@ -153,14 +153,14 @@ def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict
     except (AttributeError, AssertionError, KeyError, ArithmeticError) as error:
         raise OnnxError(f"{node}: its inputs or attributes do not fit: {error}") from error
     except (ValueError, TypeError, IndexError, RuntimeError) as error:
-        error.add_note(f"in the {node} of a model of ONNX")
+        error.add_note(f"in the {node} of an ONNX model")
         raise
     results = results if isinstance(results, tuple) else (results,)
     return tuple([_rounded(each, half) for each in results]) if half else results
 
 
 def _half(inputs: Iterable[Value]) -> np.dtype[Any] | None:
-    """The type for storage that an input has."""
+    """Return the storage type of an input, if one has such a type."""
     kinds = [array_of(value).dtype for value in inputs if isinstance(value, np.ndarray)]
     return next((kind for kind in kinds if kind.name in _HALF), None)
 
@@ -177,15 +177,19 @@ def _rounded(value: Value, dtype: np.dtype[Any]) -> Value:
     return value
 
 
-# ---- A model of ONNX as a module, whose weights can be trained ------------------------------------------------------
+# ---- An ONNX model as a module with trainable weights ---------------------------------------------------------------
 
 
 class Graph(Module):
-    """A model of ONNX: called with its inputs, in their order or by name, it returns its output, or a tuple of several.
+    """An ONNX model. It is called with its inputs, in order or by name, and returns its output, or a tuple of several.
 
     Raises:
-        OnnxError: it uses an operator that is not here.
+        OnnxError: it uses an unsupported operator.
     """
+
+    input_names: list[str]
+    output_names: list[str]
+    input_shapes: dict[Any, tuple[int | str, ...]]
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -199,7 +203,7 @@ class Graph(Module):
             raise OnnxError("the graph has bodies within bodies, deeper than can be read") from error
         self.input_names, self.output_names = self._body.inputs, self._body.outputs
         self.input_shapes = {each.name: _shape(each.type.tensor_type.shape) for each in model.graph.input}
-        self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # may be given, too
+        self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # optional inputs
         self._attributes: dict[str, str] = {}  # of each weight
         trained, filters = _trained(self._body.steps), _filters(self._body.steps)
         for name, array in self._body.weights.items():
@@ -224,12 +228,12 @@ class Graph(Module):
         return outputs[0] if len(outputs) == 1 else outputs
 
     def extra_repr(self) -> str:
-        """The inputs with their shapes, the outputs, and how many nodes are between them."""
+        """The inputs with their shapes, the outputs, and the number of nodes."""
         inputs = ", ".join(f"{name}{list(self.input_shapes[name])}" for name in self.input_names)
         return f"{inputs} -> {', '.join(self.output_names)}; {len(self._body.steps)} nodes"
 
     def _keep(self, name: str, array: np.ndarray, trained: bool, filters: bool) -> None:
-        """Keep a weight under an attribute of its name, or of one like it."""
+        """Store a weight as an attribute with its name, or a similar one."""
         stem = "".join(c if c.isalnum() else "_" for c in name).strip("_") or "weight"
         stem = stem if stem.isidentifier() else f"w_{stem}"
         attribute, count = stem, 1
@@ -238,7 +242,7 @@ class Graph(Module):
         value = value_of(array.copy())
         if isinstance(value, Tensor) and trained and value.array.dtype.kind == "f":
             parameter = Parameter(value)
-            if filters and value.ndim > 1:  # in the order that the kernels read, or each call reorders it
+            if filters and value.ndim > 1:  # in the kernels' memory order, so that calls need not reorder it
                 parameter = empty_weight(value.shape, value.array.dtype)
                 parameter.array[...] = value.array
             setattr(self, attribute, parameter)
@@ -250,7 +254,7 @@ class Graph(Module):
 
 
 def _shape(shape: Any) -> tuple[int | str, ...]:
-    """Extents, or the names of those that the file leaves open."""
+    """Return the extents, or the names of variable ones."""
     return tuple(each.dim_value if each.HasField("dim_value") else each.dim_param for each in shape.dim)
 
 
@@ -262,7 +266,7 @@ def _as_value(given: Any) -> Value:
 
 
 def _filters(steps: Iterable[Step]) -> set[str]:
-    """The values that are weights of convolutions and linear layers, with the channels of the output first."""
+    """Return the weights of convolutions and linear layers that have the output channels first."""
     nodes = [step.node for step in steps if len(step.node.inputs) > 1]
     return {
         node.inputs[1]
@@ -272,7 +276,7 @@ def _filters(steps: Iterable[Step]) -> set[str]:
 
 
 def _trained(steps: Iterable[Step]) -> set[str]:
-    """The values that an operator uses as a weight that training may change, and none as a constant."""
+    """Return the values that some operator uses as a trainable weight, and none as a constant."""
     found: set[str] = set()
     fixed: set[str] = set()
     for step in steps:

@@ -13,30 +13,30 @@ from ..engine.tensor import Tensor, wrap
 from .errors import OnnxError, UnsupportedError
 from .files import onnx
 
-# ---- Values of a graph: Tensors where ours has the dtype, NumPy arrays otherwise, and None for what is left out -----
+# ---- Values of a graph: Tensors where a Tensor has the dtype, otherwise NumPy arrays; None if omitted ---------------
 
 Value = Any
 
-MOST_ENTRIES = 2**30  # of what an operator makes
+MOST_ENTRIES = 2**30  # in an operator's result
 _OURS = frozenset(np.dtype(name) for name in ("bool", "u1", "i1", "i2", "i4", "i8", "f4", "f8"))
 
 
 def value_of(array: Any) -> Value:
-    """A value for an array."""
+    """Return the value of an array."""
     array = np.asarray(array)
     return wrap(array) if array.dtype in _OURS else array
 
 
 def array_of(value: Value) -> np.ndarray:
-    """The array of a value."""
+    """Return the array of a value."""
     return value.array if isinstance(value, Tensor) else np.asarray(value)
 
 
 def floating(value: Value) -> Tensor:
-    """A value that must be float32 or float64.
+    """Return a value that must be float32 or float64.
 
     Raises:
-        UnsupportedError: it is of another type.
+        UnsupportedError: it has another type.
     """
     if isinstance(value, Tensor) and value.array.dtype.kind == "f":
         return value
@@ -44,7 +44,7 @@ def floating(value: Value) -> Tensor:
 
 
 def ints(value: Value) -> list[int]:
-    """The numbers of a value of one axis, or of none."""
+    """Return the numbers of a value with one axis or none."""
     array = array_of(value)
     if array.dtype.kind not in "iu":
         raise OnnxError(f"{array.dtype} where whole numbers are needed")
@@ -52,10 +52,10 @@ def ints(value: Value) -> list[int]:
 
 
 def extents(sizes: Iterable[Any]) -> list[int]:
-    """Extents of an array that is to be made.
+    """Check the extents of a new array and return them.
 
     Raises:
-        OnnxError: one is negative, or the array would have more entries than a file should ask for.
+        OnnxError: one is negative, or the array would have more entries than a file may request.
     """
     found = [int(size) for size in sizes]
     if any(size < 0 for size in found) or prod(found) > MOST_ENTRIES:
@@ -64,7 +64,7 @@ def extents(sizes: Iterable[Any]) -> list[int]:
 
 
 def scalar(value: Value) -> Any:
-    """The number of a value of one element."""
+    """Return the number in a value of one element."""
     array = array_of(value)
     if array.size != 1:
         raise OnnxError(f"an array of shape {array.shape} where one number is needed")
@@ -72,21 +72,21 @@ def scalar(value: Value) -> Any:
 
 
 def dtype_of(code: int) -> np.dtype[Any]:
-    """NumPy's dtype for the number of a type of ONNX."""
+    """Return NumPy's dtype for an ONNX type number."""
     try:
         return np.dtype(onnx().helper.tensor_dtype_to_np_dtype(code))
     except (KeyError, ValueError) as error:
         raise UnsupportedError(f"the type {code} of ONNX") from error
 
 
-# ---- A node of a graph: an operator with its attributes, those that the file leaves out with the schema's values ----
+# ---- Nodes: an operator and its attributes, with the schema's values for omitted ones -------------------------------
 
 DOMAIN = "ai.onnx"
 
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """``inputs`` and ``outputs`` are names of values, "" for one that is left out. ``version``: of the opset.
+    """A node. ``inputs`` and ``outputs`` are names of values, "" for an omitted one. ``version``: of the opset.
 
     ``node["strides"]`` is an attribute; None if neither the file nor the schema has it.
     """
@@ -108,10 +108,10 @@ class Node:
 
     @classmethod
     def of(cls, proto: Any, versions: dict[str, int]) -> Node:
-        """The node of a NodeProto. versions: domain -> opset.
+        """Return the node of a NodeProto. versions: domain -> opset.
 
         Raises:
-            OnnxError: its domain has no opset, or it is no operator of it.
+            OnnxError: its domain has no opset, or has no such operator.
         """
         domain = proto.domain or DOMAIN
         version = versions.get(domain)

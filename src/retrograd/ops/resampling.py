@@ -19,7 +19,7 @@ from ..arrays import all_true, arange, broadcast_to, empty_like, ones, same, zer
 from ..engine.function import Function
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
-from ..formulas.interpolation import keys_far, keys_near
+from ..formulas.piecewise import keys_far, keys_near
 from ..kernel_set import kernels
 from ..specs.geometry import pool_window
 from .argument_checks import as_counts, as_flag, as_truth, is_number, require_float, require_same

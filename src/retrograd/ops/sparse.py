@@ -39,7 +39,7 @@ class SparseTensor:
 
     def __init__(self, indices: np.ndarray, values: Tensor, shape: tuple[int, ...], coalesced: bool = False) -> None:
         self._places, self._numbers, self._coalesced = indices, values, coalesced
-        self.shape = Size(shape)
+        self.shape: Size = Size(shape)
         self._order: Any = None  # for a matrix: its entries in row order
 
     # ---- contents

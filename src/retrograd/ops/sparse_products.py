@@ -27,6 +27,11 @@ class Matrix:
     Without ``starts`` each row has one entry; without ``weights`` all entries are 1.
     """
 
+    columns: int
+    indices: np.ndarray
+    starts: np.ndarray | None
+    weights: np.ndarray | None
+
     def __init__(
         self, indices: np.ndarray, columns: int, starts: np.ndarray | None = None, weights: np.ndarray | None = None
     ) -> None:
@@ -108,6 +113,10 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 class Pattern:
     """The sparsity pattern of a matrix, sorted by row: entry k is in row row_of[k] and column column_of[k]."""
+
+    column_of: np.ndarray
+    row_of: np.ndarray
+    shape: tuple[int, int]
 
     def __init__(self, row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, int]) -> None:
         self.row_of, self.column_of, self.shape = row_of, column_of, shape

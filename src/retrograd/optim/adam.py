@@ -32,7 +32,7 @@ class Adam(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (adam, amsgrad)
+    formulas: tuple[Any, ...] = (adam, amsgrad)
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Adamax(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (adamax,)
+    formulas: tuple[Any, ...] = (adamax,)
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class NAdam(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (nadam,)
+    formulas: tuple[Any, ...] = (nadam,)
     counters = {"step": 0, "mu_product": 1.0}
 
     def __init__(
@@ -175,7 +175,7 @@ class RAdam(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (radam,)
+    formulas: tuple[Any, ...] = (radam,)
 
     def __init__(
         self,

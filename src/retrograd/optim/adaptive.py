@@ -39,7 +39,7 @@ class Adagrad(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (adagrad,)
+    formulas: tuple[Any, ...] = (adagrad,)
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Adadelta(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (adadelta,)
+    formulas: tuple[Any, ...] = (adadelta,)
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class RMSprop(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (rmsprop, rmsprop_momentum, rmsprop_centered, rmsprop_centered_momentum)
+    formulas: tuple[Any, ...] = (rmsprop, rmsprop_momentum, rmsprop_centered, rmsprop_centered_momentum)
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Rprop(Optimizer):
     Raises: as Optimizer; and ValueError: etas are not 0 < low < 1 < high.
     """
 
-    formulas = (rprop,)
+    formulas: tuple[Any, ...] = (rprop,)
 
     def __init__(
         self,

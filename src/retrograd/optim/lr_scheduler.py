@@ -72,6 +72,16 @@ class ReduceLROnPlateau(LRScheduler):
         TypeError: optimizer is not an Optimizer.
     """
 
+    cooldown: int
+    factor: float
+    patience: int
+    eps: float
+    threshold: float
+    min_lrs: list[Any]
+    last_epoch: int
+    cooldown_counter: int
+    num_bad_epochs: int
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -97,7 +107,7 @@ class ReduceLROnPlateau(LRScheduler):
         eps = require_number(f"{name}: eps", eps)
         self.optimizer = optimizer
         self.min_lrs = per_group(f"{name}: min_lr", optimizer, min_lr)
-        self.default_min_lr = None if isinstance(min_lr, (list, tuple)) else as_number(min_lr)
+        self.default_min_lr: Any | None = None if isinstance(min_lr, (list, tuple)) else as_number(min_lr)
         self.mode, self.factor, self.patience, self.cooldown = mode, factor, patience, cooldown
         self.threshold, self.threshold_mode, self.eps = threshold, threshold_mode, eps
         self.best: float = inf if mode == "min" else -inf
@@ -238,6 +248,8 @@ class SequentialLR(_Composed):
         TypeError: one of schedulers is not a scheduler, or optimizer is not an Optimizer.
     """
 
+    last_epoch: int
+
     def __init__(
         self, optimizer: Optimizer, schedulers: list[LRScheduler], milestones: list[int], last_epoch: int = -1
     ) -> None:
@@ -304,7 +316,7 @@ class ChainedScheduler(_Composed):
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None) -> None:
         self._check(optimizer, schedulers)
         self._schedulers = list(schedulers)
-        self.optimizer = optimizer or schedulers[0].optimizer
+        self.optimizer: Optimizer = optimizer or schedulers[0].optimizer
         self._last_lr = self._current()
 
     def step(self) -> None:  # type: ignore[override]

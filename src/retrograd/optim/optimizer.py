@@ -49,6 +49,9 @@ class Batch:
     alive, so that their ids are not reused, but not gradients.
     """
 
+    fresh: bool
+    parameters: list[Tensor]
+
     def __init__(
         self,
         formula: Callable[..., Any],
@@ -62,7 +65,7 @@ class Batch:
         self._buffers, self._counters = tuple(buffers), tuple(counters)
         self.states = list(states) if buffers or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
-        self.columns = [_column(states, name) for name in buffers]
+        self.columns: list[list[np.ndarray]] = [_column(states, name) for name in buffers]
         self.keep: dict[str, Any] = {}
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]

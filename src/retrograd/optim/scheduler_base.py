@@ -30,6 +30,8 @@ class LRScheduler:
         KeyError: last_epoch is not -1 and a group has no "initial_lr".
     """
 
+    last_epoch: int
+
     base_lrs: list[float]
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:

@@ -71,6 +71,9 @@ class StepLR(GradualScheduler):
         TypeError, KeyError: as LRScheduler.
     """
 
+    gamma: float
+    step_size: int
+
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
         step_size = require_count("StepLR: step_size", step_size)
         gamma = require_number("StepLR: gamma", gamma)
@@ -98,7 +101,7 @@ class MultiStepLR(GradualScheduler):
         self, optimizer: Optimizer, milestones: Iterable[int], gamma: float = 0.1, last_epoch: int = -1
     ) -> None:
         given = as_list("MultiStepLR", "milestones", milestones, "a list of ints")
-        self.milestones = Counter(require_count("MultiStepLR: milestone", each, low=0) for each in given)
+        self.milestones: Counter[int] = Counter(require_count("MultiStepLR: milestone", each, low=0) for each in given)
         gamma = require_number("MultiStepLR: gamma", gamma)
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -123,6 +126,9 @@ class ConstantLR(GradualScheduler):
         ValueError: factor is outside (0, 1], or total_iters is not an integer of at least 0.
         TypeError, KeyError: as LRScheduler.
     """
+
+    factor: float
+    total_iters: int
 
     def __init__(
         self, optimizer: Optimizer, factor: float = 1.0 / 3, total_iters: int = 5, last_epoch: int = -1
@@ -154,6 +160,10 @@ class LinearLR(GradualScheduler):
             least 1.
         TypeError, KeyError: as LRScheduler.
     """
+
+    end_factor: float
+    start_factor: float
+    total_iters: int
 
     def __init__(
         self,
@@ -214,6 +224,9 @@ class PolynomialLR(GradualScheduler):
         TypeError, KeyError: as LRScheduler.
     """
 
+    power: float
+    total_iters: int
+
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1) -> None:
         total_iters = require_count("PolynomialLR: total_iters", total_iters)
         power = require_number("PolynomialLR: power", power)
@@ -239,6 +252,9 @@ class CosineAnnealingLR(GradualScheduler):
         ValueError: T_max is not an integer of at least 1, or eta_min is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
+
+    T_max: int
+    eta_min: float
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1) -> None:
         T_max = require_count("CosineAnnealingLR: T_max", T_max)
@@ -278,6 +294,11 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         ValueError: T_0 or T_mult is not an integer of at least 1, or eta_min is negative or not a number.
         TypeError, KeyError: as LRScheduler.
     """
+
+    T_mult: int
+    eta_min: float
+    last_epoch: int
+    T_i: int
 
     def __init__(
         self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1
@@ -343,6 +364,10 @@ class OneCycleLR(LRScheduler):
             does not have one number per group; in ``step``, the cycle is over.
         TypeError, KeyError: as LRScheduler.
     """
+
+    cycle_momentum: bool
+    total_steps: int
+    use_beta1: bool
 
     def __init__(
         self,
@@ -475,6 +500,13 @@ class CyclicLR(LRScheduler):
         TypeError, KeyError: as LRScheduler.
     """
 
+    cycle_momentum: bool
+    gamma: float
+    mode: str
+    base_momentums: list[float]
+    max_momentums: list[float]
+    use_beta1: bool
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -493,7 +525,7 @@ class CyclicLR(LRScheduler):
     ) -> None:
         require_optimizer("CyclicLR", optimizer)
         lowest = per_group("CyclicLR: base_lr", optimizer, base_lr)
-        self.max_lrs = per_group("CyclicLR: max_lr", optimizer, max_lr)
+        self.max_lrs: list[float] = per_group("CyclicLR: max_lr", optimizer, max_lr)
         step_size_up = require_count("CyclicLR: step_size_up", step_size_up)
         if step_size_down is not None:
             step_size_down = require_count("CyclicLR: step_size_down", step_size_down)
@@ -507,8 +539,8 @@ class CyclicLR(LRScheduler):
         if scale_fn is not None:
             as_callable("CyclicLR", "scale_fn", scale_fn)
         cycle_momentum = require_flag("CyclicLR: cycle_momentum", cycle_momentum)
-        self.total_size = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
-        self.step_ratio = step_size_up / self.total_size
+        self.total_size: float = float(step_size_up + (step_size_up if step_size_down is None else step_size_down))
+        self.step_ratio: float = step_size_up / self.total_size
         self.mode, self.gamma, self.cycle_momentum = mode, gamma, cycle_momentum
         self._scale_fn_custom = scale_fn
         self.scale_mode = scale_mode if scale_fn else "iterations" if mode == "exp_range" else "cycle"

@@ -28,7 +28,7 @@ class SGD(Optimizer):
     Raises: as Optimizer; and ValueError: nesterov without momentum or with dampening.
     """
 
-    formulas = (sgd, sgd_momentum)
+    formulas: tuple[Any, ...] = (sgd, sgd_momentum)
     counters: dict[str, float] = {}
 
     def __init__(
@@ -79,7 +79,7 @@ class ASGD(Optimizer):
     Raises: as Optimizer.
     """
 
-    formulas = (asgd,)
+    formulas: tuple[Any, ...] = (asgd,)
     counters = {"step": 0, "eta": 0.0, "mu": 1.0}  # eta and mu are those of the next step
 
     def __init__(

@@ -120,6 +120,8 @@ class AveragedModel(Module):
         TypeError: model is not a Module.
     """
 
+    use_buffers: bool
+
     n_averaged: Tensor
 
     def __init__(
@@ -135,7 +137,7 @@ class AveragedModel(Module):
             raise TypeError(f"AveragedModel: model must be a Module, got {type(model).__name__}")
         if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
-        self.module = deepcopy(model)
+        self.module: Module = deepcopy(model)
         self.register_buffer("n_averaged", Tensor(from_host(0)))
         self.avg_fn, self.multi_avg_fn, self.use_buffers = avg_fn, multi_avg_fn, use_buffers
 
@@ -234,6 +236,8 @@ class SWALR(LRScheduler):
         ValueError: an option is out of range, or swa_lr does not have one number per group.
         TypeError, KeyError: as LRScheduler.
     """
+
+    anneal_epochs: int
 
     def __init__(
         self,

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 from ..engine.backward_rules import register_backward_rule
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
+from ..formulas.activation import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_grad
-from ..formulas.spikes import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..nn.module import Module
 from ..ops.argument_checks import require_float
 from ..ops.pointwise.pointwise import Pointwise, run
@@ -100,6 +100,9 @@ class LIFCell(Module):
     Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948).
     """
 
+    decay: float
+    threshold: float
+
     def __init__(
         self,
         decay: float = 0.9,
@@ -115,7 +118,7 @@ class LIFCell(Module):
         if reset not in ("subtract", "zero"):
             raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
         self.decay, self.threshold, self.reset = float(decay), float(threshold), reset
-        self.surrogate = Spike(surrogate)
+        self.surrogate: Spike = Spike(surrogate)
 
     def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
         v = input if v is None else v * self.decay + input

@@ -22,6 +22,8 @@ class Call:
     random: draw the same random numbers in every call.
     """
 
+    random: bool
+
     def __init__(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], random: bool = False
     ) -> None:
@@ -29,7 +31,7 @@ class Call:
         self.arrays: Arrays = []
         self._args = [self._take(arg) for arg in args]
         self._kwargs = {key: self._take(value) for key, value in kwargs.items()}
-        self.floating = [k for k, a in enumerate(self.arrays) if a.dtype.kind == "f"]
+        self.floating: list[int] = [k for k, a in enumerate(self.arrays) if a.dtype.kind == "f"]
 
     def _take(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):

@@ -70,6 +70,11 @@ _SHAPES = [((3, 1, 2), (4, 1)), ((), (2, 3)), ((1,), (3, 2)), ((0, 3), (3,))]  #
 class Refusal:
     """A call that must fail: ``Refusal(ValueError, "dim=3 is out of range", x, dim=3)``; x an array."""
 
+    args: tuple[Any, ...]
+    error: type[Exception]
+    kwargs: dict[str, Any]
+    message: str
+
     def __init__(self, error: type[Exception], message: str, *args: Any, **kwargs: Any) -> None:
         self.error, self.message, self.args, self.kwargs = error, message, args, kwargs
 

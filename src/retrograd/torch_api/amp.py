@@ -37,7 +37,7 @@ class autocast:  # noqa: N801  PyTorch's name
     def __init__(
         self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
-        self.device = device(device_type).type
+        self.device: str = device(device_type).type
         self.fast_dtype = dtype
         if enabled and self.device != "cpu":
             _warn("autocast", self.device, "everything is computed in the type of its operands")

@@ -29,6 +29,9 @@ class record_function(ContextDecorator):  # noqa: N801  the names are PyTorch's
         TypeError: name is not a str.
     """
 
+    args: str | None
+    name: str
+
     def __init__(self, name: str, args: str | None = None) -> None:
         if not isinstance(name, str):
             raise TypeError(f"record_function: name={name!r} must be a str, the label of the block")

@@ -74,6 +74,9 @@ class CosineSchedule(Callback):
     Source: I. Loshchilov, F. Hutter, "SGDR: Stochastic Gradient Descent with Warm Restarts", ICLR 2017.
     """
 
+    lr: float
+    warmup: float
+
     def __init__(self, lr: float, warmup: float = 0.0) -> None:
         if not 0 < lr < math.inf or not 0 <= warmup < 1:
             raise ValueError(
@@ -104,6 +107,9 @@ class LRScheduler(Callback):
         ValueError: every is not one of these, or monitor is set with every="step", which has no record.
     """
 
+    monitor: str | None
+    scheduler: Any
+
     def __init__(self, scheduler: Any, every: str = "epoch", monitor: str | None = None) -> None:
         if every not in ("epoch", "step"):
             raise ValueError(f"LRScheduler: every={every!r} must be 'epoch' or 'step'")
@@ -129,6 +135,9 @@ class LRScheduler(Callback):
 
 class _Watch(Callback):
     """Tracks the best epoch."""
+
+    monitor: str
+    best_epoch: Any
 
     def __init__(self, monitor: str, mode: str | None) -> None:
         if mode is None:
@@ -202,6 +211,10 @@ class EarlyStopping(BestWeights):
         KeyError: an epoch's record has no such entry.
     """
 
+    min_delta: float
+    patience: int
+    restore_best: bool
+
     def __init__(
         self,
         monitor: str = "held_out_loss",
@@ -240,6 +253,9 @@ class ModelCheckpoint(_Watch):
         KeyError: an epoch's record has no such entry.
         CheckpointError: the file could not be written; an earlier one is unchanged.
     """
+
+    path: Path
+    save_best_only: bool
 
     def __init__(
         self,

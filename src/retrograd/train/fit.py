@@ -109,6 +109,16 @@ class Fit:
     ``epoch`` counts the finished epochs, ``steps`` the steps; ``history`` has one record per epoch.
     """
 
+    loader: DataLoader
+    model: Module
+    optimizer: Optimizer
+    callbacks: list[Callback]
+    held_out: DataLoader | None
+    epochs: int
+    steps: int
+    epoch: int
+    seconds: Any
+
     def __init__(
         self,
         model: Module,
@@ -123,14 +133,14 @@ class Fit:
     ) -> None:
         self.model, self.loader, self.optimizer, self.loss = model, loader, optimizer, loss
         self.held_out, self.augment, self.callbacks = held_out, augment, list(callbacks)
-        self.progress = progress or Progress()
+        self.progress: Progress = progress or Progress()
         self.workers = workers
         self.epochs = 0
         self.epoch = 0
         self.steps = 0
         self.seconds = 0.0  # spent in training steps of finished epochs
         self.sums: dict[str, Any] = dict(_SUMS)  # sums over the current epoch
-        self.history = History()
+        self.history: History = History()
         self.stopped: str | None = None
 
     def train(self, epochs: int) -> None:

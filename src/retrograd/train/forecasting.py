@@ -70,6 +70,8 @@ class Autoregression:
     Source: H. Akaike, "A New Look at the Statistical Model Identification", 1974.
     """
 
+    constant: float
+
     def __init__(self, values: np.ndarray, most: int) -> None:
         if not 1 <= most < len(values) // 2:
             raise ValueError(f"Autoregression: most={most!r} must be from 1 to less than half of {len(values)} values")
@@ -78,7 +80,7 @@ class Autoregression:
         count = len(values) - most
         residual = np.maximum(np.square(values[most:]).sum() - explained[1:], np.finfo(np.float64).tiny)
         criterion = count * np.log(residual / count) + 2 * (np.arange(1, most + 1) + 2)
-        self.order = int(criterion.argmin()) + 1
+        self.order: int = int(criterion.argmin()) + 1
         fitted, *_ = np.linalg.lstsq(_design(values, self.order), values[self.order :], rcond=None)
         self.constant, self.coefficients = float(fitted[0]), fitted[1:]
 

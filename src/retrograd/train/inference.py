@@ -34,6 +34,10 @@ class Predictor:
         CheckpointError: there is no such checkpoint, it is damaged, or its network does not classify images.
     """
 
+    task: str
+    channels: int
+    size: int
+
     def __init__(self, path: str | Path) -> None:
         from .trainer import CHECKPOINT
 
@@ -52,7 +56,7 @@ class Predictor:
                 raise ValueError("two of its classes have the same name")
             self.model = saved_network(state, "images")
             self.model.eval()
-            self.classes = tuple(classes)
+            self.classes: tuple[Any, ...] = tuple(classes)
             probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
             if self.probabilities(probe).shape[1] != len(classes):
                 raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
@@ -133,6 +137,9 @@ class Writer:
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or it is of another task.
     """
+
+    alphabet: str
+    model: TextNetwork
 
     def __init__(self, path: str | Path) -> None:
         from .trainer import CHECKPOINT

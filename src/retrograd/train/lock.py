@@ -37,7 +37,7 @@ class RunLock:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        self.folder = Path(folder)
+        self.folder: Path = Path(folder)
         self._path = self.folder / _NAME
         self._created = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         self._handle: int | None = None

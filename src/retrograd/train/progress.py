@@ -45,8 +45,15 @@ class Progress:
 class LineProgress(Progress):
     """One line per epoch, and one every ``interval`` seconds within a long epoch."""
 
+    epochs: int
+    per_epoch: int
+    began: float
+    first: int
+    seen: int
+    printed: float
+
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
-        self.stream = sys.stderr if stream is None else stream
+        self.stream: TextIO | Any = sys.stderr if stream is None else stream
         self.interval = interval
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
@@ -79,8 +86,13 @@ class LineProgress(Progress):
 class BarProgress(Progress):
     """One bar over the whole training, redrawn in place by tqdm."""
 
+    done: int
+    epochs: int
+    total: int
+    held_out: str
+
     def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream = sys.stderr if stream is None else stream
+        self.stream: TextIO | Any = sys.stderr if stream is None else stream
         self.bar: Any = None
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:

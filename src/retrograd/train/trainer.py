@@ -40,7 +40,7 @@ class Stopped(Exception):  # noqa: N818  not an error: the user asked for it
 
     def __init__(self, message: str, number: int) -> None:
         super().__init__(message)
-        self.exit_code = 128 + number  # the shell's convention: 130 after Ctrl-C
+        self.exit_code: int = 128 + number  # the shell's convention: 130 after Ctrl-C
 
 
 class StopRequest:
@@ -182,6 +182,15 @@ class Trainer(Fit):
         ValueError: checkpoint_every or gradients_every is not positive.
     """
 
+    lock: RunLock | None
+    output: Path
+    settings: Settings
+    task: Task
+    epoch: Any
+    seconds: Any
+    steps: Any
+    history: History
+
     stop_request: StopRequest
 
     def __init__(
@@ -213,11 +222,11 @@ class Trainer(Fit):
         )
         if workers is not None:
             workers.start(self.model, self.optimizer, settings.seed, task.carried, lambda: self.stop_request.number)
-        self.monitor = None if gradients_every is None else GradientMonitor(gradients_every)
+        self.monitor: GradientMonitor | None = None if gradients_every is None else GradientMonitor(gradients_every)
         if self.monitor is not None:
             self.callbacks.append(self.monitor)
         self.callbacks.append(_Checkpoints(self, checkpoint_every))  # the last: it writes what the others have recorded
-        self.epochs = settings.epochs
+        self.epochs: int = settings.epochs
         self.stop_request = StopRequest()
 
     def run(self) -> None:

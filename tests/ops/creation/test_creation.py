@@ -110,7 +110,7 @@ def test_windows(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "error", "message"),
     [
-        ("exponential", {"center": 1.0}, ValueError, "center=1.0 makes no symmetric window; pass sym=False"),
+        ("exponential", {"center": 1.0}, ValueError, "center=1.0 does not make a symmetric window; pass sym=False"),
         ("exponential", {"tau": 0}, ValueError, "exponential: tau=0 must be positive and finite"),
         ("gaussian", {"std": -1.0}, ValueError, "gaussian: std=-1.0 must be positive and finite"),
         ("gaussian", {"std": "1"}, TypeError, "gaussian: std is str, needs a number"),

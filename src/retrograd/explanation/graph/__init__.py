@@ -1,1 +1,1 @@
-"""The picture of a recorded graph: walk.py reads it, layout.py places it, drawing.py and table.py show it."""
+"""Pictures and tables of a recorded graph: walk.py reads it, layout.py places it, drawing.py and graph.py show it."""

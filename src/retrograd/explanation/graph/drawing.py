@@ -1,9 +1,9 @@
 """SVG drawing of a recorded graph: operator cards, leaves, and arrows for values and gradients.
 
-Widths are estimates for the widest common fonts: no font is measured.
+Widths are estimates for the widest common fonts; no font is measured.
 
-It is written as text. Colours are classes of a style sheet, so that they follow light and dark mode; the picture has a
-background of its own, so that it can be read on any page.
+The SVG is written as a string. Colors are classes of a style sheet, so that they follow light and dark mode. The
+picture has its own background, so that it is readable on any page.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 
-# ---- The lines of text on an operator's card and in a leaf's box, and the space that they need ----------------------
+# ---- Lines of text on operator cards and leaf boxes, and their sizes ------------------------------------------------
 
-PAD, LINE = 13.0, 19.0  # between text and the edge of its box; from line to line
+PAD, LINE = 13.0, 19.0  # between text and the edge of its box; between lines
 _MOST_SAVED, _MOST_NAMED, _MOST_LETTERS = 8, 12, 36
 _LEAST_WIDTH = 210.0
-# letters by their widths, relative to the size, in DejaVu Sans, which is wide; bold ones are an eighth wider
+# letters by width, relative to the font size, in DejaVu Sans, which is wide; bold letters are an eighth wider
 _WIDTHS = {0.33: "ijlI.,:;'|! ", 0.41: 'ftr()[]-/"', 0.57: "acekosvxyz_", 0.72: "ABCDGHKNOPQRUVXYZ&", 0.95: "mwMW@%"}
 _WIDTH = {letter: width for width, letters in _WIDTHS.items() for letter in letters}
 _OTHER, _MONO_WIDTH = 0.63, 0.605
@@ -46,7 +46,7 @@ _OTHER, _MONO_WIDTH = 0.63, 0.605
 
 @dataclass(frozen=True)
 class Text:
-    """A piece of text. style: its class in the style sheet."""
+    """A piece of text. style: its CSS class."""
 
     text: str
     style: str
@@ -83,7 +83,7 @@ class Line:
 class Chip:
     """The box of a leaf, or of the result.
 
-    leaf: its place. gradient: whether one flows to it. again: it has been drawn in full beside another card.
+    leaf: its index. gradient: whether one flows to it. again: it is drawn in full next to another card.
     """
 
     leaf: int
@@ -102,7 +102,7 @@ class Chip:
 
 @dataclass(frozen=True)
 class Card:
-    """An operator: the lines of its forward and of its backward, and the leaves beside it."""
+    """An operator: the lines of its forward and of its backward, and the leaves next to it."""
 
     operator: Operator
     forward: tuple[Line, ...]
@@ -111,7 +111,7 @@ class Card:
 
     @property
     def width(self) -> float:
-        """The least; all cards of a picture get that of the widest."""
+        """The minimum width; all cards of a picture get that of the widest."""
         return max(_LEAST_WIDTH, *(line.width + 2 * PAD for line in (*self.forward, *self.backward)))
 
     @property
@@ -124,7 +124,7 @@ class Card:
 
 
 def card_of(operator: Operator, chips: Sequence[Chip], far: Iterable[Line]) -> Card:
-    """far: lines about links that are not drawn."""
+    """Return the card of an operator. far: lines about links that are not drawn."""
     title = Text(shortened(operator.name), "rg-ink", 15.0, bold=True)
     number = Text(str(operator.number), "rg-quiet", 12.0, mono=True)
     module = Text(f"in {shortened(operator.module)}", "rg-quiet", 12.5) if operator.module else None
@@ -166,7 +166,7 @@ def _kept(saved: Saved) -> Line:
 
 
 def chip_of(place: int, leaf: Leaf, module: str, again: bool) -> Chip:
-    """module: the path that the card shows; the leaf's name goes on from it."""
+    """Return the box of a leaf. module: the path shown on the card; the leaf's name is relative to it."""
     name = leaf.name.removeprefix(f"{module}.") if module else leaf.name
     title = Line((Text(shortened(name), "rg-ink", 12.5, bold=True),))
     if again:
@@ -185,31 +185,31 @@ def shape_text(shape: tuple[int, ...]) -> str:
 
 
 def norm_text(norm: float) -> Text:
-    """The norm of a gradient, which stands out if it is NaN or infinite."""
+    """Return the norm of a gradient, highlighted if it is NaN or infinite."""
     return Text(f"‖g‖ {norm:.3g}", "rg-orange" if math.isfinite(norm) else "rg-bad", 12.0, bold=True)
 
 
 def listed(items: Sequence[object]) -> str:
-    """1, 2, 3, and of many the first four and the last: 1, 2, 3, 4 … 40 (40 of them)."""
+    """Return 1, 2, 3; for many items the first four and the last: 1, 2, 3, 4 … 40 (40 of them)."""
     if len(items) <= _MOST_NAMED:
         return ", ".join(map(str, items))
     return f"{', '.join(map(str, items[:4]))} … {items[-1]} ({len(items)} of them)"
 
 
 def shortened(name: str) -> str:
-    """A name in one line, without its middle if it is long."""
+    """Return a name in one line, with its middle elided if it is long."""
     name = display_name(name)
     half = _MOST_LETTERS // 2
     return name if len(name) <= _MOST_LETTERS else f"{name[:half]}…{name[-half:]}"
 
 
-# ---- A walk as an SVG -----------------------------------------------------------------------------------------------
+# ---- SVG of a walk --------------------------------------------------------------------------------------------------
 
 _MARGIN, _HEAD = 30.0, 96.0
-_LEAF_GAP, _LEAF_SPACE = 46.0, 10.0  # between a card and its leaves, between leaves
-_APART = 3.5  # of the two arrows of a pair, from their middle
-_TIP = 8.0  # length of an arrow's head
-_BEND = 9.0  # radius of a corner
+_LEAF_GAP, _LEAF_SPACE = 46.0, 10.0  # between a card and its leaves; between leaves
+_APART = 3.5  # distance of the two arrows of a pair from their middle
+_TIP = 8.0  # length of an arrowhead
+_BEND = 9.0  # corner radius
 _SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',Arial,sans-serif"
 _MONO = "ui-monospace,Menlo,Consolas,'DejaVu Sans Mono',monospace"
 _STYLE = (
@@ -228,7 +228,7 @@ _STYLE = (
 
 
 def draw(found: Walk, title: str, summary: Sequence[str]) -> str:
-    """The picture as text. summary: lines below its title."""
+    """Return the picture as SVG. summary: lines below its title."""
     first = found.left_out + 1  # number of the first card
     last = len(found.operators)
     links = [
@@ -266,11 +266,11 @@ def draw(found: Walk, title: str, summary: Sequence[str]) -> str:
     )
 
 
-# ---- what is drawn -------------------------------------------------------------------------------------------
+# ---- Selection of what is drawn -------------------------------------------------------------------------------------
 
 
 def _cards(found: Walk, first: int, far: set[tuple[int, int]]) -> list[Card]:
-    leads: dict[int, list[int]] = {}  # a card -> those far below that it leads to
+    leads: dict[int, list[int]] = {}  # a card -> cards far below that it leads to
     for start, end in sorted(far):
         leads.setdefault(start, []).append(end)
     cards = []
@@ -310,7 +310,7 @@ def _right(card: Card) -> float:
     return _LEAF_GAP + max(chip.width for chip in card.chips) if card.chips else 0.0
 
 
-# ---- how it is drawn -----------------------------------------------------------------------------------------
+# ---- Drawing --------------------------------------------------------------------------------------------------------
 
 
 def _card(card: Card, place: Place, width: float, found: Walk) -> str:
@@ -337,7 +337,7 @@ def _card(card: Card, place: Place, width: float, found: Walk) -> str:
 
 
 def _explained(operator: Operator) -> str:
-    """The text that a browser shows at the pointer."""
+    """Return the tooltip of an operator."""
     text = f"{operator.number} {display_name(operator.name)}"
     text += f" in {display_name(operator.module)}" if operator.module else ""
     text += f", called at {display_name(operator.place)}" if operator.place else ""
@@ -345,7 +345,7 @@ def _explained(operator: Operator) -> str:
 
 
 def _beside(card: Card, edge: float, y: float, found: Walk) -> list[str]:
-    """The leaves of a card, whose right edge is at `edge`, and the arrows between."""
+    """Return the leaves of a card, whose right edge is at `edge`, and the arrows between them and the card."""
     parts = []
     width = max((chip.width for chip in card.chips), default=0.0)
     y += (_height(card) - sum(c.height for c in card.chips) - _LEAF_SPACE * (len(card.chips) - 1)) / 2
@@ -398,7 +398,7 @@ def _text(text: Text, x: float, y: float, more: str = "") -> str:
 
 
 def _link(pieces: Sequence[Sequence[Point]], found: Walk, link: tuple[int, int], first: int) -> str:
-    """The pair of arrows of a link: down in the colour of values, up in that of gradients."""
+    """Return the two arrows of a link: down in the color of values, up in that of gradients."""
     start, end = link
     to = str(end + first) if end < len(found.operators) else "result"
     (x, y), (other_x, other_y) = pieces[0][0], pieces[-1][-1]
@@ -411,7 +411,7 @@ def _link(pieces: Sequence[Sequence[Point]], found: Walk, link: tuple[int, int],
 
 
 def _curve(pieces: Sequence[Sequence[Point]], aside: float, above: float, below: float) -> str:
-    """A route, moved aside and shortened at both ends, as the path of an SVG."""
+    """Return a route, offset sideways and shortened at both ends, as an SVG path."""
     x, y = pieces[0][0]
     path = [f"M{x + aside:.1f} {y + above:.1f}"]
     for number, piece in enumerate(pieces):
@@ -423,14 +423,14 @@ def _curve(pieces: Sequence[Sequence[Point]], aside: float, above: float, below:
         elif abs(piece[0][0] - piece[1][0]) < 0.5:
             path.append(f"V{y:.1f}")
         else:
-            slope = max(-1.0, min(1.0, (piece[1][0] - piece[0][0]) / 60))  # so that a pair keeps apart where it is flat
+            slope = max(-1.0, min(1.0, (piece[1][0] - piece[0][0]) / 60))  # keeps a pair apart where it is flat
             middle = (piece[0][1] + piece[1][1]) / 2 - 1.4 * aside * slope
             path.append(f"C{piece[0][0] + aside:.1f} {middle:.1f} {x:.1f} {middle:.1f} {x:.1f} {y:.1f}")
     return "".join(path)
 
 
 def _around(piece: Sequence[Point], aside: float, end: Point) -> str:
-    """Down, across, up, across and down again, with round corners; beside a route, each way keeps its distance."""
+    """Return a path down, across, up, across and down, with round corners; parallel arrows keep their distance."""
     corners = [(x + (aside if n in (0, 1, 4, 5) else -aside), y - aside) for n, (x, y) in enumerate(piece)]
     corners[0], corners[-1] = (corners[0][0], piece[0][1]), end
     path = []
@@ -444,7 +444,7 @@ def _around(piece: Sequence[Point], aside: float, end: Point) -> str:
 
 
 def _tip(kind: str, x: float, y: float, right: float, down: float) -> str:
-    """The head of an arrow that ends at (x, y) and points in a direction."""
+    """Return the head of an arrow that ends at (x, y) and points in a direction."""
     back_x, back_y = x - right * (_TIP + 1.0), y - down * (_TIP + 1.0)
     wide_x, wide_y = 4.0 * down, 4.0 * right
     return (
@@ -454,7 +454,7 @@ def _tip(kind: str, x: float, y: float, right: float, down: float) -> str:
 
 
 def _across(start: float, end: float, y: float, forward: bool) -> str:
-    """A straight arrow between a leaf and its card."""
+    """Return a straight arrow between a leaf and its card."""
     right = 1.0 if end > start else -1.0
     kinds = ("rg-forward", "rg-down") if forward else ("rg-backward", "rg-up")
     return (

@@ -21,9 +21,12 @@ _INSET, _FIXED = " " * 6, "\xa0"
 class Graph:
     """A recorded graph: a picture in a notebook; ``print()`` shows a table in the order of forward.
 
-    operators, leaves: what the picture is drawn from. memory: bytes that the saved arrays keep alive besides the
-    leaves, shared ones once. left_out: how many of the oldest operators are not there.
+    operators, leaves: the data from which the picture is drawn. memory: bytes that the saved arrays keep alive besides
+    the leaves; shared memory counts once. left_out: the number of omitted oldest operators.
     """
+
+    left_out: int
+    memory: int
 
     def __init__(self, found: Walk) -> None:
         self._found = found
@@ -33,18 +36,18 @@ class Graph:
 
     @cached_property
     def svg(self) -> str:
-        """The picture as the text of an SVG, which follows light and dark mode."""
+        """The picture as an SVG string, which follows light and dark mode."""
         return draw(self._found, "Forward and backward", self._summary())
 
     def _repr_svg_(self) -> str:
         return self.svg
 
     def save(self, path: str | Path) -> None:
-        """Write the picture to a file, which browsers and editors show.
+        """Write the picture to a file that browsers and editors can show.
 
         Raises:
             ValueError: the name does not end in .svg.
-            OSError: the file cannot be written; an existing one is unchanged.
+            OSError: the file could not be written; an existing one is unchanged.
         """
         path = Path(path)
         if path.suffix.lower() != ".svg":
@@ -97,7 +100,7 @@ class Graph:
     def _kept(self, operator: Operator) -> list[str]:
         """Return the lines below an operator: the rule in place of its backward, and the arrays that it keeps."""
         lines = [] if operator.rule is None else [f"rule: {display_name(operator.rule)}"]
-        # a piece of text is not broken inside
+        # no line breaks inside a piece of text
         kept = [
             f"{display_name(saved.name)} {saved.shape} {bytes_text(saved.nbytes)}".replace(" ", _FIXED)
             for saved in operator.saved
@@ -115,23 +118,23 @@ def _norm(norm: float | None) -> str:
 
 
 def graph(y: Tensor, model: Module | None = None, max_nodes: int = 200) -> Graph:
-    """The recorded graph behind y: how it was computed, and how its gradient goes back.
+    """Return the recorded graph of y: how y was computed, and how its gradient flows back.
 
-    Each operator has a card: above, its results with shape and dtype; below, its backward and the arrays that this
-    keeps. Beside it are the leaves that it uses, which a backward delivers gradients to. Blue arrows carry values down,
-    orange ones gradients up; norms ‖g‖ are of the gradients that leaves hold and that results retain (``retain_grad``).
-    A rule that replaces a backward is named on the card. Nothing is computed but norms, and nothing is changed or kept
-    alive.
+    Each operator has a card. Its upper half has the results with shape and dtype; its lower half has the backward and
+    the arrays that the backward keeps. Next to it are the leaves that it uses, to which a backward delivers gradients.
+    Blue arrows carry values down, orange arrows gradients up. Norms ‖g‖ are those of gradients stored in leaves and
+    retained by results (``retain_grad``). A rule that replaces a backward is named on the card. Only norms are
+    computed, and nothing is changed or kept alive.
 
-    A notebook shows the picture; ``graph(y).save("graph.svg")`` writes it, ``print(graph(y))`` lists the operators.
+    A notebook shows the picture; ``graph(y).save("graph.svg")`` writes it, and ``print(graph(y))`` lists the operators.
 
     Args:
         y: a result of recorded operations.
         model: names the parameters, and the modules that operators belong to.
-        max_nodes: operators to show; of more, the oldest are left out.
+        max_nodes: the number of operators to show; if there are more, the oldest are left out.
 
     Raises:
-        TypeError: y is not a Tensor, or model not a Module.
+        TypeError: y is not a Tensor, or model is not a Module.
         ValueError: y has no history, or max_nodes is not a positive int.
 
     >>> import retrograd

@@ -1,12 +1,12 @@
-"""Layout of a layered drawing: layers by the longest path, an order with few crossings, columns of a page.
+"""Layout of a layered graph: layers by longest path, an order with few crossings, and columns on a page.
 
-Every box is in a layer above those it leads to. A link over several layers passes each of them in a lane of its
-own; those of `far_links` would be a tangle, and are named at both ends instead. Layers fill columns of about equal
-height, read like those of a newspaper, so that a long chain has the proportions of a screen.
+Every box is in a layer above the boxes that it leads to. A link over several layers passes through a lane of its own in
+each of them. The links in `far_links` would clutter the drawing, and are named at both ends instead. Layers fill
+columns of about equal height, read like newspaper columns, so that a long chain has the proportions of a screen.
 
 Sources: K. Sugiyama, S. Tagawa, M. Toda, "Methods for Visual Understanding of Hierarchical System Structures", IEEE
-Transactions on Systems, Man, and Cybernetics 11(2), 1981 (layers, barycentres); J. B. Kruskal, "Nonmetric
-multidimensional scaling: a numerical method", Psychometrika 29, 1964 (pooling of neighbours, in `_spread`).
+Transactions on Systems, Man, and Cybernetics 11(2), 1981 (layers, barycenters); J. B. Kruskal, "Nonmetric
+multidimensional scaling: a numerical method", Psychometrika 29, 1964 (pooling of neighbors, in `_spread`).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["Box", "Layout", "Place", "Point", "far_links", "lay_out"]
 _REACH = 8  # layers that a drawn link may cross
 _MOST = 6  # boxes in a layer, and links of a box that may pass one
 _ROW_GAP, _BOX_GAP, _LANE = 50.0, 34.0, 16.0
-_PORT = 30.0  # between the links of a box, at most
-_GUTTER = 40.0  # between columns, beside the lanes in it
+_PORT = 30.0  # the largest distance between the links of a box
+_GUTTER = 40.0  # between columns, besides the lanes in it
 _TURN = 24.0  # from a box to the first lane around the end of its column
 _PROPORTION = 1.5  # width to height of a page
 _SWEEPS = 12
@@ -33,7 +33,7 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class Box:
-    """width and height of a card; right: what stands to the right of it and moves with it."""
+    """A card. width, height: its size; right: the extent of what is attached to its right."""
 
     width: float
     height: float
@@ -42,7 +42,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Place:
-    """The middle of a card's upper edge."""
+    """The midpoint of a card's upper edge."""
 
     x: float
     y: float
@@ -50,8 +50,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    """places: of the boxes. routes: of the drawn links, by their numbers: pieces from one box down to another, each a
-    line (two points) or a way around the end of a column (six)."""
+    """Places of boxes and routes of links.
+
+    routes: for each drawn link, by its number, the pieces from one box down to another, each a line (two points) or a
+    detour around the end of a column (six points).
+    """
 
     places: list[Place]
     routes: dict[int, list[list[Point]]]
@@ -61,9 +64,9 @@ class Layout:
 
 @dataclass(eq=False)
 class _Item:
-    """A box in a layer, or the lane of a link (box is None); above, below: what it is linked to in the next layers.
+    """A box in a layer, or the lane of a link (box is None); above, below: its links in the adjacent layers.
 
-    weight: how much a place near its neighbours matters; more at the end of a long path, which so becomes straight.
+    weight: how strongly a position near its neighbors is preferred; higher at the end of a long path, to straighten it.
     """
 
     box: int | None
@@ -77,7 +80,7 @@ class _Item:
 
 
 def lay_out(boxes: Sequence[Box], links: Sequence[tuple[int, int]]) -> Layout:
-    """Places for boxes and routes for links (from, to), of which `from` is the smaller number."""
+    """Compute places for boxes and routes for links (from, to), where `from` is the smaller number."""
     rows, chains = _rows(boxes, links, _layers(len(boxes), links), far_links(len(boxes), links))
     _order(rows)
     _spread_all(rows)
@@ -85,7 +88,7 @@ def lay_out(boxes: Sequence[Box], links: Sequence[tuple[int, int]]) -> Layout:
 
 
 def far_links(count: int, links: Sequence[tuple[int, int]]) -> set[int]:
-    """The numbers of the links that are not drawn: they pass many layers, or some and their box has many others."""
+    """Return the numbers of links that are not drawn: they cross many layers, or fewer from a box with many links."""
     layers = _layers(count, links)
     leaving, coming = Counter(start for start, _ in links), Counter(end for _, end in links)
     far = set()
@@ -97,7 +100,7 @@ def far_links(count: int, links: Sequence[tuple[int, int]]) -> set[int]:
 
 
 def _layers(count: int, links: Sequence[tuple[int, int]]) -> list[int]:
-    """The layer of each box: as many above the last as the longest path has links, or the next one that is not full."""
+    """Return the layer of each box: its longest path to the last box, or the next layer with space."""
     below: list[list[int]] = [[] for _ in range(count)]
     for start, end in links:
         below[start].append(end)
@@ -115,7 +118,7 @@ def _layers(count: int, links: Sequence[tuple[int, int]]) -> list[int]:
 def _rows(
     boxes: Sequence[Box], links: Sequence[tuple[int, int]], layers: Sequence[int], far: set[int]
 ) -> tuple[list[list[_Item]], dict[int, list[_Item]]]:
-    """The items of each layer, and for each drawn link those that it passes, both ends included."""
+    """Return the items of each layer, and for each drawn link the items along it, both ends included."""
     rows: list[list[_Item]] = [[] for _ in range(max(layers, default=0) + 1)]
     items = [_Item(n, box.width / 2, box.width / 2 + box.right, box.height) for n, box in enumerate(boxes)]
     for item, layer in zip(items, layers, strict=True):
@@ -142,11 +145,11 @@ def _rows(
     return rows, chains
 
 
-# ---- the order in a layer ------------------------------------------------------------------------------------
+# ---- The order in a layer -------------------------------------------------------------------------------------------
 
 
 def _order(rows: list[list[_Item]]) -> None:
-    """Sort each layer by the barycentres of its neighbours, down and up in turn; the one with least crossings stays."""
+    """Sort each layer by the barycenters of its neighbors, alternately down and up; keep the fewest crossings."""
     best, fewest = [list(row) for row in rows], _crossings(rows)
     for sweep in range(_SWEEPS):
         if not fewest:
@@ -179,11 +182,11 @@ def _crossings(rows: Sequence[Sequence[_Item]]) -> int:
     return total
 
 
-# ---- the places in a layer -----------------------------------------------------------------------------------
+# ---- The places in a layer ------------------------------------------------------------------------------------------
 
 
 def _spread_all(rows: Sequence[list[_Item]]) -> None:
-    """Put every item as near to the mean of its neighbours as the order allows."""
+    """Move every item as close to the mean of its neighbors as the order allows."""
     for row in rows:
         _spread(row, [0.0] * len(row))
     for sweep in range(2 * _SWEEPS):
@@ -197,7 +200,7 @@ def _spread_all(rows: Sequence[list[_Item]]) -> None:
 
 
 def _spread(row: Sequence[_Item], wanted: Sequence[float]) -> None:
-    """The places nearest to the wanted ones, in the least squares, that keep order and distances."""
+    """Return the least-squares closest places to the desired ones that preserve order and distances."""
     offset, offsets = 0.0, []
     for before, item in zip([None, *row], row, strict=False):
         if before is not None:
@@ -216,7 +219,7 @@ def _spread(row: Sequence[_Item], wanted: Sequence[float]) -> None:
         item.x = mean + offset
 
 
-# ---- the page ------------------------------------------------------------------------------------------------
+# ---- The page -------------------------------------------------------------------------------------------------------
 
 
 def _page(boxes: Sequence[Box], rows: Sequence[Sequence[_Item]], chains: dict[int, list[_Item]]) -> Layout:
@@ -246,7 +249,7 @@ def _page(boxes: Sequence[Box], rows: Sequence[Sequence[_Item]], chains: dict[in
         left = right + _GUTTER + _LANE * crossing[last]
     layer_of = {id(item): layer for layer, row in enumerate(rows) for item in row}
     column_of = {layer: n for n, (first, last) in enumerate(columns) for layer in range(first, last + 1)}
-    used = [0] * len(columns)  # lanes of each gutter
+    used = [0] * len(columns)  # used lanes of each gutter
     ports = _ports(boxes, chains)
     routes: dict[int, list[list[Point]]] = {}
     for number, chain in sorted(chains.items()):
@@ -277,7 +280,7 @@ def _page(boxes: Sequence[Box], rows: Sequence[Sequence[_Item]], chains: dict[in
 def _columns(
     rows: Sequence[Sequence[_Item]], heights: Sequence[float], crossing: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The first and last layer of each column, so many columns that the page has about the right proportion."""
+    """Return the first and last layer of each column, for the number of columns that best fits the page proportion."""
     best: list[tuple[int, int]] = []
     least = math.inf
     for count in range(1, len(rows) + 1):
@@ -297,7 +300,7 @@ def _columns(
 
 
 def _balanced(heights: Sequence[float], count: int) -> list[tuple[int, int]]:
-    """Layers in at most so many columns, of which the highest is as low as can be."""
+    """Divide the layers into at most this many columns, minimizing the height of the tallest."""
     low, high = max(heights) + _ROW_GAP, sum(heights) + _ROW_GAP * len(heights)
     while high - low > 1.0:
         middle = (low + high) / 2
@@ -306,7 +309,7 @@ def _balanced(heights: Sequence[float], count: int) -> list[tuple[int, int]]:
 
 
 def _filled(heights: Sequence[float], most: float) -> list[tuple[int, int]]:
-    """Layers in columns that are filled up to a height, one after the other."""
+    """Fill columns with layers up to a height, one after the other."""
     columns, first, height = [], 0, 0.0
     for layer, own in enumerate(heights):
         if layer > first and height + own + _ROW_GAP > most:
@@ -317,7 +320,7 @@ def _filled(heights: Sequence[float], most: float) -> list[tuple[int, int]]:
 
 
 def _ports(boxes: Sequence[Box], chains: dict[int, list[_Item]]) -> dict[tuple[int, bool], float]:
-    """(link, whether it leaves) -> how far from the middle of the card it touches it."""
+    """Return (link, whether it leaves) -> its horizontal offset from the middle of the card."""
     touching: dict[tuple[int, bool], list[tuple[float, int]]] = {}
     for number, chain in chains.items():
         touching.setdefault((chain[0].box or 0, True), []).append((chain[1].x, number))

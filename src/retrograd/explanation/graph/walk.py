@@ -1,5 +1,6 @@
-"""One walk through a recorded graph, from a result back to the leaves. What it finds is plain data: it keeps no tensor
-and no array alive, and stays as it is when the graph is freed or run.
+"""Walk through a recorded graph, from a result back to the leaves.
+
+The result is plain data. It keeps no tensor or array alive, and does not change when the graph is freed or run.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ __all__ = ["Leaf", "Operator", "Output", "Saved", "Source", "Walk", "walk"]
 
 @dataclass(frozen=True)
 class Output:
-    """A result of an operator; norm: of its gradient, if it retains one."""
+    """A result of an operator; norm: the norm of its gradient, if retained."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -37,8 +38,8 @@ class Output:
 class Saved:
     """An array that an operator keeps for its backward.
 
-    name: that of the leaf, or of the argument of forward, that it is; "output"; "constant" for a tensor without
-    gradient; "array" for what forward made itself.
+    name: the name of the leaf or of the forward argument that it is; "output"; "constant" for a tensor without
+        gradient; "array" for an array computed by forward.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Saved:
 
 @dataclass(frozen=True)
 class Source:
-    """The source of an argument, where its gradient goes: an operator (its number, which output) or a leaf (its index).
+    """The destination of an argument's gradient: an operator (its number, which output) or a leaf (its index).
 
     name: of the argument of forward.
     """
@@ -64,7 +65,7 @@ class Source:
 class Leaf:
     """A tensor that gradients are delivered to.
 
-    name: its path in the model, or what it is and a number. grad_req: "null" if it takes no gradient. norm: of `grad`.
+    name: its path in the model, or its kind and a number. grad_req: "null" if it takes no gradient. norm: of `grad`.
     """
 
     name: str
@@ -82,10 +83,10 @@ class Leaf:
 class Operator:
     """One recorded call.
 
-    number: its place in forward, from 1. module: the path of the module whose parameters it uses, "" if not known.
+    number: its position in forward, from 1. module: the path of the module whose parameters it uses, "" if unknown.
     rule: the name of the rule that replaces its backward. place: the user's line, "" if it is not recorded.
-    sources: of the arguments that have a gradient. state: of what it saved, "kept", "freed", or "recomputed" (it is
-    computed again in backward).
+    sources: of the arguments that have a gradient. state: of its saved arrays, "kept", "freed", or "recomputed"
+    (computed again in backward).
     """
 
     number: int
@@ -101,11 +102,11 @@ class Operator:
 
 @dataclass(frozen=True)
 class Walk:
-    """The operators and leaves that a walk found.
+    """The operators and leaves found by a walk.
 
-    operators: in the order of forward; the oldest `left_out` of the graph are not among them. leaves: in the order of
-    their first use by these. memory: bytes that their saved arrays keep alive besides the leaves, shared ones once.
-    output: which output of the last operator is the result.
+    operators: in forward order, without the oldest `left_out` of the graph. leaves: in the order of their first use by
+    these. memory: bytes that their saved arrays keep alive besides the leaves; shared memory counts once. output: which
+    output of the last operator is the result.
     """
 
     operators: tuple[Operator, ...]
@@ -116,14 +117,14 @@ class Walk:
 
 
 def walk(result: Tensor, names: Mapping[int, str], most: int) -> Walk:
-    """The graph behind a result of an operation.
+    """Walk the graph behind a result of an operation.
 
-    names: id of a leaf -> its name. most: the number of operators to describe, the youngest ones.
+    names: id of a leaf -> its name. most: the number of operators to describe, starting from the newest.
     """
     edge: Any = result._edge
     root, place, *kind = edge
     heap, waiting = [root.order], {root.order: root}
-    numbers: dict[int, int] = {}  # order -> place, youngest first
+    numbers: dict[int, int] = {}  # order -> place, newest first
     shapes: dict[tuple[int, int], Any] = {(root.order, place): kind}  # (order, output) -> shape, dtype, as in edges
     kept: list[Node] = []
     while heap:
@@ -145,12 +146,12 @@ def walk(result: Tensor, names: Mapping[int, str], most: int) -> Walk:
 
 
 class _Leaves:
-    """The leaves met so far: `places` by id, and what is said of them."""
+    """The leaves found so far: `places` by id, and their descriptions."""
 
     def __init__(self, names: Mapping[int, str]) -> None:
         self.names = names
         self.places: dict[int, int] = {}
-        self.tensors: list[Tensor] = []  # so that no id is used again
+        self.tensors: list[Tensor] = []  # keeps them alive, so that no id is reused
         self.found: list[Leaf] = []
 
     def place(self, leaf: Tensor) -> int:
@@ -204,12 +205,12 @@ def _outputs(node: Node, shapes: Mapping[tuple[int, int], Any]) -> tuple[Output,
 
 
 def _argument_names(function: type[Function], count: int) -> list[str]:
-    """The names that forward gives to the arguments of `apply`."""
+    """Return the names that forward gives to the arguments of `apply`."""
     joined = "_joined" in vars(function)  # made from a forward without ctx
     forward: Any = function.__mro__[joined].forward  # type: ignore[attr-defined]
     try:
         parameters = list(inspect.signature(forward).parameters.values())
-    except (TypeError, ValueError):  # a callable that Python cannot look into
+    except (TypeError, ValueError):  # a callable without an inspectable signature
         parameters = []
     names: list[str] = []
     for parameter in parameters if joined else parameters[1:]:
@@ -261,7 +262,7 @@ def _role(item: Any, node: Node, arguments: list[str], names: Mapping[int, str])
 
 
 def _memory(nodes: list[Node], leaves: list[Tensor]) -> int:
-    """Bytes of memory that saved arrays keep alive; each piece of memory once, and those of the leaves not at all."""
+    """Return the bytes that saved arrays keep alive; shared memory counts once, and memory of leaves does not count."""
     known = {id(memory(leaf.array)) for leaf in leaves}
     total = 0
     for node in nodes:

@@ -13,7 +13,7 @@ from .operator import Operator
 __all__ = ["find", "names"]
 
 _AXES = (1, 2, 3)
-# file -> the operators in it, each file imported when one of them is asked for
+# file -> its operators; a file is imported on the first request for one of them
 _TABLE = {
     "convolution": tuple(f"{name}{n}d" for name in ("conv", "conv_transpose") for n in _AXES),
     "linear": ("linear",),
@@ -28,7 +28,7 @@ _TABLE = {
     "prelu": ("prelu",),
     "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
 }
-_FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are found in the library
+_FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are discovered in the library
 _ALIASES = {
     "conv": "conv2d",
     "convolution": "conv2d",
@@ -57,7 +57,7 @@ _ALIASES = {
 
 @cache
 def _all() -> Mapping[str, str]:
-    """Every operator's name, and its file."""
+    """Return every operator's name, and its file."""
     found = {name: file for file, operators in _TABLE.items() for name in operators}
     return found | {name: file for file in _FOUND for name in _operators(file)}
 
@@ -68,12 +68,12 @@ def _operators(file: str) -> dict[str, Operator]:
 
 
 def names() -> list[str]:
-    """The names of all operators that ``find`` knows."""
+    """Return the names of all operators that ``find`` knows."""
     return sorted(_all())
 
 
 def find(name: str) -> Operator:
-    """The operator of a name: PyTorch's, that of its layer ("Conv2d", "nn.LSTM") or a quantiser's ("LSQ").
+    """Return the operator with a name: PyTorch's, that of its layer ("Conv2d", "nn.LSTM") or a quantizer's ("LSQ").
 
     Raises:
         ValueError: there is none.
@@ -85,7 +85,7 @@ def find(name: str) -> Operator:
     known = _all()
     if word in known:
         return _operators(known[word])[word]
-    small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # of two, the first
+    small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # for duplicates, the first
     plain = word.lower()
     found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(re.sub("[123]d$", "", plain))
     if found is None:

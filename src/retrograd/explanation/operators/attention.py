@@ -46,7 +46,7 @@ def _example(options: Mapping[str, Any]) -> Arrays:
     found = {"q": draw((N, L, E), values, 1), "k": draw((N, S, E), values, 2), "v": draw((N, S, E), values, 3)}
     if options["attn_mask"] == "float":
         return found | {"attn_mask": draw((L, S), values, 5)}
-    if options["attn_mask"] == "bool":  # the first key is seen by all
+    if options["attn_mask"] == "bool":  # all queries see the first key
         return found | {"attn_mask": (np.arange(S) == 0) | (draw((L, S), values, 5) > 0)}
     return found
 
@@ -72,7 +72,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     if adds:
         assert mask is not None
         axes |= {"a": axes["s"], "gattn_mask": axes["attn_mask"]}
-        # axes along which the mask is the same for all have letters of their own
+        # axes along which the mask is broadcast get letters of their own
         extents |= {letter: 1 for letter in axes["attn_mask"] if letter not in extents}
     axes |= {f"g{each}": axes[each] for each in "qkvspy"}
     equations = Equations(
@@ -128,10 +128,10 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
 
 
 def _axes_of_mask(shape: tuple[int, ...], scores: str, extents: Mapping[str, int]) -> str:
-    """Its letters: those of the scores, counted from the last axis, and others where it is broadcast.
+    """Return the letters of the mask's axes: those of the scores, counted from the last axis, and others if broadcast.
 
     Raises:
-        ValueError: it does not fit.
+        ValueError: the shape does not fit.
     """
     letters = scores[len(scores) - len(shape) :] if len(shape) <= len(scores) else ""
     fits = [extent in (1, extents[letter]) for extent, letter in zip(shape, letters, strict=False)]

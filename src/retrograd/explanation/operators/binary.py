@@ -1,4 +1,4 @@
-"""Functions of two numbers, entry by entry: each gradient is gy times a slope, summed where an input was repeated."""
+"""Elementwise functions of two numbers: each gradient is gy times a slope, summed where an input was repeated."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SETTINGS = (
 class _Row(NamedTuple):
     """A function of a and b, the domains of its example, and its gradients as one would type them.
 
-    name: of the function in the package, where the operator has another
+    name: of the function in the package, if the operator has another name
     """
 
     function: Callable[..., Any]
@@ -44,7 +44,7 @@ class _Row(NamedTuple):
 
 
 def _read_off(operator: Described) -> tuple[str, str]:
-    """The expressions that the formulas of the gradients return, of a and b."""
+    """Return the expressions of a and b that the formulas of the gradients return."""
     found = []
     for text in [each for each in operator.functions[0].formulas if "_grad" in each.__name__]:  # type: ignore[attr-defined]
         body = ast.parse(textwrap.dedent(inspect.getsource(text))).body[0].body  # type: ignore[attr-defined]

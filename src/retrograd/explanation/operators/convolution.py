@@ -1,7 +1,7 @@
 """Convolutions and transposed convolutions: products, algorithms to step through, and stories.
 
-One entry of w, or of x, is followed: what it was multiplied by and added to, what one of these uses adds to its
-gradient, and what all of them together are.
+Each story follows one entry of w or of x. It shows the products that use it, what one of these uses adds to its
+gradient, and the sum of all of them.
 
 Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y,
 the gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the
@@ -36,7 +36,7 @@ from .operator import VALUES, Operator, arguments, call_text, draw, frozen
 __all__ = ["OPERATORS", "algorithms_of", "stories"]
 
 
-# ---- The ways to compute a convolution and its gradients, each to be stepped through --------------------------------
+# ---- Algorithms for a convolution and its gradients, each to be stepped through -------------------------------------
 
 Cost = dict[str, int]  # "multiplications", "bytes"
 
@@ -53,7 +53,7 @@ _RESULTS = {"conv": "y", "conv_input_grad": "gx", "conv_weight_grad": "gw"}
 
 
 def algorithms_of(window: Window, arrays: Arrays) -> list[Algorithm]:
-    """Every algorithm that can compute this convolution, with y, gx and gw."""
+    """Return every algorithm that can compute this convolution, with y, gx and gw."""
     x, w, gy, bias = arrays["x"], arrays["w"], arrays["gy"], arrays.get("b")
     found = []
     for group in ("textbook", *ALGORITHMS):
@@ -92,7 +92,7 @@ def _cost(group: str, window: Window, x: np.ndarray, w: np.ndarray) -> dict[str,
     return {name: {"multiplications": each.multiplications, "bytes": each.memory} for name, each in passes.items()}
 
 
-# ---- Why the gradients of a convolution and of a transposed one are what they are, told with the numbers ------------
+# ---- Stories: the gradients of a convolution and of a transposed convolution, with the numbers of the run -----------
 
 Sums = Mapping[str, Sequence[Products]]
 
@@ -100,7 +100,7 @@ _TURNED = {1: "read backwards", 2: "turned by 180°", 3: "reversed on every axis
 
 
 def stories(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> list[Story]:
-    """Those of a run that has entries at all."""
+    """Return the stories of a run that has any entries."""
     if not arrays["gw"].size or not arrays["gx"].size or not arrays["y"].size:
         return []
     told = [_of_weight(transposed, arrays, sums), _of_input(window, transposed, arrays, sums)]
@@ -232,7 +232,7 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
 
 
 def _use(arrays: Arrays, products: Products, at: int) -> tuple[int, np.ndarray, tuple[int, int]] | None:
-    """Of a gradient's entry the largest product that is not with padding: its number, all rows, its two factors."""
+    """Return a gradient entry's largest product outside the padding: its number, all rows, its two factors."""
     rows = products.of(at)
     size = np.abs(products.values(rows, arrays))
     number = int(np.where((rows >= 0).all(1), size, -1.0).argmax()) if len(rows) else 0
@@ -242,7 +242,7 @@ def _use(arrays: Arrays, products: Products, at: int) -> tuple[int, np.ndarray, 
 
 
 def _one_use(arrays: Arrays, name: str, at: int, other: str, place: int, gy: int) -> str:
-    """That an entry was multiplied by another one and added to y, and what this adds to its gradient."""
+    """Return text on one use of an entry: its factor, the entry of y, and the contribution to the gradient."""
     y, upstream = (label(each, gy, arrays["y"].shape) for each in ("y", "gy"))
     factor, slope = arrays[other].flat[place], arrays["gy"].flat[gy]
     return (
@@ -254,7 +254,7 @@ def _one_use(arrays: Arrays, name: str, at: int, other: str, place: int, gy: int
 
 
 def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: int, number: int) -> Step:
-    """The window of gy and the kernel that are multiplied entry by entry for one filter."""
+    """Return a step with the window of gy and the kernel that are multiplied elementwise for one filter."""
     n, _, *place = (int(i) for i in np.unravel_index(at, arrays["x"].shape))
     channel = int(np.unravel_index(gy, arrays["y"].shape)[1])
     kernel = arrays["w"][np.unravel_index(w, arrays["w"].shape)[:2]]
@@ -301,7 +301,7 @@ def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: 
 
 
 def _by_the_other(window: Window, transposed: bool, arrays: Arrays) -> str:
-    """That the other operator, applied to gy and w, was run and gives gx; nothing where it cannot be called so."""
+    """Return a sentence that the other operator, run on gy and w, gives gx; "" if it cannot be called so."""
     if any(low != high for low, high in window.padding):
         return ""
     name = f"conv{window.ndim}d" if transposed else f"conv_transpose{window.ndim}d"
@@ -342,7 +342,7 @@ def _by_the_other(window: Window, transposed: bool, arrays: Arrays) -> str:
 
 
 def _brief(value: object) -> object:
-    """(2, 2) as 2."""
+    """Return 2 for (2, 2)."""
     return value[0] if isinstance(value, tuple) and len(set(value)) == 1 else value
 
 
@@ -455,7 +455,7 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
 def _window(
     size: tuple[int, ...], kernel: tuple[int, ...], stride: Any, padding: Any, dilation: Any, groups: int
 ) -> Window:
-    """That of a convolution, whose padding may be a word."""
+    """Return the window of a convolution, whose padding may be a string."""
     if isinstance(padding, str):
         steps, apart = (as_tuple(each, len(size), "stride or dilation", at_least=1) for each in (stride, dilation))
         padding = conv_padding(padding, size, kernel, steps, apart)
@@ -463,11 +463,11 @@ def _window(
 
 
 def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Products]]:
-    """The products of y, gx, gw and gb; those of a transposed convolution with x and y exchanged."""
+    """Return the products of y, gx, gw and gb; for a transposed convolution with x and y exchanged."""
     wide, narrow = ("y", "x") if transposed else ("x", "y")  # the arrays of window.input and of window.output
     batch, channels = arrays[wide].shape[:2]
     sizes = window, batch, channels, arrays["w"].shape
-    if transposed:  # what falls into the padding is cropped: it is no part of the result
+    if transposed:  # products in the padding are cropped, and no part of the result
         found = {
             "y": [convolved(*sizes, "x", {"y": "x", "w": "w"})],
             "gx": [convolved(*sizes, "y", {"x": "gy", "w": "w"}, False)],
@@ -487,13 +487,13 @@ def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Pr
 
 
 def _bias_of_result(shape: tuple[int, ...], entry: int | None) -> np.ndarray:
-    """(entry of y, its channel)"""
+    """Return rows (entry of y, its channel)."""
     outputs = np.arange(math.prod(shape)) if entry is None else np.array([entry])
     return np.stack([outputs, outputs // math.prod(shape[2:]) % shape[1]], 1)
 
 
 def _results_of_bias(shape: tuple[int, ...], entry: int | None) -> np.ndarray:
-    """(channel, entry of y)"""
+    """Return rows (channel, entry of y)."""
     channels = np.arange(shape[1]) if entry is None else np.array([entry])
     places = math.prod(shape[2:])
     n, o = np.arange(shape[0])[:, None, None] * shape[1], np.arange(places)

@@ -1,4 +1,4 @@
-"""Looking rows up in a table: the gradient adds up, for each row, what came back wherever the row was used."""
+"""Embedding lookup: the gradient of each row is the sum over all uses of the row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _example(options: Mapping[str, Any]) -> Arrays:
 
 
 def _rows(index: np.ndarray, features: int, of_table: bool, entry: int | None) -> np.ndarray:
-    """The pairs of an entry of the table and of the result, in the order (target, factor)."""
+    """Return the pairs of an entry of the table and of the result, in the order (target, factor)."""
     used, places = index.ravel(), np.arange(index.size)
     columns = np.arange(features)
     if entry is not None:

@@ -1,8 +1,9 @@
 """Any function of Tensors as an operator: its measured Jacobian, and user functions given as module:name.
 
-A backward is linear in the upstream gradient g, so that one sweep for each entry of the result, with g = 1 there and 0
-elsewhere, gives the matrix J[o, i] with gx[i] = sum of g[o] J[o, i]. It is the declared gradient, be it the derivative
-or not. If each entry of the result depends on one entry of x alone, J is kept as the slopes on its diagonal.
+A backward is linear in the upstream gradient g. One sweep per entry of the result, with g = 1 there and 0 elsewhere,
+therefore gives the matrix J[o, i] with gx[i] = sum of g[o] J[o, i]. This is the declared gradient, which may differ
+from the derivative. If each entry of the result depends on one entry of x only, J is stored as the slopes on its
+diagonal.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ __all__ = ["from_module", "jacobian_case", "of_function"]
 def of_function(
     call: Callable[..., Tensor], inputs: Mapping[str, Any] | Sequence[Any], name: str = "", exact: bool = True
 ) -> Case:
-    """The case of a function, formula or Function's ``apply`` of the user's, with these inputs.
+    """Return the case of a user's function, formula or Function's ``apply`` with these inputs.
 
     inputs: arrays or Tensors, in the order of the call, by name; without names those of the parameters
-    exact: whether the gradient is meant to be the derivative; a straight-through estimator's is not
+    exact: whether the gradient is intended to be the derivative; a straight-through estimator's is not
 
     Raises:
-        TypeError: ``call`` cannot be called, an input is no array of numbers, or the result no Tensor.
+        TypeError: ``call`` cannot be called, an input is not an array of numbers, or the result is not a Tensor.
         ValueError: there are no inputs, the result does not depend on one, or there are more than 4096 results.
     """
     if not callable(call):
@@ -56,7 +57,7 @@ def of_function(
 
 
 def _curve(case: Case, inputs: Arrays) -> Curve | None:
-    """The curve of a function of single numbers, around those that it was called with; None for another function."""
+    """Return the curve of a function of single numbers, around its inputs; None for another function."""
     (x,) = inputs.values()
     if "slope" not in case.inner({}) or not x.size:
         return None
@@ -66,7 +67,7 @@ def _curve(case: Case, inputs: Arrays) -> Curve | None:
         return None
     margin = (high - low) / 4 or 1.0
     curve = Curve(case.call, low - margin, high + margin)
-    try:  # a function may ask for a shape
+    try:  # a function may read a shape
         lines(curve, case.name)
     except Exception:
         return None
@@ -74,7 +75,7 @@ def _curve(case: Case, inputs: Arrays) -> Curve | None:
 
 
 def _names(call: Callable[..., Any], count: int) -> list[str]:
-    """Names of the inputs: the parameters', if they do not collide with those of result and gradients."""
+    """Return names of the inputs: those of the parameters, unless they collide with names of result and gradients."""
     try:
         parameters = [
             each.name
@@ -109,11 +110,11 @@ def jacobian_case(
     imports: str = "",
     pointwise: bool = False,
 ) -> Case:
-    """A case whose products come from the matrices of the backward.
+    """Return a case whose products come from the Jacobians of the backward.
 
-    about: of the inputs; slope: of the factor of gy, if it is one number for each entry
+    about: of the inputs; slope: of the factor of gy, if it is one number per entry
     source, exact, curve, program, imports: as in ``Case``
-    pointwise: each entry of the result depends on one entry of x alone, so that one backward tells all slopes
+    pointwise: each entry of the result depends on one entry of x only, so that one backward gives all slopes
     """
     y, matrices = _slopes(call, inputs) if pointwise else jacobians(name, call, inputs)
     shape, words = y.array.shape, _words(y)
@@ -167,7 +168,7 @@ def _axes(shape: tuple[int, ...]) -> str:
 
 
 def _slopes(call: Callable[..., Tensor], inputs: Arrays) -> tuple[Tensor, Arrays]:
-    """As ``jacobians``, with the diagonals in place of the matrices: the gradients for an upstream gradient of ones."""
+    """Return the diagonals of ``jacobians`` instead of matrices: the gradients for an upstream gradient of ones."""
     tensors = {each: Tensor(array.copy(), requires_grad=True) for each, array in inputs.items()}
     y = call(*tensors.values())
     found = grad(y, [*tensors.values()], Tensor(np.ones_like(y.array)))
@@ -187,7 +188,7 @@ def _words(y: Tensor) -> str:
     return text.partition("\n\n")[0].replace("\n", " ").replace("``", "").rstrip(".")
 
 
-# ---- A function of the user's own as an operator with a page: `module:name` -----------------------------------------
+# ---- The user's own function as an operator with a page: `module:name` ----------------------------------------------
 
 _SETTINGS = (
     Setting("rows", 2, (1, 2, 3, 4), "of each input"),
@@ -197,7 +198,7 @@ _SETTINGS = (
 
 
 def from_module(place: str) -> Operator:
-    """The operator of a function, formula or Function: ``from_module("package.file:name")``, found as by ``import``.
+    """Return the operator of a function, formula or Function: ``from_module("package.file:name")``, as for ``import``.
 
     Its inputs are arrays of one shape, one for each parameter without a default.
 
@@ -224,7 +225,7 @@ def from_module(place: str) -> Operator:
     def checked(*tensors: Tensor) -> Tensor:
         try:
             result = call(*tensors)
-        except Exception as error:  # of the user's function: the page says it
+        except Exception as error:  # from the user's function: shown on the page
             raise ValueError(f"explain: {place} raised {type(error).__name__}: {error}") from error
         if not isinstance(result, Tensor):
             raise ValueError(f"explain: {place} returns {type(result).__name__}, needs one Tensor")
@@ -241,7 +242,7 @@ def from_module(place: str) -> Operator:
 
 
 def _parameters(function: Any) -> list[str]:
-    """The names of the parameters that are given by position and have no default."""
+    """Return the names of the positional parameters without a default."""
     by_position = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
     return [each.name for each in parameters if each.kind in by_position and each.default is each.empty]

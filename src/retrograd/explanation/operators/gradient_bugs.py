@@ -28,7 +28,7 @@ _CONVOLUTION = (
     ),
     (
         "drop the dilation",
-        "gx puts neighbouring taps side by side (no difference at dilation 1)",
+        "gx puts neighboring taps side by side (no difference at dilation 1)",
         "conv_input_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
@@ -80,7 +80,7 @@ _CONV_TRANSPOSE = (
     ),
     (
         "drop the dilation",
-        "gw reads gy at neighbouring places (no difference at dilation 1)",
+        "gw reads gy at neighboring places (no difference at dilation 1)",
         "conv_weight_grad",
         _TAPS,
         "for r, at in enumerate(taps(replace(window, dilation=(1,) * window.ndim))):",
@@ -257,32 +257,33 @@ _ATTENTION = (
 
 CONVOLUTION = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONVOLUTION)
 CONV_TRANSPOSE = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONV_TRANSPOSE)
-SOFTMAX = tuple(Fault(name, about, "softmax", *rest) for name, about, *rest in _SOFTMAX)
-CROSS_ENTROPY = tuple(Fault(name, about, "cross_entropy", *rest) for name, about, *rest in _CROSS_ENTROPY)
+SOFTMAX = tuple(Fault(name, about, "normalization", *rest) for name, about, *rest in _SOFTMAX)
+CROSS_ENTROPY = tuple(Fault(name, about, "loss", *rest) for name, about, *rest in _CROSS_ENTROPY)
 POOLING = tuple(Fault(name, about, "pooling", *rest) for name, about, *rest in _POOLING)
 ATTENTION = tuple(Fault(name, about, "attention", *rest) for name, about, *rest in _ATTENTION)
 
 
 def of_kernel(faults: tuple[Fault, ...], kernel: str) -> tuple[Fault, ...]:
-    """Those of one kernel."""
+    """Return the mistakes in one kernel."""
     return tuple(fault for fault in faults if fault.kernel == kernel)
 
 
 def normalization(name: str) -> tuple[Fault, ...]:
-    """Of batch_norm or one of the others."""
-    module, kernel = {
-        "batch_norm": ("normalization", "batch_norm_grad"),
-        "layer_norm": ("group_norm", "layer_norm_grad"),
-        "rms_norm": ("group_norm", "layer_norm_grad"),
-    }.get(name, ("group_norm", "group_norm_grad"))
+    """Return the mistakes of batch_norm or another normalization."""
+    kernel = {
+        "batch_norm": "batch_norm_grad",
+        "layer_norm": "layer_norm_grad",
+        "rms_norm": "layer_norm_grad",
+    }.get(name, "group_norm_grad")
     texts = _NORMALIZATION[name == "rms_norm" :]
     return tuple(
-        Fault(title, about, module, kernel, before, after, "normalised_grad") for title, about, before, after in texts
+        Fault(title, about, "normalization", kernel, before, after, "normalised_grad")
+        for title, about, before, after in texts
     )
 
 
 def recurrent(mode: str) -> tuple[Fault, ...]:
-    """Of a recurrent layer."""
+    """Return the mistakes of a recurrent layer."""
     return tuple(
         Fault(title, about, "recurrent", "recurrent_grad", before, after, function)
         for title, about, function, before, after, modes in _RECURRENT

@@ -1,10 +1,10 @@
-"""Operators as products of matrices: im2col's columns, the weights' rows, and col2im, for each group.
+"""Convolutions and linear layers as matrix products: im2col's columns, the weights' rows, and col2im, per group.
 
 A convolution:
 
     Y = W_row X_col        dW_row = G_row X_col^T        dX_col = W_row^T G_row        gx = col2im(dX_col)
 
-A transposed convolution, where x and y have changed places:
+A transposed convolution, where x and y change places:
 
     Y_col = W_row^T X_row        y = col2im(Y_col)        dW_row = X_row G_col^T        dX_row = W_row G_col
 
@@ -12,10 +12,10 @@ A linear layer:
 
     Y = X W^T        dW = G^T X        dX = G W
 
-X_col has a column for each output of each sample, with everything that this output reads; u counts channels and taps,
-o samples and outputs. All but dX_col and Y_col hold copies of entries of x, w, y, gy, gx and gw. col2im adds each entry
-of dX_col to the entry of x that the same entry of X_col was copied from, and each of Y_col to the entry of y that it is
-a part of.
+X_col has a column for each output of each sample, with everything that this output reads; u counts channels and taps, o
+samples and outputs. All matrices but dX_col and Y_col contain copies of entries of x, w, y, gy, gx and gw. col2im adds
+each entry of dX_col to the entry of x that the same entry of X_col was copied from, and each entry of Y_col to the
+entry of y that it is a part of.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _LINEAR = {
 
 
 def matrices(window: Window, arrays: Arrays) -> dict[str, Array]:
-    """The matrices of a convolution that ran, from its x, w, y, gy and, where they were computed, gx and gw."""
+    """Return the matrices of a convolution that ran, from its x, w, y, gy and, if computed, gx and gw."""
     reads, taps, outputs = _indices(window, arrays["x"], arrays["w"], arrays["y"])
     found = {
         "W_row": _copied(arrays, "w", taps, "gku", _ABOUT["W_row"]),
@@ -86,7 +86,7 @@ def matrices(window: Window, arrays: Arrays) -> dict[str, Array]:
 
 
 def transposed_matrices(window: Window, arrays: Arrays) -> dict[str, Array]:
-    """Those of a transposed convolution. ``window`` is that of the convolution whose input gradient it is."""
+    """Return the matrices of a transposed convolution; ``window``: of the convolution whose input gradient it is."""
     reads, taps, inputs = _indices(window, arrays["y"], arrays["w"], arrays["x"])
     found = {
         "W_row": _copied(arrays, "w", taps, "gcu", _ABOUT_TRANSPOSED["W_row"]),
@@ -102,7 +102,7 @@ def transposed_matrices(window: Window, arrays: Arrays) -> dict[str, Array]:
 
 
 def linear_matrices(arrays: Arrays) -> dict[str, Array]:
-    """Those of a linear layer, whose arrays are matrices but for axes before the last."""
+    """Return the matrices of a linear layer, whose arrays are matrices except for leading axes."""
     found = {}
     for name, (source, axes, about) in _LINEAR.items():
         index = _all(arrays[source])
@@ -111,7 +111,7 @@ def linear_matrices(arrays: Arrays) -> dict[str, Array]:
 
 
 def sums_of_matrices(window: Window, arrays: Arrays) -> dict[str, list[Products]]:
-    """The products of Y_row, dW_row, dX_col and col2im."""
+    """Return the products of Y_row, dW_row, dX_col and col2im."""
     reads, _, _ = _indices(window, arrays["x"], arrays["w"], arrays["y"])
     shapes = {name: arrays[name].shape for name in ("W_row", "X_col", "G_row")}
     found = {
@@ -127,7 +127,7 @@ def sums_of_matrices(window: Window, arrays: Arrays) -> dict[str, list[Products]
 
 
 def sums_of_transposed(window: Window, arrays: Arrays) -> dict[str, list[Products]]:
-    """The products of Y_col, col2im, dW_row and dX_row."""
+    """Return the products of Y_col, col2im, dW_row and dX_row."""
     reads, _, _ = _indices(window, arrays["y"], arrays["w"], arrays["x"])
     shapes = {name: arrays[name].shape for name in ("W_row", "X_row", "G_col")}
     found = {
@@ -143,7 +143,7 @@ def sums_of_transposed(window: Window, arrays: Arrays) -> dict[str, list[Product
 
 
 def sums_of_linear(arrays: Arrays) -> dict[str, list[Products]]:
-    """The products of Y, dW and dX."""
+    """Return the products of Y, dW and dX."""
     shapes = {name: arrays[name].shape for name in ("X", "W", "G")}
     found = {
         "Y": [einsum("nc,kc->nk", (shapes["X"], shapes["W"]), ("X", "W"))],
@@ -157,7 +157,7 @@ def sums_of_linear(arrays: Arrays) -> dict[str, list[Products]]:
 
 
 def _copied(arrays: Arrays, source: str, index: np.ndarray, axes: str, about: str) -> Array:
-    """A matrix of entries of an array; a negative index is padding."""
+    """Return a matrix of entries of an array; a negative index is padding."""
     flat = arrays[source].ravel()
     values = np.where(index < 0, 0, flat[np.maximum(index, 0)]).astype(flat.dtype)
     role = "upstream" if source == "gy" else "inner"
@@ -170,7 +170,7 @@ def _image(values: np.ndarray, source: str, lead: str, about: str, padding: tupl
 
 
 def _scattered(reads: np.ndarray, columns: str) -> Products:
-    """Each entry of the columns is added to the entry that the same place of ``reads`` says; none to the padding."""
+    """Return products that add each entry of the columns to the entry given by ``reads``; none for the padding."""
     inside = reads.ravel() >= 0
     return along(reads.ravel()[inside], (columns,), (np.arange(reads.size)[inside],))
 
@@ -182,7 +182,7 @@ def _bias(channel: np.ndarray) -> Products:
 def _indices(
     window: Window, wide: np.ndarray, w: np.ndarray, narrow: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Flat indices of the array of window.input (G, C*R, N*O), of w (G, K, C*R), of that of the output (G, K, N*O)."""
+    """Return flat indices of the array of window.input (G, C*R, N*O), of w (G, K, C*R), of the output's (G, K, N*O)."""
     G, N, C = window.groups, len(wide), w.shape[1]
     K, R, places = len(w) // G, window.taps, math.prod(window.output)
     table = convolution(window, N, wide.shape[1], w.shape)["x"].reshape(N, G, K, places, C, R)

@@ -14,9 +14,7 @@ from .operator import VALUES, Operator, arguments, call_text, draw, leading
 
 __all__ = ["OPERATORS"]
 
-_MOST_AS_MATRICES = (
-    6_000  # products; with more, a layer of a model would be too large to be sent whole, see document.py
-)
+_MOST_AS_MATRICES = 6_000  # products; a layer of a model with more would be too large to send whole, see document.py
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("inputs", 4, (1, 2, 3, 4, 6), "numbers that each sample has before"),

@@ -91,7 +91,7 @@ _CROSS_ENTROPY_OPERATORS = {
 }
 
 
-# ---- Losses of single elements: what each entry of the prediction is away from its target ---------------------------
+# ---- Elementwise losses of the difference between prediction and target ---------------------------------------------
 
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),

@@ -1,6 +1,6 @@
-"""Normalisation by the statistics of the input: batch, layer, group, instance and root-mean-square norm.
+"""Normalization by statistics of the input: batch, layer, group, instance and root mean square norm.
 
-They differ only in the axes that a mean and a deviation are taken over. With m elements in each of these means:
+They differ only in the axes over which mean and deviation are computed. With m elements in each mean:
 
     xhat = (x - mean) * rstd        y = xhat * w + b        gxhat = gy * w
     gx = rstd * (gxhat - the mean of gxhat - xhat * the mean of gxhat * xhat)
@@ -25,7 +25,7 @@ from .operator import VALUES, Operator, arguments, draw, leading, switch
 
 __all__ = ["OPERATORS"]
 
-_TEXTS = (  # by the statistics of the input
+_TEXTS = (  # with statistics of the input
     "y = xhat * w + b",
     "xhat = x * rstd - mean * rstd",
     "mean = 1/m * x",
@@ -37,7 +37,7 @@ _TEXTS = (  # by the statistics of the input
     "mean_gx = 1/m * gxhat * xhat",
     "gx = rstd * gxhat - rstd * mean_g - rstd * xhat * mean_gx",
 )
-_FIXED = (  # by given statistics
+_FIXED = (  # with given statistics
     "y = xhat * w + b",
     "xhat = x * rstd - mean * rstd",
     "gb = gy",
@@ -50,13 +50,13 @@ _SPACE = "hwdopq"
 
 @dataclass(frozen=True)
 class _Layout:
-    """The axes of a normalization: those of x, those with statistics of their own, and those of w and b.
+    """The axes of a normalization: those of x, those with separate statistics, and those of w and b.
 
-    axes: of x, as its entries are counted: a channel may be two letters, the group and the channel in it
-    shown: the letters that the page shows
+    axes: of x, as its entries are indexed: a channel may be two letters, the group and the channel in it
+    shown: the letters shown on the page
     shape: an extent for each letter of ``axes``
-    statistics: the letters that have statistics of their own
-    weight: those of w and b
+    statistics: the letters with separate statistics
+    weight: the letters of w and b
     """
 
     axes: str
@@ -88,9 +88,9 @@ def _last(x: np.ndarray, normalized_shape: Any) -> _Layout:
     return _Layout(axes, axes, x.shape, axes[: x.ndim - count], axes[x.ndim - count :])
 
 
-def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[str, Array]:
+def _inner(layout: _Layout, eps: float, centered: bool, arrays: Arrays) -> dict[str, Array]:
     x, gy = (arrays[name].astype(np.float64).reshape(layout.shape) for name in ("x", "gy"))
-    mean = x.mean(layout.over, keepdims=True) if centred else np.zeros(())
+    mean = x.mean(layout.over, keepdims=True) if centered else np.zeros(())
     var = ((x - mean) ** 2).mean(layout.over, keepdims=True)
     rstd = 1 / np.sqrt(var + eps)
     xhat = (x - mean) * rstd
@@ -103,12 +103,15 @@ def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[s
     }
     of_statistics = {
         "mean": (mean, f"the mean of m = {count} entries of x"),
-        "var": (var, f"the mean of m = {count} squares of x - mean" if centred else f"the mean of m = {count} squares"),
+        "var": (
+            var,
+            f"the mean of m = {count} squares of x - mean" if centered else f"the mean of m = {count} squares",
+        ),
         "rstd": (rstd, f"1 / sqrt(var + {eps:g})"),
         "mean_g": (mean_g, "the mean of gxhat: what the gradient loses because the mean of x is taken away"),
         "mean_gx": (mean_gx, "the mean of gxhat * xhat: what it loses because x is divided by its deviation"),
     }
-    if not centred:
+    if not centered:
         del of_statistics["mean"], of_statistics["mean_g"]
     shape = arrays["x"].shape
     found = {
@@ -121,7 +124,7 @@ def _inner(layout: _Layout, eps: float, centred: bool, arrays: Arrays) -> dict[s
 
 
 def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
-    """w in the axes of x."""
+    """Return w in the axes of x."""
     return w.astype(np.float64).reshape(
         [layout.extents[letter] if letter in layout.weight else 1 for letter in layout.axes]
     )
@@ -137,10 +140,10 @@ def _case(
     texts: Sequence[str] = _TEXTS,
     inner: Callable[[Arrays], dict[str, Array]] | None = None,
 ) -> Case:
-    centred = name != "rms_norm"
+    centered = name != "rms_norm"
     weight = "c" if layout.weight == "gc" else layout.weight
     axes = dict.fromkeys(("x", "y", "gx", "gy", "xhat", "gxhat"), layout.axes)
-    axes |= dict.fromkeys(("var", "rstd", "mean_gx", *(("mean", "mean_g") if centred else ())), layout.statistics)
+    axes |= dict.fromkeys(("var", "rstd", "mean_gx", *(("mean", "mean_g") if centered else ())), layout.statistics)
     for each in inputs.keys() - {"x"}:
         axes |= dict.fromkeys((each, f"g{each}"), layout.weight)
     texts = texts if "w" in inputs else [text.replace(" * w", "") for text in texts]
@@ -157,7 +160,7 @@ def _case(
         sums=lambda arrays: equations.sums,
         formulas=equations.formulas,
         source=source,
-        inner=inner or (lambda arrays: _inner(layout, eps, centred, arrays)),
+        inner=inner or (lambda arrays: _inner(layout, eps, centered, arrays)),
         faults=() if inner else gradient_bugs.normalization(name),
     )
 
@@ -167,10 +170,10 @@ _CHANNELS = (
     Setting("channels", 2, (1, 2, 4), "channels of the input"),
     Setting("size", 2, (1, 2, 3, 4), "positions of the input on each axis"),
 )
-_GROUPS = Setting("num_groups", 2, (1, 2, 4), "groups of channels, each of which is normalised on its own")
+_GROUPS = Setting("num_groups", 2, (1, 2, 4), "groups of channels, each of which is normalized on its own")
 _ROWS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
-    Setting("features", 4, (2, 3, 4, 6), "numbers of each sample, which are normalised together"),
+    Setting("features", 4, (2, 3, 4, 6), "numbers of each sample, which are normalized together"),
 )
 _TRAINING = switch("training", True, "by the statistics of the input; else by running ones, which are constants")
 _EPS = {"eps": 1e-5}
@@ -205,7 +208,7 @@ def _batch_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
 
 
 def _fixed_batch_norm(inputs: Arrays, statistics: list[np.ndarray], eps: float) -> Case:
-    """By running statistics, which are constants: each channel is multiplied and shifted."""
+    """Return the case with running statistics, which are constants: each channel is scaled and shifted."""
     mean, var = (each.astype(np.float64) for each in statistics)
 
     def call(x: Tensor, *affine: Tensor) -> Tensor:
@@ -256,7 +259,7 @@ def _group_norm(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     return _case("group_norm", layout, call, source, inputs, given["eps"])
 
 
-def _of_last_axes(name: str, eps: float, centred: bool) -> Operator:
+def _of_last_axes(name: str, eps: float, centered: bool) -> Operator:
     function = getattr(F, name)
 
     def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -271,22 +274,22 @@ def _of_last_axes(name: str, eps: float, centred: bool) -> Operator:
 
     def example(options: Mapping[str, Any]) -> Arrays:
         found = _example_of_rows(options)
-        return found if centred else {each: found[each] for each in ("x", "w")}
+        return found if centered else {each: found[each] for each in ("x", "w")}
 
-    return Operator(name, ("x",), ("w", "b") if centred else ("w",), (*_ROWS, VALUES), example, case)
+    return Operator(name, ("x",), ("w", "b") if centered else ("w",), (*_ROWS, VALUES), example, case)
 
 
 _KEYWORDS = {"w": "weight", "b": "bias"}
 
 
 def _call(function: Callable[..., Tensor], inputs: Arrays, *args: Any, **options: Any) -> Callable[..., Tensor]:
-    """The operator as a function of x and of those of w and b that are there."""
+    """Return the operator as a function of x and of w and b, if present."""
     affine = [_KEYWORDS[name] for name in inputs if name != "x"]
     return lambda x, *given: function(x, *args, **dict(zip(affine, given, strict=True)), **options)
 
 
 def _named(inputs: Arrays) -> str:
-    """Those of w and b that are there, in a call's text."""
+    """Return the arguments w and b, if present, as call text."""
     return "".join(f"{_KEYWORDS[name]}={name}, " for name in inputs if name != "x")
 
 

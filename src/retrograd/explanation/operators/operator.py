@@ -25,13 +25,13 @@ __all__ = [
 ]
 
 
-# ---- The small arrays that a page begins with -----------------------------------------------------------------------
+# ---- Small arrays of the initial page -------------------------------------------------------------------------------
 
 VALUES = Setting("values", "integers", ("integers", "decimals"), "numbers to check in your head, or arbitrary ones")
 
 
 def draw(shape: Sequence[int], values: str, seed: int, low: int = -2, high: int = 3) -> np.ndarray:
-    """float32 numbers from low to high: the same for the same seed."""
+    """Return float32 numbers from low to high, always the same for a given seed."""
     rng = np.random.default_rng(seed)
     if values == "integers":
         return rng.integers(low, high, shape, endpoint=True).astype(np.float32)
@@ -39,23 +39,23 @@ def draw(shape: Sequence[int], values: str, seed: int, low: int = -2, high: int 
 
 
 def distinct(shape: Sequence[int], values: str, seed: int) -> np.ndarray:
-    """float32 numbers of which no two are equal, so that each window has one largest."""
+    """Return float32 numbers that all differ, so that the maximum of each window is unique."""
     rng = np.random.default_rng(seed)
     numbers = rng.permutation(int(np.prod(shape))).reshape(shape) - int(np.prod(shape)) // 2
     return (numbers if values == "integers" else numbers / 7).astype(np.float32)
 
 
-# ---- An operator that can be explained ------------------------------------------------------------------------------
+# ---- Explainable operators ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Operator:
     """An operator that can be explained.
 
-    tensors: the names of the tensors that it takes, in their order; optional: those that may be missing
-    settings: what the page lets its reader change
-    example: the inputs of the page, from the values of the settings
-    case: the operator with given inputs and options
+    tensors: the names of its tensor arguments, in order; optional: those that may be missing
+    settings: what the reader of the page can change
+    example: makes the inputs of the page from the values of the settings
+    case: makes the case of the operator with given inputs and options
     """
 
     name: str
@@ -66,10 +66,10 @@ class Operator:
     case: Callable[[Arrays, Mapping[str, Any]], Case]
 
     def with_settings(self, given: Mapping[str, Any]) -> Explanation:
-        """The explanation of the example with some settings changed.
+        """Return the explanation of the example with some settings changed.
 
         Raises:
-            ValueError: there is no such setting, a value is not one of its choices, or they do not go together.
+            ValueError: there is no such setting, a value is not one of its choices, or the settings are incompatible.
         """
         known = {setting.name: setting for setting in self.settings}
         for name, value in given.items():
@@ -89,19 +89,19 @@ class Operator:
 
 
 def call_text(function: str, inputs: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """The call as Python: ``F.conv2d(x, w, b, stride=2)``."""
+    """Return the call as Python: ``F.conv2d(x, w, b, stride=2)``."""
     return f"{function}({', '.join([*inputs, *(f'{name}={value!r}' for name, value in options.items())])})"
 
 
 def arguments(
     name: str, options: Mapping[str, Any], defaults: Mapping[str, Any], settings: Sequence[Setting] = ()
 ) -> dict[str, Any]:
-    """The options that an operator takes, with its defaults; a switch's "True" and "False" become truth values.
+    """Return the options of an operator, with its defaults; "True" and "False" of a switch become booleans.
 
-    settings: of its example, which are all given where the example is meant
+    settings: of its example, all of which must be given for the example
 
     Raises:
-        ValueError: there is another option.
+        ValueError: there is an unknown option.
     """
     example = {setting.name for setting in settings}
     unknown = options.keys() - defaults.keys() - (example if example <= options.keys() else set())
@@ -116,20 +116,20 @@ def arguments(
 
 
 def differing(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that a call has to name: those that are not the defaults."""
+    """Return the options that a call has to name: those that differ from the defaults."""
     return {key: value for key, value in given.items() if value != defaults[key]}
 
 
 def frozen(value: Any) -> Any:
-    """A list as a tuple, also inside: what the functions of geometry take."""
+    """Return a list as a tuple, recursively, as the geometry functions require."""
     return tuple(map(frozen, value)) if isinstance(value, (list, tuple)) else value
 
 
 def switch(name: str, value: bool, about: str) -> Setting:
-    """A setting that is on or off."""
+    """Return a setting that is on or off."""
     return Setting(name, str(value), ("True", "False"), about)
 
 
 def leading(count: int) -> str:
-    """Letters for the axes before those that an operator names: n, or n and others."""
+    """Return letters for the axes before those that an operator names: n, or n and others."""
     return "ntuvpqrs"[:count]

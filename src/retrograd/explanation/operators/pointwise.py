@@ -31,10 +31,10 @@ _WIDE, _POSITIVE, _UNIT = (-4.0, 4.0), (0.25, 4.0), (-0.875, 0.875)
 
 
 class _Row(NamedTuple):
-    """One function of x and of numbers.
+    """A function of x and of numbers.
 
     domain: of the example and of the curve
-    rules: names of rules that may take the place of its backward; the first one is its own
+    rules: names of rules that may replace its backward; the first one is its own
     """
 
     function: Any
@@ -45,7 +45,7 @@ class _Row(NamedTuple):
 
 
 def between(low: float, high: float, shape: tuple[int, ...], seed: int = 1) -> np.ndarray:
-    """float32 numbers between low and high: odd multiples of 1/32, which no kink at a round number meets."""
+    """Return float32 numbers between low and high: odd multiples of 1/32, which avoid kinks at round numbers."""
     sixteenths = np.random.default_rng(seed).integers(round(low * 16), round(high * 16), shape)
     return ((sixteenths + 0.5) / 16).astype(np.float32)
 
@@ -185,7 +185,7 @@ def _case(name: str, row: _Row, settings: tuple[Setting, ...], inputs: Arrays, o
 
 
 def _drawn(domain: tuple[float, float], x: np.ndarray) -> tuple[float, float]:
-    """The range of the curve: x is in it, if the function is defined everywhere."""
+    """Return the range of the curve; it includes x if the function is defined everywhere."""
     if domain != _WIDE or not x.size or not np.isfinite(x).all():
         return domain
     return min(domain[0], float(x.min())), max(domain[1], float(x.max()))

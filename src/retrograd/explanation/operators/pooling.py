@@ -1,4 +1,4 @@
-"""Pooling: a result is the largest entry of its window, or their mean, and the gradient goes back the same way."""
+"""Pooling: a result is the largest entry of its window, or their mean; the gradient goes back to the same entries."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class _Taps:
 def _windows(inputs: int, outputs: int, kernel: int, stride: int, dilation: int, padding: tuple[int, int]) -> _Taps:
     low, high = padding
     at = np.arange(outputs)[:, None] * stride + np.arange(kernel) * dilation - low
-    return _Taps(at, (at >= 0) & (at < inputs), at < inputs + high)  # what ceil_mode adds is not counted
+    return _Taps(at, (at >= 0) & (at < inputs), at < inputs + high)  # positions added by ceil_mode are not counted
 
 
 def _divided(inputs: int, outputs: int) -> _Taps:
-    """Of adaptive pooling: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O)."""
+    """Return the taps of adaptive pooling: output o of O reads the positions o*I//O <= i < ceil((o + 1)*I/O)."""
     o = np.arange(outputs)
     first, last = o * inputs // outputs, -(-(o + 1) * inputs // outputs)
     at = first[:, None] + np.arange((last - first).max())
@@ -56,7 +56,7 @@ def _divided(inputs: int, outputs: int) -> _Taps:
 def _mean_products(
     taps: Sequence[_Taps], shape: Sequence[int], padding: _PAIRS, with_padding: bool, divisor: int | None
 ) -> dict[str, list[Products]]:
-    """Of y and gx: every entry of a window times 1 / the number of those that count. shape: of x"""
+    """Return the products of y and gx for means: each entry of a window times 1 / count. shape: of x."""
     counts = np.ones((), np.int64)  # of each output
     for tap in taps:
         counts = np.multiply.outer(counts, (tap.counted if with_padding else tap.inside).sum(1))
@@ -80,9 +80,9 @@ def _rows(
     target: str,
     entry: int | None,
 ) -> np.ndarray:
-    """The pairs of an output that is chosen and of an entry of x in its window; of one entry of the target, or all.
+    """Return the pairs of a chosen output and of an entry of x in its window, for one entry of the target or all.
 
-    kind: whether the padding is among them, as ``_Taps`` has it; chosen: (*outputs)
+    kind: whether to include the padding, as in ``_Taps``; chosen: (*outputs)
     """
     ndim = len(taps)
     lead, inputs = math.prod(shape[: len(shape) - ndim]), shape[len(shape) - ndim :]
@@ -110,7 +110,7 @@ def _rows(
 
 
 def _largest_products(index: np.ndarray, ndim: int, shape: Sequence[int]) -> dict[str, list[Products]]:
-    """Of y and gx. index: for each output the flat position that was taken; shape: of x"""
+    """Return the products of y and gx for maxima. index: the flat position of each output's maximum; shape: of x."""
     y = np.arange(index.size)
     positions, outputs = (math.prod(each[len(each) - ndim :]) for each in (shape, index.shape))
     x = y // outputs * positions + index.ravel()

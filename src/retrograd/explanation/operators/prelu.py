@@ -1,4 +1,4 @@
-"""relu with a learned slope below 0: one for all channels, or one for each."""
+"""PReLU: relu with a learned slope below 0, one for all channels or one per channel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quantisers of low-bit networks: step functions, and the pseudo-gradients that are declared for them."""
+"""Quantizers of low-bit networks: step functions, and the pseudo-gradients declared for them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from .pointwise import SHAPE, between
 __all__ = ["OPERATORS"]
 
 _BITS = Setting("bits", 2, (1, 2, 3, 4, 8), "bits of each number")
-_OF = Setting("of", "weights", ("weights", "activations"), "what is quantised: each has a formula of its own")
+_OF = Setting("of", "weights", ("weights", "activations"), "what is quantized: each has a formula of its own")
 _SLOPE = "what is declared in place of the derivative, which is 0 nearly everywhere"
 
 
 class _Row(NamedTuple):
-    """One kind of quantiser.
+    """One kind of quantizer.
 
     settings: its options; domain: of the example and of the curve
     """
@@ -125,7 +125,7 @@ def _own(quantizer: Quantizer, of_weights: bool, x: np.ndarray) -> dict[str, Ten
 
 
 def _call(quantizer: Quantizer, of_weights: bool, own: dict[str, Tensor], names: list[str]) -> Callable[..., Tensor]:
-    """The quantiser as a function of its input and of what it learns."""
+    """Return the quantizer as a function of its input and of its learned parameters."""
 
     def call(x: Tensor, *given: Tensor) -> Tensor:
         now = own | dict(zip(names, given, strict=True))

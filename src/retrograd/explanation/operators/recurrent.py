@@ -22,13 +22,13 @@ from .recurrent_cells import CELLS, DIAGRAMS, Cell, unrolled
 __all__ = ["OPERATORS", "stories"]
 
 
-# ---- The story of a recurrent layer's fading gradient, told with the numbers of a run -------------------------------
+# ---- The story of a recurrent layer's fading gradient, with the numbers of a run ------------------------------------
 
 Sums = Mapping[str, Sequence[Products]]
 
 
 def stories(cell: Cell, arrays: Arrays, sums: Sums) -> list[Story]:
-    """One: of a run with several steps."""
+    """Return one story for a run of several steps, otherwise none."""
     steps, batch, units = arrays["y"].shape
     if steps < 2 or not batch * units:
         return []
@@ -40,7 +40,7 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
     state, gate = cell.states[-1], cell.road
     gradient, gates, road = arrays[f"g{state}"], arrays[gate], arrays["road"]
     last, size = len(road) - 1, road[0].size
-    unit = int(np.abs(road[0]).argmin())  # the sequence and unit where least is left
+    unit = int(np.abs(road[0]).argmin())  # the sequence and unit with the least gradient left
     names = {
         name: [label(name, t * size + unit, road.shape) for t in range(last + 1)]
         for name in (state, f"g{state}", gate, "road")
@@ -136,7 +136,7 @@ def _over_the_weights(arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
 
 
 def _number(products: Sequence[Products], at: int, factor: str) -> int | None:
-    """The number of the first product of an entry that has this factor."""
+    """Return the number of the first product of an entry that has this factor."""
     number = 0
     for each in products:
         rows = each.of(at)
@@ -186,7 +186,7 @@ def _example(cell: Cell, options: Mapping[str, Any]) -> Arrays:
 
 
 def _texts(cell: Cell) -> list[str]:
-    """The equations of a layer: of its weights, and its own. A gate's rows of the weights are those at q."""
+    """Return the equations of a layer: of its weights, and its own. A gate's rows of the weights are at q."""
     many = len(cell.gates) > 1
     forward, of_weights, to_x, to_h = [], [], [], []
     for place, (of_x, of_h) in enumerate(cell.sums):
@@ -215,10 +215,10 @@ def _texts(cell: Cell) -> list[str]:
 def _of_first_step(text: str, cell: Cell) -> list[str]:
     """Return the forms that an equation of every step takes at the initial states h0 and c0: (1, N, H) each."""
     target, _, right = text.partition(" = ")
-    # the gradient to a state before: what that of a later step gives, where the later step is the first one
+    # the gradient of the state before: the contribution of a later step, where the later step is the first
     at_0 = [re.sub(r"\b(\w+)(:tnj)?\[t[+]1\]", r"\1\2[t=0]", term) for term in right.split(" + ") if "[t+1]" in term]
     found = [f"{target}0[z=0] = {' + '.join(at_0)}"] if at_0 else []
-    # what a step makes of the state before, with its sign
+    # the contribution of the state before to a step, with its sign
     for sign, term in re.findall(r"(?:^|([+-]) )((?:[^ ]+)(?: [*] [^ ]+)*)", right):
         if "[t-1]" in term:
             factors = [_at_first(factor, cell) for factor in term.split(" * ")]
@@ -227,7 +227,7 @@ def _of_first_step(text: str, cell: Cell) -> list[str]:
 
 
 def _at_first(factor: str, cell: Cell) -> str:
-    """A factor at the first step, or the state before it."""
+    """Return a factor at the first step, or the state before it."""
     state = re.fullmatch(r"(\w)(?::tn(\w))?\[t-1\]", factor)
     if state:
         return f"{state[1]}0:zn{state[2] or 'h'}[z=0]"
@@ -303,7 +303,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
 
 
 def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
-    """The product of the gates of all later steps; of none at the last step, where it is 1."""
+    """Return the product of the gates of all later steps; 1 at the last step, which has none."""
     entries = np.arange(size)
     return {
         "road": [
@@ -316,7 +316,7 @@ def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
 
 
 def _settings(name: str) -> tuple[Setting, ...]:
-    return _SETTINGS if name == "rnn_relu" else (*_SETTINGS, _VALUES)  # whole numbers meet the kink of relu
+    return _SETTINGS if name == "rnn_relu" else (*_SETTINGS, _VALUES)  # integers would hit the kink of relu
 
 
 def _operator(name: str, cell: Cell) -> Operator:

@@ -20,7 +20,7 @@ from ..measurements import Arrays
 __all__ = ["CELLS", "Cell", "DIAGRAMS", "Diagram", "unrolled"]
 
 
-# ---- A recurrent layer step by step, forward and backward, with all that is between ---------------------------------
+# ---- A recurrent layer step by step, forward and backward, with all intermediate arrays -----------------------------
 
 Step = Callable[[Arrays, Arrays], Arrays]  # sums and the values before -> the values of a step
 Back = Callable[[Arrays, Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
@@ -31,14 +31,14 @@ class Cell:
     """The equations of one kind of layer.
 
     gates: their names, in the order of the rows of the weights
-    sums: for each gate the names of what it gets from x and from the output before; one name if these are added
-    step: what a step computes: the output "h", and what else has a name
-    back: values, values before, the gradient gh of the output and the gradients that came from the step after ->
-        the gradients of the step, and what goes to the step before besides what goes through the weights
+    sums: for each gate the names of its terms from x and from the previous output; one name if these are added
+    step: computes the values of a step: the output "h", and other named arrays
+    back: values, previous values, the gradient gh of the output and the gradients from the next step ->
+        the gradients of the step, and those of the step before that do not go through the weights
     texts: equations besides those of the weights
-    about: what the arrays are, in the order of the page
-    road: the gate that a gradient is multiplied by on its way back through the state
-    states: what a step gets from the one before
+    about: descriptions of the arrays, in the order of the page
+    road: the gate by which a gradient is multiplied on its path back through the state
+    states: what a step receives from the one before
     """
 
     gates: tuple[str, ...]
@@ -52,7 +52,7 @@ class Cell:
 
 
 def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
-    """All values and gradients of all steps, (T, N, H) each, from x, the weights, the first states and gy."""
+    """Return all values and gradients of all steps, (T, N, H) each, from x, the weights, the initial states and gy."""
     x, w_ih, w_hh, gy = (arrays[name].astype(np.float64) for name in ("x", "w_ih", "w_hh", "gy"))
     count, units = len(cell.gates), w_hh.shape[1]
     b_ih, b_hh = (arrays[name].astype(np.float64) if name in arrays else 0.0 for name in ("b_ih", "b_hh"))
@@ -85,7 +85,7 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
 
 
 def _road(cell: Cell, values: Arrays) -> Arrays:
-    """For each step the product of the gates of all later ones."""
+    """Return the product of the gates of all later steps, for each step."""
     if not cell.road:
         return {}
     road = np.ones_like(values[cell.road])
@@ -224,14 +224,14 @@ CELLS = {
 }
 
 
-# ---- The picture of one step of a recurrent layer, as data ----------------------------------------------------------
+# ---- The diagram of one step of a recurrent layer, as data ----------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Join:
     """A point where gates meet a state or another gate.
 
-    gates: those that are multiplied; into: the array that they become a part of; sign: how, "×", "+" or a function
+    gates: the gates that are multiplied; into: the array that they are a part of; sign: "×", "+" or a function
     text: the term of the equation
     """
 
@@ -243,12 +243,12 @@ class Join:
 
 @dataclass(frozen=True)
 class Way:
-    """One way of the gradient to a state.
+    """One path of the gradient to a state.
 
-    to: the gradient of a state; sources: the arrays that it comes from, each as a factor of its products
+    to: the gradient of a state; sources: the arrays it comes from, each a factor of its products
     by: how many steps later the sources are
     kind: "loss"; "output", through the output; "state", through the next state; "weights", through the next gates
-    times: what it is multiplied by; gate: the array of that, if it is one number
+    times: the factor of the path; gate: the array of that factor, if it is one number
     """
 
     to: str
@@ -265,11 +265,11 @@ class Diagram:
     """The diagram of one step of a recurrent layer.
 
     states: pairs of a state and its gradient; the first is drawn above the gates, a second one below
-    gates: likewise, from left to right
-    between: the array on the way from the first state to the second
-    ways: together they are all products of the states' gradients
-    road: the product of the gates that a gradient is multiplied by from step to step
-    about: the explanation shown where there is no such road
+    gates: pairs of a gate and its gradient, from left to right
+    between: the array on the path from the first state to the second
+    ways: the paths of the gradient; together they are all products of the states' gradients
+    road: the product of the gates by which a gradient is multiplied from step to step
+    about: the explanation shown if there is no such road
     """
 
     states: tuple[tuple[str, str], ...]
@@ -281,7 +281,7 @@ class Diagram:
     about: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As plain data, for the page's document."""
+        """Return the diagram as plain data, for the page's document."""
         return asdict(self)
 
 

@@ -21,7 +21,7 @@ CLASSES = Setting("classes", 4, (2, 3, 4, 6), "numbers of a sample, one for each
 
 
 def softmax_of(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """p, its logarithm, and exp(x) divided by that of the largest, in float64."""
+    """Return p, its logarithm, and exp(x) divided by that of the largest x, in float64."""
     shifted = x.astype(np.float64) - x.max(axis, keepdims=True)
     exponential = np.exp(shifted)
     total = exponential.sum(axis, keepdims=True)
@@ -35,7 +35,7 @@ def _example(options: Mapping[str, Any]) -> Arrays:
 def _along(
     name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dict[str, tuple[np.ndarray, str]]]
 ) -> Operator:
-    """softmax or log_softmax; inner: arrays in the shape of x, or with extent 1 where the sum was taken."""
+    """Return softmax or log_softmax; inner: arrays in the shape of x, or with extent 1 where the sum was taken."""
     function, settings = getattr(F, name), (SAMPLES, CLASSES, VALUES)
 
     def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:

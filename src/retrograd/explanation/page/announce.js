@@ -1,4 +1,4 @@
-// What a screen reader says of the entry that is taken, once the reader rests on it.
+// Announces the selected entry to screen readers once the reader rests on it.
 
 import { count, long } from "page/number_format";
 import { sentence } from "page/related_entries";

@@ -1,6 +1,6 @@
 // An array of the document, and the positions of its entries.
 //
-// An entry is known by its flat position `at`. Negative ones are padding: -1 - p is position p of the padded array.
+// An entry is identified by its flat position `at`. Negative ones are padding: -1 - p is position p of the padded one.
 
 const WORDS = { NaN, Infinity, "-Infinity": -Infinity };
 const number = (value) => (typeof value === "string" ? WORDS[value] : Number(value));
@@ -33,7 +33,7 @@ export class Values {
     return at < 0 ? 0 : this.values[at];
   }
 
-  /** Where an entry is in the padded array, one number for each axis. */
+  /** The position of an entry in the padded array, one number for each axis. */
   place(at) {
     return at < 0 ? unravel(-1 - at, this.padded) : unravel(at, this.shape).map((i, axis) => i + this.low[axis]);
   }
@@ -49,7 +49,7 @@ export class Values {
     return inside;
   }
 
-  /** The index as the user writes it; in the padding it may be negative. */
+  /** The index as the user writes it; it may be negative in the padding. */
   index(at) {
     return this.place(at).map((i, axis) => i - this.low[axis]);
   }

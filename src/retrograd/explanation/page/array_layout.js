@@ -1,4 +1,4 @@
-// How an array of any rank lies on paper: two axes are a grid of cells, the others are panels, shown or chosen.
+// Layout of an array of any rank in two dimensions: two axes form a grid of cells, the others panels, shown or chosen.
 
 import { product } from "page/array";
 
@@ -7,10 +7,10 @@ const GAP = 12;
 
 export class Panels {
   /**
-   * across: panels of a single axis lie beside each other, else below
-   * transposed: the grid is turned
+   * across: panels of a single axis are side by side, otherwise stacked
+   * transposed: the grid is transposed
    * single: one panel at a time
-   * grid: [axis of the rows, axis of the columns], where they are not the last two
+   * grid: [axis of the rows, axis of the columns], if they are not the last two
    */
   constructor(array, { across = true, transposed = false, single = false, grid = null } = {}) {
     this.array = array;
@@ -40,10 +40,10 @@ export class Panels {
     [this.down, this.beside] = down.length || across ? [down, beside] : [beside, []];
     this.panelRows = product(this.down.map(extent));
     this.panelColumns = product(this.beside.map(extent));
-    this.labelled = leading.length > 0;
+    this.labeled = leading.length > 0;
   }
 
-  /** The size in pixels for a size of cells. */
+  /** The size in pixels for a cell size. */
   size(cell) {
     return {
       width: MARGIN.left + this.panelColumns * this.columns * cell + (this.panelColumns - 1) * GAP + 2,
@@ -51,7 +51,7 @@ export class Panels {
     };
   }
 
-  /** The cell of an entry: {x, y} of its upper left corner, or null where another panel is chosen. */
+  /** The cell of an entry: {x, y} of its upper left corner, or null if another panel is chosen. */
   corner(at, cell) {
     const place = this.array.place(at);
     for (const [axis, position] of this.chosen) if (place[axis] !== position) return null;
@@ -71,7 +71,7 @@ export class Panels {
     };
   }
 
-  /** All cells that are visible: callback(at, x, y). */
+  /** Calls callback(at, x, y) for every visible cell. */
   each(cell, callback) {
     this.eachPanel((place, panelRow, panelColumn) => {
       for (let row = 0; row < this.rows; row++) {
@@ -129,7 +129,7 @@ export class Panels {
     return this.array.at(place);
   }
 
-  /** The entry some cells away, from one panel into the next; at the border the same one. */
+  /** The entry some cells away, crossing into the next panel; at the border the same entry. */
   moved(at, rows, columns) {
     const place = this.array.place(at);
     const step = (panels, inPanel, extent, by, count) => {
@@ -158,7 +158,7 @@ export class Panels {
     );
   }
 
-  /** The entry at the same cell of the next panel along the last leading axis that has several. */
+  /** The entry in the same cell of the next panel along the last leading axis that has several. */
   turned(at, by) {
     const axis = [...this.down, ...this.beside].at(-1) ?? this.steps.at(-1);
     if (axis === undefined) return at;
@@ -176,7 +176,7 @@ export class Panels {
     return this.array.at(place);
   }
 
-  /** Choose the panels in which an entry is; true if they were others. */
+  /** Chooses the panels that contain an entry; returns true if this changes them. */
   reveal(at) {
     const place = this.array.place(at);
     const before = this.steps.map((axis) => this.chosen.get(axis)).join();
@@ -184,7 +184,7 @@ export class Panels {
     return before !== this.steps.map((axis) => this.chosen.get(axis)).join();
   }
 
-  /** "k 0  c 1", the axes and positions of a panel; without letters where there is no room for so many. */
+  /** "k 0  c 1", the axes and positions of a panel; without letters if space is short. */
   label(place, room) {
     const axes = [...this.down, ...this.beside];
     const position = (axis) => String(place[axis] - this.array.low[axis]).replace("-", "−");

@@ -1,4 +1,4 @@
-// The tab "entry by entry" of a layer that is too large to be shown whole: of every array a part, which can be moved.
+// The tab "entry by entry" of a layer that is too large to be shown whole: a movable part of every array.
 
 import { h } from "page/dom";
 import { Grid } from "page/grid";
@@ -9,7 +9,7 @@ const KEYS = { ArrowUp: [-2, -1], ArrowDown: [-2, 1], ArrowLeft: [-1, -1], Arrow
 
 const STEPPER = 165; // pixels
 
-/** A part of an array, with what moves it. */
+/** A part of an array, with controls to move it. */
 class Block extends Grid {
   constructor(array, selection, options) {
     super(array, selection, options);
@@ -49,7 +49,7 @@ class Block extends Grid {
     this.moved?.();
   }
 
-  /** Shows the window of which an entry is a part. */
+  /** Shows the window that contains an entry. */
   show(at) {
     if (at < 0 || this.array.shows(at)) return;
     this.array.reveal(at);
@@ -82,7 +82,7 @@ class Block extends Grid {
   follow(what) {
     const { selection, array } = this;
     const lit = [...(selection.reading?.lit.get(array.name)?.keys() ?? [])].filter((at) => at >= 0);
-    // what is pinned is followed, what is pointed at is not: the arrays would not stand still
+    // follow a pinned entry, but not the one under the pointer, or the arrays would never stand still
     if (what === "entry" && !selection.hovered && lit.length && !lit.some((at) => array.shows(at))) this.show(lit[0]);
     if (what === "product" && selection.product) {
       const factor = selection.product.factors.find((each) => each.array === array);
@@ -91,7 +91,7 @@ class Block extends Grid {
     super.follow(what);
   }
 
-  /** From the edge of the window on into the array. */
+  /** Continues from the edge of the window into the array. */
   #walk(event) {
     if (!KEYS[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     const { array } = this;
@@ -124,7 +124,7 @@ export class Blocks extends Stage {
     return array.grid;
   }
 
-  /** The row that moves a part is wider than many a grid. */
+  /** The row of controls is wider than many grids. */
   least(array) {
     const moved = array.shape.some((extent, axis) => array.window[axis] < extent);
     return Math.max(super.least(array), moved ? STEPPER : 0);
@@ -136,7 +136,7 @@ export class Blocks extends Stage {
     return made;
   }
 
-  /** Shows an entry, wherever it is. */
+  /** Shows an entry, moving the window if necessary. */
   show(array, at) {
     for (const grid of this.grids) if (grid.array === array) grid.show(at);
   }

@@ -1,4 +1,4 @@
-// What draws a cell: on a canvas, or as the text of an SVG. Both draw the same picture.
+// Cell renderers: for a canvas, and for SVG text. Both draw the same picture.
 
 const FONT = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', monospace";
 const NAMED = `dominant-baseline="central" font-family="${FONT}"`;
@@ -7,7 +7,7 @@ export class CanvasPen {
   constructor(context) {
     this.context = context;
     context.textBaseline = "middle";
-    [this.size, this.anchor] = [null, null]; // as the context has them: setting a font takes longer than writing
+    [this.size, this.anchor] = [null, null]; // current context state: setting a font takes longer than writing
   }
 
   cell(x, y, width, height, fill, radius) {
@@ -20,7 +20,7 @@ export class CanvasPen {
     } else context.fillRect(x, y, width, height);
   }
 
-  /** Cells of a picture of the whole paper; those beside each other in one piece. corners: [{x, y}] */
+  /** Cells copied from a picture of the whole grid, adjacent ones in one piece. corners: [{x, y}] */
   copied(picture, corners, cell, side) {
     const { context } = this;
     const { a: scale } = context.getTransform();
@@ -59,7 +59,7 @@ export class CanvasPen {
     this.outlines([{ x, y }], width, height, stroke, thickness, options);
   }
 
-  /** Many of one size, which is quicker than one after the other. */
+  /** Draws many cells of one size, which is faster than one by one. */
   outlines(corners, width, height, stroke, thickness, { dash = [], radius = 0 } = {}) {
     if (!corners.length) return;
     const { context } = this;
@@ -137,13 +137,13 @@ export class SvgPen {
     );
   }
 
-  /** Everything drawn until now becomes fainter. */
+  /** Fades everything drawn so far. */
   fade(opacity) {
     this.parts = [`<g opacity="${opacity}">`, ...this.parts, "</g>"];
   }
 }
 
-/** The empty canvas at this place and of this size, as a context whose coordinates are those of the paper. */
+/** Clears and sizes the canvas; returns its context, with the coordinates of the layout. */
 export function sized(canvas, x, y, width, height) {
   const scale = Math.min(devicePixelRatio || 1, 3);
   const [across, down] = [Math.ceil(width * scale), Math.ceil(height * scale)];

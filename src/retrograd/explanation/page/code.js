@@ -1,4 +1,4 @@
-// The tab "the code that ran": the kernel calls, and their code: the line that ran last, and the arrays after it.
+// The tab "the code that ran": the kernel calls and their code, with the last executed line and the arrays after it.
 
 import { Values } from "page/array";
 import { h, withCode } from "page/dom";
@@ -23,7 +23,7 @@ export class Code {
     this.#choose(Math.min(this.chosen, this.traces.length - 1));
   }
 
-  /** Two rows of buttons: whose algorithm, and which of its functions. */
+  /** Two rows of buttons: the algorithm, and one of its functions. */
   #buttons() {
     const button = ({ name, about, number }, text = name, pressed = number === this.chosen) =>
       h("button", { "aria-pressed": String(pressed), title: about, onclick: () => this.#choose(number) }, text);
@@ -130,7 +130,7 @@ export class Code {
     this.layout(this.width);
   }
 
-  /** The arrays that the running function has: a step names those that changed, its first line begins anew. */
+  /** The arrays of the running function: a step lists those that changed, the function's first line starts over. */
   #arraysNow() {
     const { steps, functions } = this.trace;
     const frames = functions.map(() => new Map());
@@ -149,7 +149,7 @@ export class Code {
       .split("\n")
       .map((text, j) => {
         const quotes = text.split('"""').length - 1;
-        const words = coloured(text, inside);
+        const words = colored(text, inside);
         if (quotes % 2) inside = !inside;
         const line = h(
           "div",
@@ -195,7 +195,7 @@ const CALLS = {
   about: "what this run consists of below autograd, and where each part of it is",
 };
 
-/** The kernel calls of the run, forward and backward, each with the launches of machine code that its plan has. */
+/** The kernel calls of the run, forward and backward, each with the machine code launches of its plan. */
 function calls({ call, arrays, steps }) {
   const inputs = Object.keys(arrays).filter((name) => arrays[`g${name}`] && /input|weight/.test(arrays[name].role));
   const gradients = inputs.map((name) => `g${name}`).join(", ");
@@ -251,8 +251,8 @@ const KEYWORDS =
   "def return for in if else elif while import from not and or None True False lambda with as is yield class";
 const WORDS = new RegExp(`(""".*?(?:"""|$)|"[^"]*"|'[^']*'|#.*$|\\b(?:${KEYWORDS.replaceAll(" ", "|")})\\b)`, "g");
 
-/** Keywords, texts and comments of a line of Python; inside a text over several lines all of it is text. */
-function coloured(line, inside) {
+/** Keywords, strings and comments of a line of Python; inside a multi-line string everything is a string. */
+function colored(line, inside) {
   if (inside) return [h("q", {}, line)];
   return line
     .split(WORDS)
@@ -264,12 +264,12 @@ function coloured(line, inside) {
     });
 }
 
-/** A text of Python, coloured. */
+/** Python source, with syntax colors. */
 export function python(text) {
   const lines = text.replace(/\n$/, "").split("\n");
   let inside = false;
   const shown = lines.map((line) => {
-    const words = coloured(line, inside);
+    const words = colored(line, inside);
     if ((line.split('"""').length - 1) % 2) inside = !inside;
     return h("div", { class: "line" }, h("code", {}, ...words));
   });

@@ -1,21 +1,21 @@
-// Colours of values and roles, from the variables of the style sheet.
+// Colors of values and roles, from CSS variables.
 
 const STEPS = 128;
 let now = null;
 
-/** The colours of the theme that is shown. */
+/** The colors of the current theme. */
 export function palette() {
   now ??= make();
   return now;
 }
 
-/** The theme has changed. */
+/** Resets the colors after a change of theme. */
 export function forget() {
   now = null;
 }
 
 function make() {
-  // a variable holds the colours of both themes: that of an element is the one that is shown
+  // a variable has the colors of both themes; the computed style of an element has the current one
   const probe = document.body.appendChild(document.createElement("i"));
   const read = (name) => {
     probe.style.color = `var(--${name})`;
@@ -25,7 +25,7 @@ function make() {
   const scale = [];
   for (let j = -STEPS; j <= STEPS; j++) {
     const end = rgb(read(j < 0 ? "negative" : "positive"));
-    // the small ones stay visible: their share of the colour grows faster than they do
+    // small values stay visible: their share of the color grows faster than they do
     scale.push(mixed(paper, end, Math.abs(j / STEPS) ** 0.8));
   }
   const [dark, light] = ["dark-text", "light-text"].map((name) => rgb(read(name)));
@@ -47,8 +47,8 @@ function make() {
   return found;
 }
 
-/** The colours of a cell: of its ground and of its text. */
-export function colours(value, largest) {
+/** The colors of a cell: background and text. */
+export function colors(value, largest) {
   const { cells, nan, ink, dark } = palette();
   if (Number.isNaN(value)) return { fill: nan, text: dark };
   const share = largest > 0 ? Math.max(-1, Math.min(1, value / largest)) : 0;
@@ -64,12 +64,12 @@ const linear = (c) => (c <= 10.31475 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) 
 const gamma = (c) => 255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055);
 
 function contrast(a, b) {
-  const light = (colour) => 0.2126 * linear(colour[0]) + 0.7152 * linear(colour[1]) + 0.0722 * linear(colour[2]);
+  const light = (color) => 0.2126 * linear(color[0]) + 0.7152 * linear(color[1]) + 0.0722 * linear(color[2]);
   const [high, low] = [light(a), light(b)].sort((p, q) => q - p);
   return (high + 0.05) / (low + 0.05);
 }
 
-/** Between two colours in Oklab, in which equal steps look equal. */
+/** Interpolates two colors in Oklab, in which equal steps look equal. */
 function mixed(from, to, share) {
   const [a, b] = [oklab(from), oklab(to)];
   const [l, m, s] = unlab(a.map((each, j) => each + (b[j] - each) * share));
@@ -80,8 +80,8 @@ function mixed(from, to, share) {
   ].map((c) => Math.max(0, Math.min(255, gamma(Math.max(0, c)))));
 }
 
-function oklab(colour) {
-  const [r, g, b] = colour.map(linear);
+function oklab(color) {
+  const [r, g, b] = color.map(linear);
   const l = Math.cbrt(0.4122214708 * r + 0.5363325363 * g + 0.0514459929 * b);
   const m = Math.cbrt(0.2119034982 * r + 0.6806995451 * g + 0.1073969566 * b);
   const s = Math.cbrt(0.0883024619 * r + 0.2817188376 * g + 0.6299787005 * b);

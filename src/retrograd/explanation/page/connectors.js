@@ -1,21 +1,21 @@
-// The lines from the cells of one product to the entry that it is added to.
+// The lines from the cells of a product to the entry that it is added to.
 
 import { palette } from "page/color";
 import { s } from "page/dom";
 
 export class Lines {
-  /** stage: the element that they lie on; grids: those that are shown */
+  /** stage: the element below the lines; grids: the grids on display */
   constructor(stage, grids) {
     Object.assign(this, { stage, grids });
     this.element = s("svg", { class: "lines", "aria-hidden": "true" });
   }
 
   draw(selection) {
-    const curves = this.curves(selection).map(({ from, to, colour }) => this.#curve(from, to, colour));
+    const curves = this.curves(selection).map(({ from, to, color }) => this.#curve(from, to, color));
     if (curves.length || this.element.childElementCount) this.element.replaceChildren(...curves);
   }
 
-  /** [{from, to, colour}] in the coordinates of the stage. */
+  /** [{from, to, color}] in the coordinates of the stage. */
   curves(selection) {
     const { product, reading } = selection;
     if (!product || !reading) return [];
@@ -24,7 +24,7 @@ export class Lines {
     for (const { array, at } of product.factors) {
       const from = this.#place(array, at);
       if (from && target)
-        found.push({ from: edge(from, target), to: edge(target, from), colour: palette().roles[array.role] });
+        found.push({ from: edge(from, target), to: edge(target, from), color: palette().roles[array.role] });
     }
     return found;
   }
@@ -44,16 +44,16 @@ export class Lines {
     return null;
   }
 
-  #curve(from, to, colour) {
+  #curve(from, to, color) {
     const path = s("path", { d: bend(from, to), class: "link" });
-    path.style.stroke = colour;
+    path.style.stroke = color;
     const end = s("circle", { cx: from.x, cy: from.y, r: 3.5 });
-    end.style.fill = colour;
+    end.style.fill = color;
     return s("g", {}, path, end);
   }
 }
 
-/** Where a line from the middle of one cell to that of another one leaves it: the number stays readable. */
+/** The point where a line between the centers of two cells leaves the first one, so that the number stays readable. */
 function edge(from, to) {
   const [dx, dy] = [to.x - from.x, to.y - from.y];
   const share = from.half / Math.max(Math.abs(dx), Math.abs(dy), from.half);

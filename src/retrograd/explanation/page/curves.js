@@ -8,7 +8,7 @@ import { long } from "page/number_format";
 const MARGIN = { left: 44, top: 16, bottom: 32 };
 
 export class Curves {
-  /** retype(text, say): asks for the gradient of this text in place of the declared one; null where nobody answers */
+  /** retype(text, say): requests this gradient in place of the declared one; null if there is no server */
   constructor(selection, retype = null) {
     Object.assign(this, { selection, retype });
     this.element = h("div", { class: "curves" });
@@ -17,10 +17,10 @@ export class Curves {
 
   open(model) {
     this.model = model;
-    this.draft = null; // what is being typed
+    this.draft = null; // the current input
     const { x, lines } = model.document.curves;
     this.x = numbers(x);
-    // the declared gradient lies below the derivative, so that both are seen where they are equal
+    // the declared gradient is drawn below the derivative, so that both are visible where they are equal
     const depth = ({ kind }) => ["declared", "function", "derivative"].indexOf(kind);
     this.lines = lines.map((line) => ({ ...line, values: numbers(line.values) })).sort((a, b) => depth(a) - depth(b));
   }
@@ -62,7 +62,7 @@ export class Curves {
     this.follow();
   }
 
-  /** Where another gradient is typed. */
+  /** The input for another gradient. */
   #rule() {
     const { typed, settings, operator } = this.model.document;
     if (typed === undefined) return [];
@@ -137,7 +137,7 @@ export class Curves {
     const pieces = [];
     let open = false;
     values.forEach((y, j) => {
-      // a jump is no line
+      // no line across a jump
       const jump = j && Math.abs(y - values[j - 1]) > 0.2 * this.range;
       if (!Number.isFinite(y)) open = false;
       else {
@@ -148,7 +148,7 @@ export class Curves {
     return s("path", { d: pieces.join(""), class: `curve kind-${kind}` });
   }
 
-  /** The names at the ends of the lines, pushed apart where they meet. */
+  /** The names at the ends of the lines, moved apart where they overlap. */
   #names() {
     const ends = this.lines
       .map((line) => ({ line, y: this.up([...line.values].findLast(Number.isFinite) ?? 0) }))
@@ -178,7 +178,7 @@ export class Curves {
     );
   }
 
-  /** The x of the taken entry, where it is an input. */
+  /** The x of the selected entry, if it is an input. */
   follow() {
     const { reading } = this.selection;
     if (!reading || reading.at < 0) return;
@@ -190,7 +190,7 @@ export class Curves {
   }
 }
 
-/** Where nobody answers: how to type another gradient. */
+/** Explains how to type another gradient, if there is no server. */
 export const toType = (operator) => `To type another gradient, run \`retrograd explain ${operator}\`.`;
 
 function text(x, y, words, anchor) {

@@ -1,6 +1,6 @@
-// Where documents come from: from this file, or from the program that serves the page.
+// Sources of documents: this file, or the server of the page.
 
-/** The page's own data: {served, documents} as it stands in the HTML. */
+/** The page's own data: {served, documents}, as embedded in the HTML. */
 export async function opened(element) {
   const text = element.textContent;
   return JSON.parse(element.dataset.packed === undefined ? text : await unpacked(text));
@@ -12,7 +12,7 @@ async function unpacked(text) {
   return new Response(stream).text();
 }
 
-/** A document with its indices as they were: it is packed with columns, and the differences in them. */
+/** Unpacks a document's indices, which are packed by columns as differences. */
 function restored(document) {
   for (const { products } of Object.values(document.sums))
     for (const each of products) each.index = summed(each.index, 1 + each.factors.length);
@@ -35,7 +35,7 @@ function summed(differences, width) {
 
 const key = (operator, settings) =>
   JSON.stringify([operator, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
-/** The settings of a document, and the gradient that was typed for it. */
+/** The settings of a document, and the typed gradient, if any. */
 export const settingsOf = ({ settings, typed }) => ({
   ...Object.fromEntries(settings.map(({ name, value }) => [name, value])),
   ...(typed ? { typed } : {}),
@@ -48,9 +48,9 @@ function command(operator, settings, { settings: known }) {
 }
 
 /**
- * Documents in the file: those of some combinations of settings.
+ * Documents in the file, for some combinations of settings.
  *
- * others: {about, documents}, the first document with other settings, which are unpacked when they are asked for
+ * others: {about, documents}, the first document with other settings; they are unpacked on request
  */
 export class Carried {
   constructor(documents, others) {
@@ -71,7 +71,7 @@ export class Carried {
     return [...this.documents.values()].find((each) => each.operator === operator) ?? null;
   }
 
-  /** Whether settings can be chosen: with many of them in the file, what it does not hold is said then. */
+  /** Whether settings can be chosen; if the file has many, choosing others shows an explanation. */
   has(operator, settings) {
     return Boolean(this.holds) || this.documents.has(key(operator, settings));
   }
@@ -93,7 +93,7 @@ export class Carried {
     return document;
   }
 
-  /** A part that was packed apart, where the file holds it. */
+  /** A part that was packed separately, if the file has it. */
   async complete(document, part) {
     const text = this.later.get(document);
     if (text) Object.assign(document, JSON.parse(await unpacked(text)));
@@ -103,9 +103,9 @@ export class Carried {
   }
 }
 
-const KEPT = 40; // answers that are remembered
+const KEPT = 40; // answers in the cache
 
-/** Documents that the serving program makes; the last ones are remembered. */
+/** Documents computed by the server, with a cache of the most recent ones. */
 export class Served {
   constructor({ token, operators = [], first = operators[0] }, documents) {
     Object.assign(this, { token, first, documents: new Map() });
@@ -139,7 +139,7 @@ export class Served {
   }
 }
 
-/** An answer of the program that serves the page. */
+/** An answer of the server. */
 export async function asked(token, what, query, signal) {
   const request = fetch(`/api/${what}?${new URLSearchParams(query)}`, {
     headers: { "X-Retrograd-Token": token },

@@ -1,4 +1,4 @@
-// The tab "derivation": how a formula's gradient follows from it, rule by rule, beside what is declared.
+// The tab "derivation": how a formula's gradient is derived, rule by rule, next to the declared gradient.
 
 import { python } from "page/code";
 import { h } from "page/dom";

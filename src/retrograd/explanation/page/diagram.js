@@ -1,9 +1,9 @@
-// The picture of a recurrent layer unrolled in time: a column for each step, values going right, gradients coming back.
+// The diagram of a recurrent layer unrolled in time: a column per step, values to the right, gradients to the left.
 //
-// It shows one unit of one sequence. Its cells are taken apart like those of the grids; the numbers on its arrows are
-// products of the document, added up.
+// It shows one unit of one sequence. Its cells are selected like those of the grids; the numbers on its arrows are
+// sums of the document's products.
 
-import { colours } from "page/color";
+import { colors } from "page/color";
 import { h, s } from "page/dom";
 import { styled } from "page/export";
 import { long, short, small } from "page/number_format";
@@ -14,8 +14,8 @@ import { meanings, told } from "page/diagram_caption";
 import { Worth } from "page/path_gradients";
 
 const [LEFT, RIGHT] = [10, 10];
-const MOST = 12; // steps that are drawn
-const [LEAST, LARGEST] = [0.86, 1.3]; // of the picture's natural size
+const MOST = 12; // steps drawn
+const [LEAST, LARGEST] = [0.86, 1.3]; // relative to the diagram's natural size
 const KEYS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 const THICKEST = 4.5;
 
@@ -35,13 +35,13 @@ export class Diagram {
     const [state] = this.data.states[0];
     [this.steps, this.batch, this.units] = this.#array(state).shape;
     this.step = new Step(this.data, shape[2]);
-    this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // of many steps the one nearest to the loss
+    this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // with many steps, the last one
     this.drawn = new Set(this.step.cells.map(({ name }) => name));
-    this.missing = null; // why the numbers of the place that is shown cannot be had
+    this.missing = null; // why the numbers of the current place are not available
     this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
     this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
-    // all gradients in one unit: how they shrink is what is to be seen
+    // one unit for all gradients, to show how they shrink
     const gradients = [...this.data.states, ...this.data.gates, ["y", "gy"], ["x", "gx"]].map(([, name]) => name);
     this.gradients = new Set(gradients.flatMap((name) => [name, `${name}0`]));
     const unitOfAll = unit(Math.max(...gradients.map((name) => this.#array(name).largest)));
@@ -53,7 +53,7 @@ export class Diagram {
     return this.model.arrays.get(name);
   }
 
-  /** The entry of an array at a step, for the unit and sequence that are shown; before the first step there are h0, c0. */
+  /** The entry of an array at a step, for the current unit and sequence; before the first step, h0 and c0. */
   #entry(name, t, unit = null) {
     const array = this.#array(t < 0 ? `${name}0` : name);
     if (!array || t >= this.steps) return null;
@@ -61,7 +61,7 @@ export class Diagram {
     return { array, at: array.flat(array.letters.map((letter) => place[letter])) };
   }
 
-  /** Which number of the input stands in a cell: of many, they begin with the one that is taken. */
+  /** The input number shown in a cell; if there are many, they start with the selected one. */
   #input(unit) {
     return this.at.i + (unit ?? 0);
   }
@@ -135,7 +135,7 @@ export class Diagram {
     );
   }
 
-  /** The cells of a step; before the first one only the states. */
+  /** The cells of a step; only the states before the first step. */
   #column(t, transform, own) {
     const group = s("g", { transform });
     const states = this.data.states.flat();
@@ -186,7 +186,7 @@ export class Diagram {
     return [array.name, at];
   }
 
-  /** A line between two entries, or an entry and the gates. */
+  /** A line between two entries, or between an entry and the gates. */
   #track({ from, to, unit, points, back = false }, t, later) {
     const { element } = line(points, back ? "track back" : "track", 3.5);
     const source = () => from && this.#entry(from, t, unit);
@@ -195,7 +195,7 @@ export class Diagram {
     return element;
   }
 
-  /** One of the ways of the gradient to a state: as thick as what comes over it, with the number beside it. */
+  /** A path of the gradient to a state; its width and its number show its contribution. */
   #way(way, t) {
     if (!this.#entry(way.to, t) || t + way.by < this.first || t + way.by >= Math.min(this.steps, this.first + MOST)) return [];
     const { points, label, along } = this.step.way(way);
@@ -207,7 +207,7 @@ export class Diagram {
     return number ? [element, number] : [element];
   }
 
-  /** The road from a step back to the one before it, as wide as what is left. */
+  /** The road from a step back to the previous one; its width shows the remaining share. */
   #fade(t) {
     const { step } = this;
     const y = step.level(this.data.states[0][1]);
@@ -227,7 +227,7 @@ export class Diagram {
     return array.value(at);
   }
 
-  /** The largest gradient of a state of this unit, at all steps: what the widths of the ways are measured by. */
+  /** The largest gradient of this unit's states over all steps, the reference for path widths. */
   #largest() {
     let found = 1e-30;
     for (const [, name] of this.data.states)
@@ -238,7 +238,7 @@ export class Diagram {
     return found;
   }
 
-  /** What comes over a way. */
+  /** The contribution of a path. */
   over({ way, t }) {
     return this.worth.over(way, t, this.#entry(way.to, t), this.at);
   }
@@ -249,19 +249,19 @@ export class Diagram {
     this.#tell(this.selection.reading);
   }
 
-  /** The caption; where the numbers of this place cannot be had it says why for as long as the place is shown. */
+  /** The caption; if the numbers of this place are not available, it says why. */
   #tell(reading) {
     this.caption.replaceChildren(...(this.missing ? [h("p", {}, this.missing)] : told(this, reading)));
   }
 
-  /** Writes the numbers of the unit and sequence that are shown. */
+  /** Writes the numbers of the current unit and sequence. */
   #values() {
     this.worth.want(this.at);
     for (const nodes of this.columns.values())
       for (const node of nodes) {
         const { array, at } = this.#entry(node.cell.name, node.t, node.cell.unit);
         const value = array.value(at);
-        const { fill, text } = value === undefined ? { fill: "none", text: "" } : colours(value, array.largest);
+        const { fill, text } = value === undefined ? { fill: "none", text: "" } : colors(value, array.largest);
         const { share, word, width } = node.cell;
         node.key = `${array.name} ${at}`;
         const number = short(value * (this.gradients.has(array.name) ? this.factor : 1));
@@ -288,7 +288,7 @@ export class Diagram {
     this.#light();
   }
 
-  /** What belongs to the taken entry, and the caption. */
+  /** Highlights whatever belongs to the selected entry, and updates the caption. */
   follow() {
     const { reading } = this.selection;
     if (!this.picture) return;
@@ -305,7 +305,7 @@ export class Diagram {
     this.#scroll();
   }
 
-  /** The step, sequence and unit of an entry, or else of those that belong to it. */
+  /** The step, sequence and unit of an entry, or of the entries that belong to it. */
   #seen(reading) {
     const found = { ...this.at };
     if (!reading || reading.at < 0) return found;
@@ -351,7 +351,7 @@ export class Diagram {
     return pinned?.name === name && pinned.at === at;
   }
 
-  /** Whether a product of the taken entry goes along a line. */
+  /** Whether a product of the selected entry follows a line. */
   #carries(track, reading) {
     if (!reading?.products.length) return false;
     const has = ({ factors }, { array, at }) => factors.some((factor) => factor.array === array && factor.at === at);
@@ -372,7 +372,7 @@ export class Diagram {
     );
   }
 
-  /** The step is in sight, where not all of them are. Asking where the box is costs a layout: once a frame. */
+  /** Scrolls to the step if needed. Reading the box forces a layout, so this happens once per frame. */
   #scroll() {
     if (!this.overflows || this.scrolled === this.at.t) return;
     this.scrolled = this.at.t;
@@ -410,7 +410,7 @@ export class Diagram {
   /** The same array at another step, or the next cell of the step. */
   #move(node, t, j, across, down) {
     const same = ({ cell }) => cell.name === node.cell.name && cell.unit === node.cell.unit;
-    this.moving = true; // other steps may have to be drawn, and the focused cell with them
+    this.moving = true; // other steps may have to be drawn, including the focused cell
     if (across) {
       const there = t + across >= -1 && this.#entry(node.cell.name, t + across, node.cell.unit);
       if (there) this.selection.hover(there.array.name, there.at);

@@ -1,4 +1,4 @@
-// What is written below the picture of a recurrent layer: what its lines mean, and how a gradient came to a step.
+// The caption of a recurrent layer's diagram: what its lines mean, and how a gradient reached a step.
 
 import { h, s } from "page/dom";
 import { long, short } from "page/number_format";
@@ -12,7 +12,7 @@ const WAYS = {
 };
 const MOST = 6; // factors of a product that are written out
 
-/** The legend of the ways; unit: that of the gradients, if they are small. */
+/** The legend of the paths; unit: the unit of the gradients, if they are small. */
 export function meanings({ ways, road }, unit) {
   const kinds = [...new Set(ways.map(({ kind }) => kind))];
   const found = kinds.map((kind) => {
@@ -34,7 +34,7 @@ function sample(kind) {
   return s("svg", { viewBox: "0 0 32 14", width: 32, height: 14, "aria-hidden": "true" }, element);
 }
 
-/** The caption: the ways to the gradient that is taken, and the road to the step that is looked at. */
+/** The caption: the paths to the selected gradient, and the road to the current step. */
 export function told(diagram, reading) {
   const { t } = diagram.at;
   const found = [];

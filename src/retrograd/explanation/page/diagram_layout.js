@@ -1,25 +1,25 @@
-// Where everything stands in one step of a recurrent layer's picture, and how its lines run: numbers only.
+// Layout of one step of a recurrent layer's diagram: the coordinates of its cells and lines.
 //
-// Above the gates is the first state, its gradient on top; below them a second one, if there is one, its gradient
-// beneath. Values leave a state to the right, gradients come back to it from there.
+// The first state is above the gates, with its gradient on top. A second state, if any, is below them, with its
+// gradient beneath. Values leave a state to the right, and gradients arrive from there.
 
 const [GATE, STATE, HEIGHT] = [31, 38, 22]; // the widths of cells, and their height
-const [RESULT, LANE, FRAME] = [24, 87, 172]; // where the result, the first state and the gates begin
-const MOST = 4; // numbers of the input that are shown
+const [RESULT, LANE, FRAME] = [24, 87, 172]; // the start of the result, the first state and the gates
+const MOST = 4; // input numbers shown
 
 export class Step {
-  /** diagram: of the document; inputs: how many numbers a step of the input has */
+  /** diagram: of the document; inputs: the number of input values per step */
   constructor({ states, gates, joins, ways, between }, inputs) {
     Object.assign(this, { states, gates, joins, ways, between, inputs: Math.min(inputs, MOST) });
     const two = states.length > 1;
     this.gap = gates.some(([name]) => joins.some(({ into }) => into === name)) ? 10 : 3;
-    this.inset = two ? 5 : 14; // of the gates in their frame: beside them the state before comes in from above
+    this.inset = two ? 5 : 14; // of the gates in their frame, to make space for the previous state from above
     const span = Math.max(row(gates.length, this.gap), row(this.inputs), row(2));
     this.frame = { x: 4, y: FRAME, width: span + this.inset + 5, height: 2 * HEIGHT + 30 };
     const right = this.frame.x + this.frame.width;
     this.low = FRAME + this.frame.height;
     this.state = { left: right - 5, middle: right - 5 + STATE / 2, right: right - 5 + STATE };
-    [this.out, this.down, this.up] = [right + 39, right + 53, right + 59]; // lines beside the states
+    [this.out, this.down, this.up] = [right + 39, right + 53, right + 59]; // lines next to the states
     this.width = right + 64;
     this.lanes = [{ back: LANE, value: LANE + HEIGHT + 2 }];
     if (two) this.lanes.push({ value: this.low + 24, back: this.low + 26 + HEIGHT });
@@ -27,7 +27,7 @@ export class Step {
     this.height = this.input + 2 * HEIGHT + 6;
   }
 
-  /** The middle of a state's or gradient's row. */
+  /** The vertical center of a state's or gradient's row. */
   level(name) {
     const j = this.states.findIndex((pair) => pair.includes(name));
     return this.lanes[j][this.states[j][0] === name ? "value" : "back"] + HEIGHT / 2;
@@ -83,7 +83,7 @@ export class Step {
     return found;
   }
 
-  /** What is multiplied or added on the way: {x, y, text, title}. */
+  /** The products and sums along the lines: {x, y, text, title}. */
   get signs() {
     return this.joins.flatMap((join) => {
       const title = `${join.into}: ${join.text}`;
@@ -106,7 +106,7 @@ export class Step {
     return gates.reduce((sum, name) => sum + this.#gate(name).middle, 0) / gates.length - 5;
   }
 
-  /** Whether a state is handed on to the next step itself, and not through the weights alone. */
+  /** Whether a state is passed directly to the next step, and not only through the weights. */
   hands(state) {
     const [, gradient] = this.states.find(([name]) => name === state);
     return this.ways.some(({ kind, to }) => kind === "state" && to === gradient);
@@ -155,7 +155,7 @@ export class Step {
     });
   }
 
-  /** From a state's gradient to those of its gates. */
+  /** The lines from a state's gradient to those of its gates. */
   #backward(join) {
     return join.gates.map((name) => {
       const gate = this.#gate(name);
@@ -172,7 +172,7 @@ export class Step {
     });
   }
 
-  /** The lines to the next step, which is one width further: {from, to, points}. */
+  /** The lines to the next step, one step width to the right: {from, to, points}. */
   get onward() {
     const { state, width } = this;
     const found = [];
@@ -188,7 +188,7 @@ export class Step {
     return found;
   }
 
-  /** How a way of the gradient to a state of this step runs, where its number stands, and what it is multiplied by. */
+  /** A gradient path to a state of this step: its line, and the places of its number and its factor. */
   way({ to, kind, by }) {
     const { state, width } = this;
     const level = this.level(to);
@@ -215,13 +215,13 @@ export class Step {
     return { points: [[state.right, from], [this.down, from], [this.down, arrival], [end, arrival]], label: null };
   }
 
-  /** Where the road's share stands beside a state's gradient. */
+  /** The place of the road's share next to a state's gradient. */
   get share() {
     return { x: this.state.middle, y: LANE - 9, anchor: "middle" };
   }
 }
 
-/** The width of so many cells. */
+/** The width of this many cells. */
 function row(count, gap = 3) {
   return count * GATE + (count - 1) * gap;
 }

@@ -1,8 +1,8 @@
-// The shapes of a recurrent layer's picture: cells, lines with round corners and heads, signs.
+// The shapes of a recurrent layer's diagram: cells, arrows with rounded corners, operator signs.
 
 import { s } from "page/dom";
 
-/** A cell that is a button: {element, ground, text}; after: what stands behind its name. */
+/** A cell that is a button: {element, ground, text}; after: text that follows its name. */
 export function box({ x, y, width, height, label, share }, role, after, handlers) {
   const inside = { x: x + 1, y: y + 1, width: width - 2, height: height - 2, rx: 3 };
   const outside = { x: x - 2, y: y - 2, width: width + 4, height: height + 4, rx: 5 };
@@ -21,14 +21,14 @@ export function box({ x, y, width, height, label, share }, role, after, handlers
   return { element, ground, text };
 }
 
-/** What is multiplied or added where lines meet. */
+/** The sign of a product or sum where lines meet. */
 export function mark({ x, y, text, title }) {
   const width = Math.max(14, text.length * 6.4 + 8);
   const ground = s("rect", { x: x - width / 2, y: y - 7, width, height: 14, rx: 7 });
   return s("g", { class: "sign" }, s("title", {}, title), ground, s("text", { x, y: y + 0.5 }, text));
 }
 
-/** An arrow through points, on a ground that lifts it from those that it crosses: {element, path}. */
+/** An arrow through points, with a background that separates it from lines it crosses: {element, path}. */
 export function line(points, kind, size) {
   const d = route(points);
   const path = s("path", { d });
@@ -36,7 +36,7 @@ export function line(points, kind, size) {
   return { element: s("g", { class: kind }, s("path", { class: "halo", d }), path, end), path };
 }
 
-/** A line through points, with round corners, as the d of a path. */
+/** A line through points with rounded corners, as the `d` attribute of a path. */
 function route(points, radius = 5) {
   const toward = ([x, y], [toX, toY]) => {
     const far = Math.hypot(toX - x, toY - y);

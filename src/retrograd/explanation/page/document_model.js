@@ -1,11 +1,11 @@
-// The document as the page uses it: arrays, and of every entry the products that add up to it and those it is part of.
+// The document model of the page: arrays, and for every entry its products and the products that use it.
 //
 // Nothing is computed here that the library computes. Numbers of the document are multiplied to show a product, and
-// products are added to check the entry.
+// products are added to check an entry.
 
 import { Values, numbers, product } from "page/array";
 
-/** The rows of an index, found by one of their columns. */
+/** The rows of an index, looked up by one of their columns. */
 class Lookup {
   constructor(index, width, column, key, size) {
     this.key = key;
@@ -52,7 +52,7 @@ class Products {
       value *= factor;
       return { array, at, value: factor };
     });
-    // 0 times an infinity of the other factor: padding is not read, it is skipped
+    // avoids 0 times an infinity of the other factor: padding is skipped, not read
     if (factors.some(({ at }) => at < 0)) value = 0;
     return {
       target: this.arrays.get(this.target),
@@ -77,7 +77,7 @@ export class Model {
         sum.products.map((each) => new Products(target, each, this.arrays)),
       );
     }
-    // a matrix has the colour of what it is a copy of
+    // a matrix has the color of the array that it copies
     for (const array of this.arrays.values()) {
       if (array.role !== "inner" || array.view !== "matrices") continue;
       if (array.copies) array.role = this.arrays.get(array.copies.array).role;
@@ -89,7 +89,7 @@ export class Model {
     for (const array of this.arrays.values()) if (array.copies) this.#copied(array);
   }
 
-  /** For each array that others copy from: entry -> [[array, at], ...]. */
+  /** For each array that others copy: entry -> [[array, at], ...]. */
   #copied({ name, copies }) {
     if (!this.copied.has(copies.array)) this.copied.set(copies.array, new Map());
     const entries = this.copied.get(copies.array);
@@ -103,7 +103,7 @@ export class Model {
     return this.products.has(name);
   }
 
-  /** The entry taken apart, or null for padding and for arrays that are not sums. */
+  /** An entry with its products, or null for padding and for arrays that are not sums. */
   entry(name, at) {
     if (at < 0 || !this.isSum(name)) return null;
     const array = this.arrays.get(name);
@@ -156,7 +156,7 @@ export class Model {
     return (this.products.get(target) ?? []).some((each) => [...each.factors].sort().join(" ") === wanted);
   }
 
-  /** Whether an array belongs to the backward pass: it is made of a gradient, or is one. */
+  /** Whether an array belongs to the backward pass: it is a gradient, or computed from one. */
   isBackward(name, seen = new Set()) {
     const { role } = this.arrays.get(name);
     if (role === "gradient" || role === "upstream") return true;
@@ -165,7 +165,7 @@ export class Model {
     return (this.products.get(name) ?? []).some((each) => each.factors.some((factor) => this.isBackward(factor, seen)));
   }
 
-  /** The entry that the page begins with: the largest of the weight's gradient. */
+  /** The entry selected initially: the largest of the weight's gradient. */
   get first() {
     const gradients = [...this.products.keys()].filter(
       (name) => this.arrays.get(name).role === "gradient" && name in this.numerical,

@@ -1,11 +1,11 @@
-// Elements of the page.
+// Helpers that make elements of the page.
 
-/** An element: h("button", {class: "plain", onclick: f}, "text", child). What is null or false is left out. */
+/** An element: h("button", {class: "plain", onclick: f}, "text", child). Anything null or false is omitted. */
 export function h(tag, attributes = {}, ...children) {
   return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for a picture's elements. */
+/** The same for SVG elements. */
 export function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS("http://www.w3.org/2000/svg", tag), attributes, children);
 }
@@ -20,7 +20,7 @@ function fill(element, attributes, children) {
   return element;
 }
 
-/** A text as children of an element: what stands between backticks is code. */
+/** Text as children of an element; text between backticks is code. */
 export const withCode = (text) => text.split("`").map((part, j) => (j % 2 ? h("code", {}, part) : part));
 
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

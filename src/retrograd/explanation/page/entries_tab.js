@@ -5,7 +5,7 @@ import { Grid, captionWidth } from "page/grid";
 import { planned } from "page/grid_layout";
 import { scaled } from "page/scaling";
 
-/** Grids that stand together, in columns [forward, backward]: each array above its gradient. */
+/** Grids shown together, in columns [forward, backward]: each array above its gradient. */
 export function columns(model, view) {
   const arrays = [...model.arrays.values()].filter((array) => array.view === view);
   const names = new Set(arrays.map(({ name }) => name));
@@ -39,7 +39,7 @@ export class Stage {
     this.grids = [];
   }
 
-  /** [[forward, backward], ...], the names of what stands in each column. */
+  /** [[forward, backward], ...], the names of the arrays in each column. */
   pairs(model) {
     return columns(model, "main");
   }
@@ -49,7 +49,7 @@ export class Stage {
     return null;
   }
 
-  /** The least width of an array's figure. */
+  /** The minimum width of an array's figure. */
   least(array) {
     return captionWidth(array);
   }
@@ -66,7 +66,7 @@ export class Stage {
     this.element.replaceChildren(this.bands);
   }
 
-  /** Draws the grids as large as they fit. */
+  /** Draws the grids as large as space permits. */
   layout(width, height) {
     const { cell, across, bands } = planned(this.arrays, this.captions, this.axes, width, height);
     if (this.ways !== across.join()) {
@@ -77,7 +77,7 @@ export class Stage {
       );
       this.grids = this.columns.flat().filter(Boolean);
     }
-    // drawn outside of the document: inside, each new font would have the browser work out the styles of all of it
+    // drawn outside the document: inside, each new font would make the browser recompute all of its styles
     this.bands.replaceChildren();
     const found = bands.map((members) => this.#band(members.map((j) => this.columns[j])));
     for (const grid of this.grids) grid.setCell(cell);

@@ -1,11 +1,11 @@
-// The panel that writes an entry out: its products, their sum, the value in the array, the numerical gradient.
+// The panel that shows one entry: its products, their sum, the value in the array, the numerical gradient.
 
 import { h } from "page/dom";
 import { count, long, small } from "page/number_format";
-import { colours } from "page/color";
+import { colors } from "page/color";
 import { ROLES } from "page/grid";
 
-const [MOST, MOST_IN_PASSING] = [300, 12]; // rows that are written out: of a list that can be scrolled, and of any other
+const [MOST, MOST_IN_PASSING] = [300, 12]; // rows that are written out: in a scrollable list, and in any other
 
 export class EntryPanel {
   constructor(element, selection, document) {
@@ -16,10 +16,10 @@ export class EntryPanel {
     selection.listen((what) => (what === "entry" ? this.draw() : this.#mark()));
   }
 
-  /** Another document is shown. */
+  /** Shows another document. */
   open(document) {
     this.document = document;
-    if (document.ask) this.order = "largest first"; // those of a large layer are not all listed
+    if (document.ask) this.order = "largest first"; // the products of a large layer are not all listed
   }
 
   draw() {
@@ -43,7 +43,7 @@ export class EntryPanel {
     this.#mark();
   }
 
-  /** On a phone the panel is a sheet at the lower edge, which opens and closes. */
+  /** On a phone the panel is a sheet at the bottom, which opens and closes. */
   #handle() {
     const turn = () => handle.setAttribute("aria-expanded", String(this.element.classList.toggle("open")));
     const open = String(this.element.classList.contains("open"));
@@ -168,7 +168,7 @@ export class EntryPanel {
       );
       const bar = h("i", { class: "bar" });
       bar.style.width = `${largest ? (100 * Math.abs(each.value)) / largest : 0}%`;
-      bar.style.background = colours(Math.sign(each.value), 1).fill;
+      bar.style.background = colors(Math.sign(each.value), 1).fill;
       item.append(bar);
       return item;
     });
@@ -235,7 +235,7 @@ export class EntryPanel {
     return h("table", { class: "checks", hidden: !products }, h("tbody", {}, ...rows));
   }
 
-  /** The product that is looked at. */
+  /** The selected product. */
   #mark() {
     const { active } = this.selection;
     this.element.querySelector("li.active")?.classList.remove("active");
@@ -259,7 +259,7 @@ export class EntryPanel {
     this.selection.look(numbers[Math.max(0, Math.min(numbers.length - 1, place + by))]);
   }
 
-  /** Adds the products one after the other, or stops. */
+  /** Adds the products one by one, or stops. */
   toggle() {
     if (this.playing) this.stop();
     else if (this.selection.reading?.shown === "sum") this.#play();
@@ -333,7 +333,7 @@ function use(each, array, at) {
   ];
 }
 
-/** Why the gradient is this sum, where the forward pass multiplied the input by one other entry each time. */
+/** Why the gradient is this sum, if the forward pass multiplied each input by one other entry. */
 function reason({ array, at, products, sum }, model) {
   const factors = products[0]?.factors ?? [];
   const upstream = factors.find((factor) => factor.array.role === "upstream")?.array.name;

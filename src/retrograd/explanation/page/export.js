@@ -1,4 +1,4 @@
-// Taking things along: text to the clipboard, the picture as SVG.
+// Export: text to the clipboard, the picture as SVG.
 
 import { palette } from "page/color";
 import { FAINT } from "page/highlight";
@@ -14,7 +14,7 @@ export async function copied(text) {
   }
 }
 
-/** Where the clipboard is closed to scripts, as in a file of some browsers. */
+/** Fallback if scripts cannot access the clipboard, for example in local files of some browsers. */
 function copiedByHand(text) {
   const area = document.createElement("textarea");
   area.value = text;
@@ -25,11 +25,11 @@ function copiedByHand(text) {
   return done;
 }
 
-/** The grids that are shown, with what is lit, as an SVG. */
+/** The visible grids with their highlights, as an SVG. */
 export function svg({ stage, grids, lines, selection, title, sentence }) {
   const box = stage.getBoundingClientRect();
   const top = 64;
-  const colours = palette();
+  const colors = palette();
   const parts = [];
   for (const grid of grids) {
     if (!grid.base.isConnected) continue;
@@ -42,21 +42,21 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
     const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
     parts.push(
       `<text x="${dx + 15}" y="${dy - 6}" font-weight="700" font-size="15" ` +
-        `fill="${colours.roles[grid.array.role]}">${escaped(caption)}</text>`,
+        `fill="${colors.roles[grid.array.role]}">${escaped(caption)}</text>`,
       ...pen.parts,
     );
   }
-  for (const { from, to, colour } of lines.curves(selection)) {
+  for (const { from, to, color } of lines.curves(selection)) {
     const [a, b] = [from, to].map(({ x, y }) => ({ x: x + 20, y: y + top }));
-    parts.push(`<path d="${bend(a, b)}" fill="none" stroke="${colour}" stroke-width="1.5"/>`);
+    parts.push(`<path d="${bend(a, b)}" fill="none" stroke="${color}" stroke-width="1.5"/>`);
   }
   const [width, height] = [Math.ceil(stage.scrollWidth + 40), Math.ceil(stage.scrollHeight + top + 20)];
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
       `viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif">`,
-    `<rect width="100%" height="100%" fill="${colours.paper}"/>`,
-    `<text x="20" y="26" font-size="15" fill="${colours.ink}" font-family="monospace">${escaped(title)}</text>`,
-    `<text x="20" y="46" font-size="13" fill="${colours.muted}">${escaped(sentence)}</text>`,
+    `<rect width="100%" height="100%" fill="${colors.paper}"/>`,
+    `<text x="20" y="26" font-size="15" fill="${colors.ink}" font-family="monospace">${escaped(title)}</text>`,
+    `<text x="20" y="46" font-size="13" fill="${colors.muted}">${escaped(sentence)}</text>`,
     ...parts,
     "</svg>",
   ].join("\n");
@@ -67,7 +67,7 @@ const STYLES = [
   ...["text-anchor", "dominant-baseline", "paint-order", "stroke-linecap", "stroke-linejoin", "display"],
 ];
 
-/** A picture as a file, with the colours that the style sheet gives it. */
+/** A picture as a file, with the colors of the style sheet. */
 export function styled(picture) {
   const copy = picture.cloneNode(true);
   const [from, to] = [picture, copy].map((each) => [...each.querySelectorAll("*")]);
@@ -80,7 +80,7 @@ export function styled(picture) {
   return new XMLSerializer().serializeToString(copy);
 }
 
-/** Hands a text to the reader as a file. */
+/** Downloads text as a file. */
 export function saved(name, text, type) {
   const address = URL.createObjectURL(new Blob([text], { type }));
   const link = document.createElement("a");

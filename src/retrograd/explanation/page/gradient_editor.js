@@ -6,12 +6,12 @@ import { Grid } from "page/grid";
 import { count, short } from "page/number_format";
 
 export class Rules {
-  /** retype(text, say): asks for the gradients of this text in place of the declared ones; null where nobody answers */
+  /** retype(text, say): requests these gradients in place of the declared ones; null if there is no server */
   constructor(selection, retype) {
     Object.assign(this, { selection, retype });
     this.element = h("div", { class: "typing" });
     this.grids = [];
-    this.drafts = {}; // what is being typed, by gradient
+    this.drafts = {}; // current inputs, by gradient
   }
 
   open(model) {
@@ -76,7 +76,7 @@ export class Rules {
     this.layout(this.width ?? 800);
   }
 
-  /** What could be typed, where nobody answers. */
+  /** What could be typed, if there is no server. */
   #told(rules, operator) {
     const lines = Object.entries(rules).map(([name, own]) => `${name} = ${own}`);
     this.element.replaceChildren(
@@ -86,7 +86,7 @@ export class Rules {
     );
   }
 
-  /** A gradient, with a cross where the numerical one is another. */
+  /** A gradient, with a cross if it differs from the numerical one. */
   #checked(model, name) {
     const array = model.arrays.get(name);
     const wrong = (at) => at >= 0 && model.confirmed(array, array.value(at), model.numerical[name]?.[at] ?? null) === false;

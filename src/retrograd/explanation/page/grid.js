@@ -1,8 +1,8 @@
-// An array as a grid of cells, which is pointed at, tapped, or walked with the arrow keys.
+// An array as a grid of cells, for pointer, touch and arrow keys.
 //
-// Two canvases lie on each other: the cells, drawn once, and above them what is lit, drawn when the selection changes.
+// It has two stacked canvases: the cells, drawn once, and the highlights above, drawn when the selection changes.
 
-import { colours, palette } from "page/color";
+import { colors, palette } from "page/color";
 import { h, still } from "page/dom";
 import { Light } from "page/highlight";
 import { long, short } from "page/number_format";
@@ -17,7 +17,7 @@ export const ROLES = {
   gradient: "gradient",
   inner: "intermediate",
 };
-/** What stands beside the name of an array. */
+/** The text next to the name of an array. */
 const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
 const lengthy = (name) => name.length > 4;
 export const captionWidth = (array) =>
@@ -28,7 +28,7 @@ const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRig
 
 export class Grid {
   /**
-   * array: Values; selection: what it listens to and changes, or null for a picture only
+   * array: Values; selection: the selection it observes and changes, or null for a static picture
    * options: of Panels; also `title` and `what` of its caption, `caption: false` for none, `text(value, at)` of a cell,
    * `marked(at)` for wrong entries
    */
@@ -66,7 +66,7 @@ export class Grid {
     if (selection) this.#listen();
   }
 
-  /** It is shown no more: another grid takes its canvases, a new one of which takes a millisecond. */
+  /** Releases the grid: another one reuses its canvases, since a new canvas takes a millisecond. */
   release() {
     spare.push([this.base, this.over]);
   }
@@ -117,7 +117,7 @@ export class Grid {
     this.draw();
   }
 
-  /** How the numbers are written so that the longest one fits: {decimals, size}; null if none does. */
+  /** The format in which the longest number fits: {decimals, size}; null if none does. */
   #letters(cell) {
     if (cell < 14 || this.array.values.length > 20000) return null;
     const side = cell - 2;
@@ -156,11 +156,11 @@ export class Grid {
     const { row, column } = panels.letters;
     panels.eachPanel((place, panelRow, panelColumn) => {
       const { x, y } = panels.corner(this.array.at(place), cell);
-      const label = panels.labelled ? panels.label(place, (cell * panels.columns) / 6.2) : "";
+      const label = panels.labeled ? panels.label(place, (cell * panels.columns) / 6.2) : "";
       if (label) pen.text(x + 1, y - 8, label, muted, 10, "start");
       if (panelRow || panelColumn) return;
       if (row && cell * panels.rows >= 12) pen.text(margin.left - 8, y + Math.min(cell, 24) / 2, row, muted, 10);
-      if (column && !panels.labelled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 10);
+      if (column && !panels.labeled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 10);
       else if (column && cell * panels.columns > 6.2 * label.length + 26)
         pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 10, "end");
     });
@@ -179,7 +179,7 @@ export class Grid {
     }
     const value = array.value(at);
     if (value === undefined) return pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
-    const { fill, text } = colours(value, array.largest);
+    const { fill, text } = colors(value, array.largest);
     pen.cell(x, y, side, side, fill, radius);
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
@@ -192,7 +192,7 @@ export class Grid {
     } else if (this.options.tinted) pen.outline(x, y, side, side, roles[array.role], 1, { radius });
   }
 
-  /** Where an entry is on the screen: {x, y} of its middle, or null. */
+  /** The position of an entry on the screen: {x, y} of its center, or null. */
   middle(at) {
     const corner = this.panels.corner(at, this.cell);
     if (!corner || !this.base.isConnected) return null;
@@ -200,7 +200,7 @@ export class Grid {
     return { x: box.left + corner.x + this.cell / 2 - 1, y: box.top + corner.y + this.cell / 2 - 1 };
   }
 
-  /** The selection has changed: show the panels that are lit, and light them. */
+  /** Shows and highlights the panels of the new selection. */
   follow(what) {
     const lit = this.selection.reading?.lit.get(this.array.name);
     if (what === "entry" && lit && this.panels.steps.length) {
@@ -229,7 +229,7 @@ export class Grid {
       const at = this.#at(event);
       if (at === null) return selection.leave();
       const number = selection.pinned && !selection.hovered ? selection.numberOf(array, at) : null;
-      // while an entry is pinned, its lit cells lead to their products when Shift is held
+      // while an entry is pinned, pointing at its highlighted cells with Shift selects their products
       if (event.shiftKey && number !== null) selection.look(number);
       else selection.hover(name, at);
     });

@@ -1,4 +1,4 @@
-// How large the grids of the stage are, and in how many bands their columns stand.
+// The cell size of the grids on the stage, and the number of bands of columns.
 
 import { Panels } from "page/array_layout";
 
@@ -8,10 +8,10 @@ const PASS = 32; // the words "forward" and "backward"
 const [SMALLEST, DISTINCT, READABLE, LARGEST] = [3, 8, 18, 38];
 
 /**
- * The size of cells, the columns of each band, and for each column whether its panels lie across or down.
+ * The cell size, the columns of each band, and for each column whether its panels lie across or down.
  *
  * columns: [[array or null, array or null], ...]; captions: the width of each column's captions;
- * grid(array): which axes are its grid, if not the last two
+ * grid(array): the axes of its grid, if not the last two
  */
 export function planned(columns, captions, grid, width, height) {
   const shapes = columns.map((column) =>
@@ -31,7 +31,7 @@ export function planned(columns, captions, grid, width, height) {
       if (!found) continue;
       const plan = { cell, across: way, bands: found.bands };
       if (found.height <= height && cell >= READABLE) return plan;
-      // nothing fits: rather small cells than much to scroll, but readable ones
+      // nothing fits: prefer small cells to much scrolling, but keep them readable
       const cost = found.height - 45 * Math.min(cell, READABLE + 8);
       if (!best || cost < best.cost) best = { ...plan, cost };
     }
@@ -40,7 +40,7 @@ export function planned(columns, captions, grid, width, height) {
   return best ?? { cell: SMALLEST, across: ways[0], bands: columns.map((_, j) => [j]) };
 }
 
-/** All ways to lay the panels of the columns that can lie either way; of many columns, all of them one way. */
+/** All arrangements of panels of columns that can lie either way; with many columns, all of them the same way. */
 function choices(shapes) {
   const free = shapes.flatMap(([down, across], j) =>
     down.some((each, k) => each && each.panelRows !== across[k].panelRows) ? [j] : [],

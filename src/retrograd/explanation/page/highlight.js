@@ -1,21 +1,21 @@
-// What is lit of a grid: the entries that belong to the one that is taken apart, on a canvas above that of the cells.
+// The highlights of a grid: the entries related to the selected one, on a canvas above the cells.
 
-import { colours, palette } from "page/color";
+import { colors, palette } from "page/color";
 import { h } from "page/dom";
 import { CanvasPen, sized } from "page/cell_renderer";
 
 export const FAINT = 0.5;
-const AROUND = 6; // pixels around the cells that are lit: their outlines
+const AROUND = 6; // pixels around highlighted cells: their outlines
 const MANY = 100; // cells
 
 export class Light {
-  /** grid: whose canvas `over` is drawn on */
+  /** grid: the grid whose canvas `over` is drawn on */
   constructor(grid) {
     this.grid = grid;
     this.moved();
   }
 
-  /** The cells lie elsewhere. */
+  /** Resets the layout after the cells have moved. */
   moved() {
     this.corners = new Map();
     this.bright = null;
@@ -37,7 +37,7 @@ export class Light {
     base.style.opacity = this.faded ? FAINT : 1;
     const corners = this.#shownCorners();
     over.hidden = !corners.size;
-    if (!corners.size) return; // a canvas that is not touched is not sent to the screen again
+    if (!corners.size) return; // an untouched canvas is not sent to the screen again
     let [left, top, right, bottom] = [Infinity, Infinity, -Infinity, -Infinity];
     for (const { x, y } of corners.values()) {
       left = Math.min(left, x);
@@ -50,7 +50,7 @@ export class Light {
     this.paint(new CanvasPen(sized(over, left, top, right - left + edge, bottom - top + edge)), corners);
   }
 
-  /** Where the cells are that are lit and shown: {entry: corner}. */
+  /** The corners of the highlighted visible cells: {entry: corner}. */
   #shownCorners() {
     const found = new Map();
     const lit = this.grid.selection?.reading?.lit.get(this.grid.array.name);
@@ -62,7 +62,7 @@ export class Light {
     return found;
   }
 
-  /** As Panels.corner, which is asked for thousands of entries when one that they belong to is pointed at. */
+  /** Same as Panels.corner, but fast: pointing at an entry may look up thousands of related entries. */
   #corner(at) {
     let corner = this.corners.get(at);
     if (corner === undefined) {
@@ -106,29 +106,29 @@ export class Light {
     }
   }
 
-  /** Whether a value is here: padding has none, and of a large layer it may still be under way. */
+  /** Whether a value is available: padding has none, and that of a large layer may still be loading. */
   #isKnown(at) {
     return at >= 0 && this.grid.array.value(at) !== undefined;
   }
 
-  /** Of a cell what is painted: the rest is the gap to the next one. */
+  /** The painted part of a cell; the rest is the gap to the next one. */
   get side() {
     const { cell } = this.grid;
     return cell - (cell >= 16 ? 2 : cell >= 7 ? 1 : 0);
   }
 
-  /** Small cells that are lit: their outline is the ground on which the value lies. */
+  /** Highlighted small cells: their outline is the background of the value. */
   #paintTiles(pen, tiles) {
     const { array } = this.grid;
     const { side } = this;
     const accent = palette().roles[array.role];
     for (const { at, x, y } of tiles) {
       pen.cell(x, y, side, side, accent, 0);
-      pen.cell(x + 1, y + 1, side - 2, side - 2, colours(array.value(at), array.largest).fill, 0);
+      pen.cell(x + 1, y + 1, side - 2, side - 2, colors(array.value(at), array.largest).fill, 0);
     }
   }
 
-  /** A picture on which every cell is lit: thousands are copied from it, and not drawn again in every frame. */
+  /** A picture in which every cell is highlighted; cells are copied from it instead of being redrawn in every frame. */
   #everyCell() {
     if (!this.bright) {
       const { grid } = this;
@@ -141,7 +141,7 @@ export class Light {
     return this.bright;
   }
 
-  /** The cells of the product that is looked at. */
+  /** The cells of the selected product. */
   get active() {
     const { array, selection } = this.grid;
     const { product, reading } = selection;
@@ -156,7 +156,7 @@ export class Light {
     const { over } = this.grid;
     if (!this.active.length) return;
     over.classList.remove("pulse");
-    void over.offsetWidth; // so that the animation begins anew
+    void over.offsetWidth; // restarts the animation
     over.classList.add("pulse");
   }
 }

@@ -1,4 +1,4 @@
-// The map of a model: its layers in the order in which they ran, with the norms of their gradients and what is wrong.
+// The map of a model: its layers in the order in which they ran, with gradient norms and problems.
 
 import { numbers } from "page/array";
 import { h } from "page/dom";
@@ -7,7 +7,7 @@ import { count, long, small } from "page/number_format";
 const extents = (shape) => shape.join("×");
 
 export class LayerMap {
-  /** choose(path): the reader opens a layer; follow(step): a step of the road */
+  /** choose(path): opens a layer; follow(step): follows a step of the road */
   constructor(element, map, { choose, follow }) {
     Object.assign(this, { element, map, choose, follow });
     this.scale = logarithmic(map.layers.flatMap((each) => norms(each).map(([, value]) => value)));
@@ -69,7 +69,7 @@ export class LayerMap {
     return this.rows.get(path).layer.kind;
   }
 
-  /** Marks the layer that is shown. */
+  /** Marks the current layer. */
   open(path) {
     for (const [each, { button }] of this.rows) {
       if (each === path) button.setAttribute("aria-current", "true");
@@ -91,7 +91,7 @@ export class LayerMap {
     buttons[Math.max(0, Math.min(buttons.length - 1, next))].focus();
   }
 
-  /** Draws the way of an entry's gradient from the loss: the entry of each layer that carried most of it. */
+  /** Draws the path of an entry's gradient from the loss: in each layer, the entry that carried most of it. */
   way(label, steps) {
     this.clear();
     if (!steps.length) {
@@ -156,7 +156,7 @@ function marks(layer) {
   return found;
 }
 
-/** A logarithmic scale that all these numbers are on. */
+/** A logarithmic scale that includes all these numbers. */
 function logarithmic(values) {
   const logs = values.filter((value) => value > 0 && Number.isFinite(value)).map(Math.log10);
   const low = Math.floor(Math.min(0, ...logs));

@@ -1,11 +1,11 @@
-// The layers of a model: documents of small ones, and of the others an outline, whose entries are asked for.
+// The layers of a model: documents of small ones; for the others an outline whose entries are requested.
 
 import { asked } from "page/data_source";
 
 const LATER = "this file holds only a part of this layer: run explain(model, batch, loss).show() for all of it";
 
 export class Layers {
-  /** map: the model's; served: {token} if a program answers */
+  /** map: of the model; served: {token} if there is a server */
   constructor(map, served) {
     Object.assign(this, { map, served });
     this.operators = map.layers.filter(({ why_not }) => !why_not).map(({ path }) => path);
@@ -13,7 +13,7 @@ export class Layers {
     this.documents = new Map();
   }
 
-  /** The word of an address before what is shown. */
+  /** The word in a link before the layer. */
   get word() {
     return "layer";
   }
@@ -43,7 +43,7 @@ export class Layers {
     Object.assign(document, await this.ask(part, { layer: document.operator }));
   }
 
-  /** An answer of the server, or of this file; each is asked for once. */
+  /** An answer of the server, or of this file; each is requested once. */
   ask(what, query) {
     const key = [what, ...Object.values(query)].join("\n");
     if (!this.answers.has(key)) {

@@ -1,6 +1,6 @@
-// What the colours and signs mean.
+// The legend of colors and signs.
 
-import { colours, palette } from "page/color";
+import { colors, palette } from "page/color";
 import { h } from "page/dom";
 import { ROLES } from "page/grid";
 
@@ -18,7 +18,7 @@ export class Legend {
   draw() {
     if (!this.roles) return;
     const scale = h("span", { class: "scale", "aria-hidden": "true" });
-    const stops = [-1, -0.75, -0.5, -0.25, -0.1, 0, 0.1, 0.25, 0.5, 0.75, 1].map((share) => colours(share, 1).fill);
+    const stops = [-1, -0.75, -0.5, -0.25, -0.1, 0, 0.1, 0.25, 0.5, 0.75, 1].map((share) => colors(share, 1).fill);
     scale.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
     const item = (mark, text) => h("li", {}, mark, text);
     const swatch = (name) => h("i", { class: `swatch ${name}` });

@@ -1,4 +1,4 @@
-// The page: opens the data, and joins its parts.
+// The page: opens the data, and connects the parts.
 
 import { Announcer } from "page/announce";
 import { Blocks } from "page/blocks";
@@ -30,7 +30,7 @@ import { Tabs } from "page/tabs";
 import { Theme } from "page/theme";
 import { Time } from "page/through_time";
 
-/** Whether the server makes a part of a document when it is asked for. */
+/** Whether the server computes a part of a document on request. */
 const promised = (document, part) => Boolean(document.later?.includes(part));
 const HINT = matchMedia("(pointer: coarse)").matches
   ? " Tap any number."
@@ -41,7 +41,7 @@ class Page {
   constructor({ served, documents, model }, others) {
     this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
     this.selection = new Selection();
-    const answers = Boolean(served) && !model; // of a model's layers the gradients are those of the run
+    const answers = Boolean(served) && !model; // the gradients of a model's layers are those of the run
     this.views = [
       {
         id: "time",
@@ -117,7 +117,7 @@ class Page {
     return this.views.find(({ id }) => id === this.tabs.current).view;
   }
 
-  /** Begins with what the address says. */
+  /** Starts with the state given in the link. */
   async start() {
     const { operator, settings, tab, entry, story } = parsed(location.hash);
     await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
@@ -132,7 +132,7 @@ class Page {
     document.documentElement.dataset.ready = "";
   }
 
-  /** Shows an operator with these settings; on an error the page stays as it was. */
+  /** Shows an operator with these settings; on an error the page does not change. */
   async go(operator, settings, say = (text) => this.settings.message(text)) {
     let found;
     try {
@@ -146,7 +146,7 @@ class Page {
     this.#open(found, !settings);
   }
 
-  /** The same function with a gradient that the reader typed in place of its own; none brings its own back. */
+  /** The same function with a typed gradient in place of its own; an empty one restores its own. */
   #retype(typed, say) {
     const { typed: _, ...settings } = settingsOf(this.document);
     return this.go(this.document.operator, typed ? { ...settings, typed } : settings, say);
@@ -168,7 +168,7 @@ class Page {
     $("copy-python").hidden = !found.python;
     $("copy-gradcheck").hidden = !found.gradcheck;
     this.opened = new Set();
-    // the views are built before they hear of the selection, which speaks of their arrays
+    // the views are built before the selection, which refers to their arrays, notifies them
     this.quiet = true;
     this.selection.open(this.model);
     this.quiet = false;
@@ -177,7 +177,7 @@ class Page {
     this.stories.open(this.model);
   }
 
-  /** A step of a story: its part of the page, with its entry taken apart. */
+  /** Shows a step of a story: its part of the page, with its entry selected. */
   #tell(step) {
     if (step && step.view !== this.tabs.current) this.tabs.choose(step.view);
     this.selection.tell(step && { ...step.entry, into: step.into, product: step.product });
@@ -191,7 +191,7 @@ class Page {
       { "aria-label": "operator", onchange: () => this.go(choice.value, null) },
       ...this.source.operators.map((name) => h("option", { value: name, selected: name === operator }, name)),
     );
-    // a list is as wide as its longest name: this one is as wide as the name that is chosen
+    // a list is as wide as its longest name; this one is as wide as the chosen name
     const context = h("canvas").getContext("2d");
     context.font = getComputedStyle($("operator")).font;
     choice.style.width = `${Math.ceil(context.measureText(operator).width) + 34}px`;
@@ -236,7 +236,7 @@ class Page {
     if (!this.opened.has(this.view)) return;
     const frame = $("view").clientWidth;
     const { top } = $("view").getBoundingClientRect();
-    this.#fitPanel(top); // before anything is drawn: asking for a place afterwards would lay all of it out once more
+    this.#fitPanel(top); // before anything is drawn: reading positions afterwards would force another layout
     this.view.layout(frame, Math.max(420, innerHeight - top - scrollY - 24));
     this.lines.grids = this.view.grids;
     $("save-svg").hidden = !this.view.grids.length && !this.view.picture;
@@ -320,12 +320,12 @@ class Page {
     ]) {
       $(id).addEventListener("click", async () => say($(id), "copied", await copied(text())));
     }
-    // not a link: inside another document its address would be that of the other one
+    // not a link: inside another document its address would be relative to that document
     $("skip").addEventListener("click", () => $("view").focus());
     $("save-svg").addEventListener("click", () => saved(`${this.document.operator}.svg`, this.svg(), "image/svg+xml"));
   }
 
-  /** The panel reaches to the lower edge of the window, and no further: its last lines are the check. */
+  /** The panel extends exactly to the bottom of the window, since its last lines are the check. */
   #fitPanel(top = $("view").getBoundingClientRect().top) {
     $("entry").style.maxHeight = matchMedia("(max-width: 760px)").matches
       ? ""
@@ -349,7 +349,7 @@ class Page {
 const page = new Page(await opened($("source")), JSON.parse($("others").textContent));
 await page.start();
 
-/** What tests and consoles drive: take() does what pointing at an entry does. */
+/** The interface for tests and consoles: take() has the effect of pointing at an entry. */
 window.retrograd = {
   page,
   take(name, at) {

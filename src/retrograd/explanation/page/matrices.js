@@ -1,4 +1,4 @@
-// The tab "as matrices": the same sums as products of matrices, beside the arrays that their entries are copies of.
+// The tab "as matrices": the same sums as matrix products, next to the arrays that the matrices copy.
 
 import { h } from "page/dom";
 import { Grid } from "page/grid";
@@ -37,7 +37,7 @@ export class Matrices {
     return new Grid(array, this.selection, options);
   }
 
-  /** The equation whose result is the taken entry, or a copy of it. */
+  /** The equation whose result is the selected entry, or a copy of it. */
   #belonging() {
     const { reading } = this.selection;
     if (!reading) return -1;
@@ -47,14 +47,14 @@ export class Matrices {
     );
   }
 
-  /** What a story takes apart is shown. */
+  /** Shows the entry that a story selects. */
   follow() {
     const { told, hovered } = this.selection;
     const number = told && !hovered ? this.#belonging() : -1;
     if (number >= 0 && number !== this.chosen) this.choose(number);
   }
 
-  /** The reader chose an equation. */
+  /** Shows the equation that the reader chose. */
   choose(number) {
     this.#show(number);
     this.changed?.();
@@ -120,7 +120,7 @@ export class Matrices {
     };
   }
 
-  /** Every entry of the target is the sum of those entries of another array that were copied from it. */
+  /** Every entry of the target is the sum of the entries of another array that were copied from it. */
   #scatter(target, products) {
     const source = this.#grid(this.model.arrays.get(products.factors[0]), { single: true });
     const result = this.#grid(target);
@@ -154,7 +154,7 @@ export class Matrices {
     return `${text[0].toUpperCase()}${text.slice(1)}.`;
   }
 
-  /** How many entries are added to each entry. */
+  /** How many terms each entry has. */
   #counts(target, products) {
     const values = Array.from({ length: target.size }, (_, at) => products.rows(0, at).length);
     return new Values(target.name, { ...target, values });
@@ -173,7 +173,7 @@ export class Matrices {
 
 const named = (role, name) => h("b", { class: `role-${role}` }, name);
 
-/** Which factor runs along the rows of the target, and whether a factor is read transposed. */
+/** The factor that runs along the rows of the target, and whether a factor is read transposed. */
 function sides(products) {
   const target = products.arrays.get(products.target);
   const arrays = products.factors.map((name) => products.arrays.get(name));

@@ -1,4 +1,4 @@
-// A model's page: the map of its layers beside the page of the layer that is open.
+// A model's page: the map of its layers next to the page of the open layer.
 
 import { h } from "page/dom";
 import { LayerMap } from "page/layer_map";
@@ -6,7 +6,7 @@ import { LayerMap } from "page/layer_map";
 const $ = (id) => document.getElementById(id);
 
 export class ModelView {
-  /** page: what shows a layer */
+  /** page: the page that shows a layer */
   constructor(page, map) {
     this.page = page;
     this.name = map.name;
@@ -18,10 +18,10 @@ export class ModelView {
     $("entry").addEventListener("click", (event) => this.#factor(event));
   }
 
-  /** A layer's document is shown. */
+  /** Shows a layer's document. */
   open(found) {
     this.map.open(found.operator);
-    // what was taken belongs to another layer
+    // the selected entry belongs to another layer
     if (this.path !== found.operator) this.page.selection.pinned = null;
     this.path = found.operator;
   }
@@ -45,7 +45,7 @@ export class ModelView {
     this.page.selection.pin(name, flat);
   }
 
-  /** Below a gradient's entry: the way that it came. */
+  /** Below a gradient's entry: the path of its gradient. */
   #offer() {
     const { reading } = this.page.selection;
     if (!reading?.sum || reading.sum.pending || reading.array.role !== "gradient" || reading.shown !== "sum") return;
@@ -58,7 +58,7 @@ export class ModelView {
     button.textContent = "Following …";
     try {
       const { steps } = await this.page.source.ask("road", { layer: this.path, array: array.name, index: at });
-      $("entry").classList.remove("open"); // on a phone it lies over the map
+      $("entry").classList.remove("open"); // on a phone it covers the map
       this.map.way(`${this.path} ${array.label(at)}`, steps);
       button.textContent = "Follow it to the loss";
     } catch (error) {
@@ -67,7 +67,7 @@ export class ModelView {
     button.disabled = false;
   }
 
-  /** A factor of a product was clicked: the part of its array is shown. */
+  /** Shows the part of an array with the factor that was clicked. */
   #factor(event) {
     const term = event.target.closest("[data-product] .term");
     const { reading, active } = this.page.selection;

@@ -1,4 +1,4 @@
-// The tab "break it": one line of the backward is changed, and the check finds the entries that are wrong.
+// The tab "break it": one line of the backward is changed, and the check finds the wrong entries.
 
 import { numbers } from "page/array";
 import { h } from "page/dom";
@@ -63,7 +63,7 @@ export class Faults {
     this.layout(this.width);
   }
 
-  /** The gradient as it is, and as the broken line makes it, with the wrong entries marked. */
+  /** The correct gradient and that of the broken line, with the wrong entries marked. */
   #compared(array, values) {
     const differs = (at) => !(Math.abs(values[at] - array.values[at]) <= 1e-5 * Math.max(1, array.largest));
     const number = array.values.reduce((sum, _, at) => sum + Number(differs(at)), 0);

@@ -2,7 +2,7 @@
 
 const minus = (text) => text.replace(/-/g, "−");
 
-/** Up to seven digits: what the panel says. */
+/** Up to seven digits, for the panel. */
 export function long(value) {
   if (Number.isNaN(value)) return "NaN";
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
@@ -11,7 +11,7 @@ export function long(value) {
   return minus(Math.abs(text) < 1e-4 || Math.abs(text) >= 1e9 ? text.toExponential() : String(text));
 }
 
-/** A few places: what fits into a cell. */
+/** A few decimals, for a cell. */
 export function short(value, decimals = 2) {
   if (!Number.isFinite(value)) return long(value);
   const size = Math.abs(value);
@@ -22,7 +22,7 @@ export function short(value, decimals = 2) {
   return minus(/[1-9]/.test(text) ? text : text.replace("-", ""));
 }
 
-/** A difference: two digits. */
+/** A difference, with two digits. */
 export function small(value) {
   if (value === 0 || !Number.isFinite(value)) return long(value);
   const text =

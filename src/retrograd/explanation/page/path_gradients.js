@@ -1,13 +1,13 @@
-// What comes over the ways of a gradient: sums of the document's products, or for a large layer what the library sends.
+// Contributions of gradient paths: sums of the document's products, or for a large layer sums sent by the library.
 
 export class Worth {
-  /** changed(message): the numbers of a place have come, or cannot be had */
+  /** changed(message): the numbers of a place have arrived, or are not available */
   constructor(model, ways, changed) {
     Object.assign(this, { model, ways, changed });
     this.known = new Map();
   }
 
-  /** The sum of the products that come over a way to an entry; NaN while they are not here. place: {n, h, i} */
+  /** The sum of the products of a path to an entry; NaN while they are loading. place: {n, h, i} */
   over(way, t, { array, at }, place) {
     if (this.model.document.ask) return this.known.get(key(place))?.[this.ways.indexOf(way)][t + 1] ?? NaN;
     const products = this.model.entry(array.name, at)?.products ?? [];
@@ -15,7 +15,7 @@ export class Worth {
     return own.reduce((sum, { value }) => sum + value, 0);
   }
 
-  /** Asks for the numbers of a place, if they are not here. */
+  /** Requests the numbers of a place, if they are not loaded. */
   async want(place) {
     if (!this.model.document.ask) return;
     const wanted = (this.wanted = key(place));

@@ -1,6 +1,6 @@
-// The address of what is shown: #operator=conv2d&stride=2&tab=matrices&entry=gw:17&story=0:2
+// The link to the current state: #operator=conv2d&stride=2&tab=matrices&entry=gw:17&story=0:2
 
-/** {operator, settings, tab, entry: {name, at}, story: {number, step}} of an address; settings are still text. */
+/** {operator, settings, tab, entry: {name, at}, story: {number, step}} of a link; settings are still text. */
 export function parsed(hash) {
   const settings = Object.fromEntries(new URLSearchParams(hash.replace(/^#/, "")));
   const { layer = null, operator = layer, tab = null, entry = null, story = null } = settings;
@@ -16,7 +16,7 @@ export function parsed(hash) {
   };
 }
 
-/** The settings of a document with those of an address in their place; what is not a choice is left out. */
+/** The settings of a document, overridden by those of a link; invalid choices are ignored. */
 export function applied(document, settings) {
   const found = Object.fromEntries(document.settings.map(({ name, value }) => [name, value]));
   for (const { name, choices } of document.settings) {
@@ -42,13 +42,13 @@ export function written({ word = "operator", operator, settings, defaults, tab, 
 let shown = null;
 addEventListener("hashchange", () => (shown = null));
 
-/** Changes the address without a step in the history. */
+/** Changes the link without a history entry. */
 export function show(hash) {
-  if (hash === shown) return; // browsers take long for it, and allow it only so often
+  if (hash === shown) return; // browsers take long for it, and limit how often it is allowed
   shown = hash;
   try {
     history.replaceState(null, "", hash);
   } catch {
-    // a page inside another document has no address of its own
+    // a page inside another document has no address
   }
 }

@@ -1,14 +1,14 @@
-// What is lit when an entry is taken: the entries that belong to it.
+// The highlighted entries: those related to the selected one.
 
 /** The entry's name and position, as a key of a set. */
 const key = (array, at) => `${array.name} ${at}`;
 
 /**
- * What the page says of an entry.
+ * What the page shows of an entry.
  *
- * sum: the entry as the sum of its products, or null; uses: what it goes into; shown: "sum" or "uses";
- * into: the only target of its uses that counts, if there is one
- * products: those in the order of the panel; lit: {array name: {position: "target" | "factor" | "copy"}}
+ * sum: the entry as the sum of its products, or null; uses: the sums it is part of; shown: "sum" or "uses";
+ * into: the only target whose uses are shown, if any
+ * products: in the order of the panel; lit: {array name: {position: "target" | "factor" | "copy"}}
  */
 export function read(model, name, at, wish = "sum", into = null) {
   const array = model.arrays.get(name);
@@ -26,7 +26,7 @@ export function read(model, name, at, wish = "sum", into = null) {
   const source = (other, place) => {
     if (!other.copies) return;
     const [from, there] = [model.arrays.get(other.copies.array), other.copies.index[place]];
-    // what was read outside of an array that is shown without padding lies nowhere
+    // positions read outside an array that is shown without padding have no cell
     if (there >= 0 || from.padded.some((extent, axis) => extent > from.shape[axis])) light(from, there, "copy");
   };
   for (const each of products) {
@@ -51,7 +51,7 @@ export function read(model, name, at, wish = "sum", into = null) {
 /** The cells of one product: its factors and the entry that it is added to. */
 export const cells = (each) => [...each.factors.map(({ array, at }) => [array.name, at]), [each.target.name, each.to]];
 
-/** For each lit cell the number of the first product that it is part of. */
+/** For each highlighted cell the number of the first product that it is part of. */
 export function numbered(reading) {
   const found = new Map();
   reading.products.forEach((each, number) => {
@@ -62,7 +62,7 @@ export function numbered(reading) {
   return (array, at) => found.get(key(array, at)) ?? null;
 }
 
-/** "gy · x", the arrays whose entries are multiplied; most products are of the kind of the one before. */
+/** "gy · x", the arrays whose entries are multiplied; most products are of the same kind as the previous one. */
 function factorKinds(products) {
   const kinds = new Set();
   let before = [];
@@ -76,7 +76,7 @@ function factorKinds(products) {
   return [...kinds];
 }
 
-/** One sentence on an entry, for the headline and for screen readers. */
+/** One sentence about an entry, for the headline and for screen readers. */
 export function sentence(reading, { long, count }) {
   const { array, at, sum, shown, products } = reading;
   if (at < 0) return `${array.label(at)} is padding, which is 0`;

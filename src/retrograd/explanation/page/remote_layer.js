@@ -1,14 +1,14 @@
-// A layer that is too large to be sent whole: parts of its arrays, and entries taken apart by the library when asked for.
+// A layer that is too large to be sent whole: the library sends parts of its arrays, and single entries on request.
 
 import { Values, numbers, product } from "page/array";
 import { Model, near } from "page/document_model";
 
-const REST = 90; // milliseconds that the pointer rests on an entry before it is asked for
-const THINK = 350; // and before its numerical gradient is
+const REST = 90; // milliseconds that the pointer must rest on an entry before it is requested
+const THINK = 350; // the same for its numerical gradient
 
 /**
- * An array of which a part is shown, its window. As the page's grids see it, it is the window: places are counted from
- * the window's start, behind axes of extent 1, and what lies outside has place 1 on the first of them.
+ * An array of which a part, its window, is shown. The page's grids see only the window: positions are counted from the
+ * window's start, after axes of extent 1, and anything outside has position 1 on the first of these.
  */
 export class Parts extends Values {
   constructor(name, outline, ask) {
@@ -61,13 +61,13 @@ export class Parts extends Values {
     return this.place(at)[0] === 0;
   }
 
-  /** The window begins at a place, or as near to it as the array goes. */
+  /** Moves the window to a place, or as close to it as the array permits. */
   move(start) {
     this.start = start.map((i, axis) => Math.max(0, Math.min(i, this.shape[axis] - this.window[axis])));
     this.low = [...new Array(this.before).fill(0), ...this.start.map((i) => -i)];
   }
 
-  /** The window of which an entry is a part. */
+  /** The window that contains an entry. */
   reveal(at) {
     if (at >= 0 && !this.shows(at)) this.move(this.index(at).map((i, axis) => i - (i % this.window[axis])));
   }
@@ -97,9 +97,9 @@ function unravelled(flat, shape) {
   return place;
 }
 
-/** Model of a layer whose sums are asked for, one entry at a time. */
+/** Model of a layer whose sums are requested one entry at a time. */
 export class RemoteModel extends Model {
-  /** changed(): an answer has come */
+  /** changed(): an answer has arrived */
   constructor(document, selection) {
     const sums = Object.entries(document.sums).map(([name, { formula, factors }]) => {
       return [name, { formula, products: factors.map((each) => ({ factors: each, scale: 1, index: [] })) }];
@@ -124,7 +124,7 @@ export class RemoteModel extends Model {
     return [];
   }
 
-  /** Learns the entries of one unit of a recurrent layer at every step, and what comes over the ways of the gradient. */
+  /** Stores one unit of a recurrent layer at every step, and the contributions of the gradient paths. */
   async learn(place) {
     const found = await this.document.ask("through_time", place);
     for (const [name, values] of Object.entries(found.values)) {
@@ -155,7 +155,7 @@ export class RemoteModel extends Model {
     return { array, at, value: array.value(at), products: [], total: NaN, numerical: null, agrees: true, pending };
   }
 
-  /** Calls once the reader stays with an entry. */
+  /** Calls back once the reader stays on an entry. */
   #later(time, call) {
     clearTimeout(this.timer);
     this.timer = setTimeout(call, time);
@@ -202,7 +202,7 @@ export class RemoteModel extends Model {
       [found.numerical] = numbers([numerical]);
       found.confirmed = this.confirmed(found.array, found.value, found.numerical);
     } catch {
-      // the entry stands without it
+      // the entry is shown without it
     }
     found.awaited = false;
     this.#tell(name, found.at);

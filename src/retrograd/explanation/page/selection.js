@@ -1,4 +1,4 @@
-// Which entry is taken apart, and which of its products is looked at. Everything that is drawn listens here.
+// The selected entry and the selected product. Everything that is drawn observes it.
 
 import { numbered, read } from "page/related_entries";
 
@@ -16,7 +16,7 @@ export class Selection {
     this.numbers = null;
   }
 
-  /** Calls back with "entry" or "product" after each change; returns how to stop. */
+  /** Calls back with "entry" or "product" after each change; returns a function that stops this. */
   listen(callback) {
     this.#listeners.add(callback);
     return () => this.#listeners.delete(callback);
@@ -34,7 +34,7 @@ export class Selection {
     for (const callback of this.#listeners) callback(what);
   }
 
-  /** Another document; the pinned entry stays if the new one has it. */
+  /** Changes the document; the pinned entry stays if the new one has it. */
   open(model) {
     const before = this.pinned &&
       this.model && { name: this.pinned.name, index: this.model.arrays.get(this.pinned.name).index(this.pinned.at) };
@@ -55,7 +55,7 @@ export class Selection {
     this.#changed("entry");
   }
 
-  /** The pointer is elsewhere: back to what is pinned. */
+  /** Returns to the pinned entry when the pointer leaves. */
   leave() {
     if (!this.hovered) return;
     this.hovered = null;
@@ -68,7 +68,7 @@ export class Selection {
     this.#changed("entry");
   }
 
-  /** What a story says of an entry: of its uses only those in the array `into`, and which product is looked at. */
+  /** Selects an entry for a story: only its uses in the array `into`, and the given product. */
   tell(told) {
     this.told = told;
     if (told) this.pin(told.name, told.at);

@@ -3,7 +3,7 @@
 import { h, withCode } from "page/dom";
 
 export class Settings {
-  /** has(settings): whether a document for these can be had; choose(settings): asks for it; holds(): what a file holds */
+  /** has(settings): whether they are available; choose(settings): requests them; holds(): what a file includes */
   constructor(element, { has, choose, holds }) {
     Object.assign(this, { element, has, choose, holds });
     this.operator = null;
@@ -32,7 +32,7 @@ export class Settings {
     this.brief.textContent = document.settings.map(({ name, value }) => `${name} ${value}`).join(" · ");
   }
 
-  /** The choices of a setting that can be had with the others as they are. */
+  /** The choices of a setting that are available with the other settings unchanged. */
   #open({ name, choices, value }) {
     return choices.filter((choice) => choice === value || this.has({ ...this.values, [name]: choice }));
   }
@@ -64,7 +64,7 @@ export class Settings {
     this.choose({ ...this.values, [name]: value });
   }
 
-  /** An error, beside the settings; the page stays as it was. */
+  /** Shows an error next to the settings; the page does not change. */
   message(text) {
     this.error.replaceChildren(...withCode(text));
     if (text) for (const { name, value } of this.document.settings) this.controls.get(name).mark(value);
@@ -92,7 +92,7 @@ function slider({ name, choices, about }, change) {
   };
   input.addEventListener("input", () => {
     const wanted = Number(input.value);
-    // from one choice that can be had to the next one in that direction
+    // to the next available choice in that direction
     const towards = open.filter(
       (each) => Math.sign(choices.indexOf(each) - choices.indexOf(now)) === Math.sign(wanted - choices.indexOf(now)),
     );

@@ -1,18 +1,18 @@
-// What a newcomer reads first: questions, and to each a few steps which take entries apart and say what is to be seen.
+// Guided stories for newcomers: questions, each with a few steps that select entries and explain what they show.
 
 import { Values } from "page/array";
 import { h } from "page/dom";
 import { Grid } from "page/grid";
 
 export class Stories {
-  /** show(step): takes its entry apart in its part of the page; with null the story is closed */
+  /** show(step): selects its entry in its part of the page; null closes the story */
   constructor(element, { show }) {
     Object.assign(this, { element, show });
     this.stories = [];
     [this.chosen, this.step] = [null, 0];
   }
 
-  /** Another document; a story that is being read goes on with its numbers. */
+  /** Changes the document; a story in progress continues with its numbers. */
   open(model) {
     const question = this.stories[this.chosen]?.question;
     const stories = model.document.stories ?? [];
@@ -24,7 +24,7 @@ export class Stories {
     else this.#close();
   }
 
-  /** The step that is read: {number, step}, or null. */
+  /** The current step: {number, step}, or null. */
   get place() {
     return this.chosen === null ? null : { number: this.chosen, step: this.step };
   }
@@ -81,7 +81,7 @@ export class Stories {
     this.show(null);
   }
 
-  /** Names of entries have the colours of their arrays. */
+  /** Names of entries have the colors of their arrays. */
   #written(text) {
     return text.split("`").map((part, j) => {
       if (j % 2 === 0) return part;
@@ -90,7 +90,7 @@ export class Stories {
     });
   }
 
-  /** Arrays that are multiplied entry by entry. */
+  /** Arrays that are multiplied elementwise. */
   #pictures(pictures) {
     const grids = pictures.map(({ name, ...each }) => {
       const grid = new Grid(new Values(name, { ...each, view: "story" }), null, { what: "" });

@@ -3,7 +3,7 @@
 import { h } from "page/dom";
 
 export class Tabs {
-  /** views: [{id, title, has(document)}]; changed(id) is called after the reader chose one */
+  /** views: [{id, title, has(document)}]; changed(id) is called after the reader chooses one */
   constructor(element, panel, views, changed) {
     Object.assign(this, { element, panel, views, changed });
     this.current = views[0].id;

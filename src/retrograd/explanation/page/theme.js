@@ -1,4 +1,4 @@
-// Light and dark: what the system prefers, unless the reader chose.
+// Light and dark theme: the system's preference, unless the reader chose one.
 
 import { forget } from "page/color";
 
@@ -16,7 +16,7 @@ export class Theme {
       try {
         localStorage.setItem(NAME, this.chosen);
       } catch {
-        // a file in a sandbox has no storage: the choice holds until the page is closed
+        // a file in a sandbox has no storage: the choice is kept until the page is closed
       }
       this.#apply();
     });
@@ -27,8 +27,8 @@ export class Theme {
     document.documentElement.dataset.theme = this.chosen;
     const sign = { auto: "◐", light: "○", dark: "●" }[this.chosen];
     this.button.textContent = sign;
-    this.button.setAttribute("aria-label", `colours: ${this.chosen}`);
-    this.button.title = `Colours: ${this.chosen}`;
+    this.button.setAttribute("aria-label", `colors: ${this.chosen}`);
+    this.button.title = `Colors: ${this.chosen}`;
     forget();
     if (tell) this.changed();
   }

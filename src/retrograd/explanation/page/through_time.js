@@ -8,7 +8,7 @@ const ORDER = ["input", "inner", "gradient", "output", "upstream"];
 const CHOSEN = { h: "unit", n: "sequence" };
 
 export class Time extends Stage {
-  /** What has a time axis, in the order of the computation; then the weights. */
+  /** The arrays with a time axis, in the order of the computation; then the weights. */
   pairs(model) {
     const named = [...columns(model, "main"), ...columns(model, "time")];
     const array = ([forward, backward]) => model.arrays.get(forward ?? backward);
@@ -17,14 +17,14 @@ export class Time extends Stage {
     return [...named.filter(timed).sort((a, b) => place(a) - place(b)), ...named.filter((pair) => !timed(pair))];
   }
 
-  /** Time to the right, units below each other. */
+  /** Time runs to the right, units are stacked. */
   axes({ axes, shape }) {
     const time = axes.indexOf("t");
     const rank = shape.length;
     return time < 0 || rank < 2 ? null : [time === rank - 1 ? rank - 2 : rank - 1, time];
   }
 
-  /** Of a large layer the picture alone: the grids of its parts have tabs of their own. */
+  /** For a large layer only the diagram: the grids of its parts have their own tabs. */
   open(model) {
     this.large = Boolean(model.document.ask);
     if (!this.large) super.open(model);
@@ -41,7 +41,7 @@ export class Time extends Stage {
     this.element.replaceChildren(...parts, ...(this.large ? [] : [this.bands]));
   }
 
-  /** Which unit or sequence the picture shows. */
+  /** Selects the unit or sequence of the diagram. */
   #choice(letter) {
     const { letters, shape } = this.timed.find((array) => array.letters.includes(letter));
     const extent = shape[letters.indexOf(letter)];
@@ -53,7 +53,7 @@ export class Time extends Stage {
     return h("label", {}, `${CHOSEN[letter]} `, select);
   }
 
-  /** What is saved as a file. */
+  /** The content that is saved as a file. */
   get picture() {
     return this.diagram.picture;
   }
@@ -67,7 +67,7 @@ export class Time extends Stage {
     if (!this.large) super.layout(width, height);
   }
 
-  /** Another moment, unit or sequence: the same entry there is taken apart. */
+  /** Another step, unit or sequence: selects the same entry there. */
   #go(letter, position) {
     const { pinned } = this.selection;
     const has = ({ letters }) => letters.includes(letter);
@@ -82,7 +82,7 @@ export class Time extends Stage {
     this.selection.pin(array.name, array.flat(index));
   }
 
-  /** The moment that the taken entry belongs to. */
+  /** The step of the selected entry. */
   follow() {
     this.diagram.follow();
     this.slider.value = this.diagram.at.t;

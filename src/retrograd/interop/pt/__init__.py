@@ -1,4 +1,4 @@
-"""Files as torch.save writes them: read by our own rules, which execute nothing, and written in PyTorch's container."""
+"""Reading and writing of torch.save files; the reader executes nothing."""
 
 from .objects import PTFileError
 from .read import load

@@ -45,7 +45,7 @@ def _numpy_dtype(text: Any, align: Any = False, copy: Any = True) -> Pending:
 
 
 def _numpy_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> np.ndarray:
-    if type(data) is str:  # of Python 2
+    if type(data) is str:  # from Python 2
         data = data.encode("latin1")
     sizes = isinstance(shape, tuple) and len(shape) <= 32 and all(type(n) is int and 0 <= n < 2**62 for n in shape)
     if not sizes or not isinstance(dtype, np.dtype) or not isinstance(data, (bytes, bytearray)):
@@ -58,7 +58,7 @@ def _numpy_array(data: Any, dtype: Any, shape: Any, fortran: bool) -> np.ndarray
 
 def _numpy_reconstruct(kind: Any, shape: Any, code: Any) -> Pending:
     if type(kind) is not Name or kind.text != "numpy.ndarray":
-        raise Refused("an array is of a class of its own; save np.asarray(x)")
+        raise Refused("an array is of a custom class; save np.asarray(x)")
 
     def build(state: Any) -> np.ndarray:
         if not isinstance(state, tuple) or len(state) not in (4, 5):
@@ -85,7 +85,7 @@ ARRAYS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---- Tensors in a .pt file: PyTorch's functions that rebuild one, on our storages -----------------------------------
+# ---- Tensors in a .pt file: PyTorch's rebuild functions, on our storages --------------------------------------------
 
 
 def _storage(storage: Any) -> Storage:
@@ -136,9 +136,9 @@ def _dtype_name(dtype: Any) -> str:
 
 
 def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: Any = None) -> Tensor:
-    """A Parameter; a Tensor if it holds integers, which only a Tensor does here."""
+    """Return a Parameter; or a Tensor for integers, which a Parameter cannot hold here."""
     if not isinstance(data, Tensor) or type(requires_grad) is not bool:
-        raise Refused("a parameter is made of no tensor")
+        raise Refused("a parameter is not made of a tensor")
     array = data.array
     if array.dtype.kind != "f":
         return _with_attributes(data, state)
@@ -148,10 +148,10 @@ def _rebuild_parameter(data: Any, requires_grad: Any, hooks: Any = None, state: 
 
 
 def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
-    """The tensor with the attributes that its user had set in PyTorch.
+    """Return the tensor with the attributes that its user had set in PyTorch.
 
     Names that the class defines are left out, and so are names such as ``__array_interface__``, from which NumPy would
-    take an address: a file sets neither.
+    take an address: a file must set neither.
     """
     if isinstance(state, dict):
         names = [name for name in state if type(name) is str and not name.startswith("__")]
@@ -160,20 +160,20 @@ def _with_attributes(tensor: Tensor, state: Any) -> Tensor:
 
 
 def rebuild_from_type(function: Any, kind: Any, args: Any, state: Any = None) -> Tensor:
-    """A tensor with Python attributes."""
+    """Rebuild a tensor with Python attributes."""
     own = ("torch.Tensor", "torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer")
     if type(function) is not Name or type(kind) is not Name or kind.text not in own or type(args) is not tuple:
-        raise Refused("a tensor is of a class of its own; save x.as_subclass(torch.Tensor)")
+        raise Refused("a tensor is of a custom class; save x.as_subclass(torch.Tensor)")
     if function.text not in REBUILD:
         raise Refused(f"a tensor is made by {function.text}")
     return _with_attributes(REBUILD[function.text](*args), state)
 
 
 def rebuild_from_other(data: Any, dtype: Any, device: Any, requires_grad: Any) -> Tensor:
-    """A tensor of a device without storages, stored as an array or a tensor."""
+    """Rebuild a tensor from a device without storages, stored as an array or a tensor."""
     array = data.array if isinstance(data, Tensor) else data
     if not isinstance(array, np.ndarray):
-        raise Refused("a tensor of another device is made of no array")
+        raise Refused("a tensor of another device is not made of an array")
     name = _dtype_name(dtype)
     return _tensor(widened(array.astype(np.float32 if name == BFLOAT16 else np.dtype(name))), requires_grad)
 
@@ -187,7 +187,7 @@ REBUILD: dict[str, Callable[..., Tensor]] = {
 }
 
 
-# ---- The meaning of the globals in a .pt file. A global that is not listed here is refused by name ------------------
+# ---- Globals allowed in a .pt file, with their meaning; any other global is refused by name -------------------------
 
 _DTYPES = {
     f"torch.{name}": np.dtype(name)
@@ -203,7 +203,7 @@ _SYNONYMS = {
 }
 _VALUES: dict[str, Any] = {**_DTYPES, **{name: np.dtype(dtype) for name, dtype in _SYNONYMS.items()}}
 
-# classes that stand for themselves in the arguments of calls
+# classes that may be arguments of calls
 _CLASSES = {
     "torch.Tensor",
     "torch.nn.parameter.Parameter",
@@ -231,9 +231,9 @@ _WHY = (
     ("torch.complex", "complex numbers; save torch.view_as_real(x)"),
     ("torch.float8", "numbers of 8 bits; save x.float()"),
     ("torch.Float8", "numbers of 8 bits; save x.float()"),
-    ("torch._utils._rebuild_qtensor", "a quantised tensor; save x.dequantize()"),
-    ("torch.QU", "quantised numbers; save x.dequantize()"),
-    ("torch.QI", "quantised numbers; save x.dequantize()"),
+    ("torch._utils._rebuild_qtensor", "a quantized tensor; save x.dequantize()"),
+    ("torch.QU", "quantized numbers; save x.dequantize()"),
+    ("torch.QI", "quantized numbers; save x.dequantize()"),
     ("torch._utils._rebuild_sparse", "a sparse tensor; save x.to_dense()"),
     ("torch._utils._rebuild_nested", "a nested tensor; save a list of tensors"),
     ("torch._utils._rebuild_meta", "a tensor without numbers (device meta)"),
@@ -266,11 +266,11 @@ def name_of(module: str, name: str) -> Any:
 
 def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
     if not isinstance(pairs, (list, tuple)):
-        raise Refused("an OrderedDict is made of no pairs")
+        raise Refused("an OrderedDict is not made of pairs")
     result: OrderedDict[Any, Any] = OrderedDict()
     for pair in pairs:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
-            raise Refused("an OrderedDict is made of no pairs")
+            raise Refused("an OrderedDict is not made of pairs")
         result[checked_key(pair[0])] = pair[1]
     return result
 
@@ -278,7 +278,7 @@ def _ordered(pairs: Any = ()) -> OrderedDict[Any, Any]:
 def _counter(counts: Any = None) -> Counter[Any]:
     result: Counter[Any] = Counter()
     if counts is not None and not isinstance(counts, dict):
-        raise Refused("a Counter is made of no dict")
+        raise Refused("a Counter is not made of a dict")
     dict.update(result, counts or {})
     return result
 
@@ -294,16 +294,16 @@ def _defaultdict(factory: Any = None) -> defaultdict[Any, Any]:
 def _sequence(kind: Callable[[Any], Any]) -> Callable[..., Any]:
     def made(items: Any = ()) -> Any:
         if not isinstance(items, (list, tuple)):
-            raise Refused("a set or a tuple is made of no list")
+            raise Refused("a set or a tuple is not made of a list")
         return kind(items)
 
     return made
 
 
 def _bytes(text: Any, encoding: Any) -> bytes:
-    """bytes in protocol 2: text whose letters are the bytes."""
+    """Return the bytes that protocol 2 encodes as text, one letter per byte."""
     if type(text) is not str or encoding not in ("latin1", "latin-1"):
-        raise Refused("bytes are made of something else than text in latin1")
+        raise Refused("bytes are not made of latin1 text")
     return text.encode("latin1")
 
 
@@ -313,7 +313,7 @@ def _bytearray(data: Any = b"", encoding: Any = "latin-1") -> bytearray:
 
 def _complex(real: Any, imaginary: Any) -> complex:
     if type(real) is not float or type(imaginary) is not float:
-        raise Refused("a complex number is made of no floats")
+        raise Refused("a complex number is not made of floats")
     return complex(real, imaginary)
 
 
@@ -321,7 +321,7 @@ def _namespace() -> Pending:
     def build(state: Any) -> Namespace:
         result = Namespace()
         if not isinstance(state, dict) or not all(type(key) is str for key in state):
-            raise Refused("an argparse.Namespace holds no dict of names")
+            raise Refused("an argparse.Namespace has no dict of names")
         vars(result).update(state)
         return result
 
@@ -330,7 +330,7 @@ def _namespace() -> Pending:
 
 def _size(items: Any = ()) -> Size:
     if not isinstance(items, (tuple, list)) or not all(type(n) is int for n in items):
-        raise Refused("a torch.Size holds no integers")
+        raise Refused("a torch.Size has entries other than integers")
     return Size(items)
 
 

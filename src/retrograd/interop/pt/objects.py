@@ -1,4 +1,4 @@
-"""Objects of the .pt reader: errors and limits, storages, globals, and objects awaiting their state."""
+"""Objects of the .pt reader: errors, limits, storages, globals, and objects waiting for their state."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ __all__ = [
 ]
 
 
-# ---- Errors for unusable .pt files, and the limits on files and saved objects ---------------------------------------
+# ---- Errors for unusable .pt files, and limits on files and saved objects -------------------------------------------
 
-MOST_DEPTH = 200  # levels of containers in containers
+MOST_DEPTH = 200  # levels of nested containers
 MOST_INT = 1024  # bytes of an integer
 
 
 class PTFileError(pickle.UnpicklingError, RuntimeError, ValueError):
-    """A .pt file is damaged, or holds what is not read; the message names the file, the place in it, and why.
+    """A .pt file is damaged or contains something unsupported; the message names the file, the location and the reason.
 
-    PyTorch raises the first or the second of these classes.
+    It is a subclass of both errors that PyTorch raises.
     """
 
 
 class Refused(Exception):  # noqa: N818  it never leaves this folder
-    """Why something is not read; the reader adds the file and the place."""
+    """The reason something is refused; the reader adds the file and the location."""
 
 
 def entry(place: str, key: object) -> str:
-    """The place of an entry of the container at ``place``, for a message: obj['model'][3]."""
+    """Return the location of an entry in the container at ``place``, for a message: obj['model'][3]."""
     text = repr(key) if type(key) in (str, int, float, bool, type(None)) else type(key).__name__
     return f"{place}[{text if len(text) <= 80 else text[:80] + '...'}]"
 
 
-# ---- The numbers of a .pt file, and the tensors that are views of them ----------------------------------------------
+# ---- Storages of a .pt file, and the tensors that are views of them -------------------------------------------------
 
 BFLOAT16, UNTYPED = "bfloat16", "untyped"
 _LEGACY = {
@@ -81,16 +81,20 @@ DTYPES = {
 
 
 def bytes_of(dtype: str) -> int:
-    """Bytes of a number of a storage."""
+    """Return the bytes per number of a storage."""
     return {BFLOAT16: 2, UNTYPED: 1}.get(dtype) or np.dtype(dtype).itemsize
 
 
 class Storage:
     """A block of numbers in a file.
 
-    data: its bytes, writable, or None while only what asks for them is read. dtype: the name of its numbers' dtype, or
-        "untyped".
+    data: its bytes, writable; None during a first pass that only collects storage requests. dtype: the name of its
+        numbers' dtype, or "untyped".
     """
+
+    big_endian: bool
+    data: np.ndarray | None
+    dtype: str
 
     def __init__(self, data: np.ndarray | None, dtype: str, big_endian: bool = False) -> None:
         self.data, self.dtype, self.big_endian = data, dtype, big_endian
@@ -98,10 +102,10 @@ class Storage:
         self._parts: dict[tuple[int, int], Storage] = {}
 
     def part(self, first: int, size: int) -> Storage:
-        """The storage of these bytes of it; the same one for the same bytes.
+        """Return these bytes as a storage; the same object for the same bytes.
 
         Raises:
-            Refused: there are not so many.
+            Refused: the storage has fewer bytes.
         """
         assert self.data is not None
         if first + size > self.data.size:
@@ -112,7 +116,7 @@ class Storage:
         return self._parts[key]
 
     def numbers(self, dtype: str) -> np.ndarray:
-        """All numbers, in a dtype that a Tensor can have; tensors of one storage share them."""
+        """All numbers, in a dtype that a Tensor can have; tensors with the same storage share them."""
         if dtype not in self._numbers:
             self._numbers[dtype] = self._read(dtype)
         return self._numbers[dtype]
@@ -124,7 +128,7 @@ class Storage:
             return bfloat16_numbers(self.data.view(f"{order}u2"))
         kind = np.dtype(dtype)
         if self.data.size % kind.itemsize:
-            raise Refused(f"a storage of {self.data.size:,} bytes holds no whole number of {dtype}")
+            raise Refused(f"a storage of {self.data.size:,} bytes does not have a whole number of {dtype}")
         array = self.data.view(kind.newbyteorder(order))
         try:
             return widened(checked_bools("a storage", array.astype(kind, copy=False)))
@@ -132,16 +136,16 @@ class Storage:
             raise Refused(str(error)) from error
 
     def array(self, offset: Any, size: Any, stride: Any, dtype: str | None = None) -> np.ndarray:
-        """The view of a tensor; read-only if elements overlap.
+        """Return the view of a tensor; read-only if elements overlap.
 
         Raises:
-            Refused: the sizes are no sizes, or the view leaves the storage.
+            Refused: the sizes are invalid, or the view exceeds the storage.
         """
         if self.data is None:
             return np.empty(0, np.float32)
         numbers = self.numbers(dtype or self.dtype)
         if not _counts((offset,)) or not _counts(size) or not _counts(stride) or len(size) != len(stride):
-            raise Refused("a tensor has sizes, strides or an offset that are no counts")
+            raise Refused("a tensor has sizes, strides or an offset that are not counts")
         if len(size) > 32:
             raise Refused(f"a tensor has {len(size)} axes; at most 32 are read")
         elements = math.prod(size)
@@ -166,7 +170,7 @@ def _counts(values: Any) -> bool:
 
 
 def _overlaps(size: Any, stride: Any) -> bool:
-    """Whether two elements of a view can be one of the storage."""
+    """Return whether two elements of a view may share one element of the storage."""
     reach = 0
     for step, n in sorted((step, n) for n, step in zip(size, stride, strict=True) if n > 1):
         if step <= reach:
@@ -175,20 +179,20 @@ def _overlaps(size: Any, stride: Any) -> bool:
     return False
 
 
-# ---- Stack objects of the pickle reader other than plain values, and the checks of keys and values ------------------
+# ---- Reader objects on the stack, and checks of keys and values -----------------------------------------------------
 
 
 class Name:
-    """A global of a pickle: its name and nothing else."""
+    """A global in a pickle, represented by its name only."""
 
     __slots__ = ("text",)
 
     def __init__(self, text: str) -> None:
-        self.text = text
+        self.text: str = text
 
 
 class Pending:
-    """An object whose state follows; keys: where the pickle stored it."""
+    """An object whose state follows; keys: the memo keys under which the pickle stored it."""
 
     __slots__ = ("build", "keys")
 
@@ -198,10 +202,10 @@ class Pending:
 
 
 def checked_key(key: Any) -> Any:
-    """A key of a dict or item of a set, whose hash takes a bounded time and does not collide by design.
+    """Return a dict key or set item whose hash takes bounded time and cannot be made to collide.
 
     Raises:
-        Refused: it is of another kind.
+        Refused: the key is of another kind.
     """
     if type(key) is tuple and len(key) <= 16:
         for item in key:
@@ -217,12 +221,12 @@ def checked_key(key: Any) -> Any:
 
 
 def checked_object(value: Any) -> Any:
-    """The value, which is whole: no container holds itself, and none of the reader's own objects is left in it.
+    """Return a complete value: no container contains itself, and none of the reader's own objects remains in it.
 
     Raises:
-        Refused: it is not, or containers are nested too deep.
+        Refused: the value is incomplete, or containers are nested too deep.
     """
-    heights: dict[int, int] = {}  # of containers that were looked through
+    heights: dict[int, int] = {}  # of containers already checked
     path: list[tuple[Any, Iterator[tuple[Any, Any]], list[int]]] = []  # container, the rest of it, its height so far
     keys: list[Any] = []
     active: set[int] = set()

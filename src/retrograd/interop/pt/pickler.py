@@ -1,4 +1,4 @@
-"""Pickler of the .pt writer: protocol 2, with storages shared between overlapping tensors."""
+"""The pickler of the .pt writer: protocol 2, with storages shared between overlapping tensors."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from .objects import MOST_DEPTH, entry
 __all__ = ["Pickler", "Placed", "place_all"]
 
 
-# ---- Storages in a file for tensors that share memory ---------------------------------------------------------------
+# ---- Storages for tensors that share memory -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A tensor as a view of a storage; offset and stride count numbers."""
+    """A tensor as a view of a storage; offset and stride are in numbers, not bytes."""
 
     storage: int
     numbers: int
@@ -39,15 +39,15 @@ class Placed:
 class _View:
     number: int
     array: np.ndarray
-    low: int  # addresses of its first byte and behind its last one
+    low: int  # addresses of its first byte and past its last one
     high: int
 
 
 def place_all(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[int, Placed]]:
-    """The storages of arrays, as arrays of one axis, and the place of each array in them, by its number.
+    """Compute the storages of arrays, as arrays of one axis, and the placement of each array in them, by its number.
 
     Arrays of one dtype whose memory overlaps share a storage: the memory from the first number of one to the last of
-    another. Nothing else of the memory that they are parts of is in it.
+    another. The storage contains no other part of the underlying memory.
     """
     views = sorted((_view(number, array) for number, array in arrays.items()), key=_address)
     groups: list[list[_View]] = []
@@ -78,7 +78,7 @@ def place_all(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[
 
 
 def _view(number: int, array: np.ndarray) -> _View:
-    """An array whose numbers PyTorch could view: in the machine's byte order, with strides that count numbers."""
+    """Make an array that PyTorch can view: in native byte order, with strides that are whole numbers of elements."""
     if not array.dtype.isnative or array.size == 0 or any(step < 0 or step % array.itemsize for step in array.strides):
         array = np.array(array, array.dtype.newbyteorder("="), order="C")
     low = array.ctypes.data
@@ -90,7 +90,7 @@ def _address(view: _View) -> tuple[str, int, int]:
     return view.array.dtype.name, view.low, -view.high
 
 
-# ---- An object as a pickle of protocol 2, with the operations that PyTorch's reader of weights alone takes ----------
+# ---- Pickling with protocol 2, limited to the operations of PyTorch's weights-only unpickler ------------------------
 
 _STORAGES = {
     "float64": "Double",
@@ -104,26 +104,26 @@ _STORAGES = {
     "bool": "Bool",
 }
 _FACTORIES: dict[Any, str] = {list: "list", dict: "dict", set: "set", int: "int", float: "float", str: "str"}
-_BATCH = 1000  # entries between a mark and what adds them
+_BATCH = 1000  # entries between a mark and the operation that adds them
 
 
 class Pickler:
-    """``pickled`` gives the pickle; ``storages`` are then the arrays that its tensors are views of."""
+    """Writes pickles: ``pickled`` returns one, ``storages`` then contains the arrays that its tensors are views of."""
 
     def __init__(self) -> None:
         self.storages: list[np.ndarray] = []
         self.parts: list[bytes] = []
         self.memo: dict[Any, int] = {}
-        self.kept: list[Any] = []  # so that no id is used twice
+        self.kept: list[Any] = []  # keeps objects alive, so that no id is reused
         self.above: list[int] = []  # the containers around the current one
         self.placed: dict[int, Placed] = {}
 
     def pickled(self, value: Any) -> bytes:
-        """The pickle of a value.
+        """Pickle a value.
 
         Raises:
-            TypeError: it holds what cannot be written.
-            ValueError: a container holds itself, or containers are nested too deep.
+            TypeError: the value contains something that cannot be written.
+            ValueError: a container contains itself, or containers are nested too deep.
         """
         tensors: dict[int, np.ndarray] = {}
         _find_tensors(value, tensors, set())
@@ -165,7 +165,7 @@ class Pickler:
         else:
             self._container(value, kind, place)
 
-    # ---- containers ----------------------------------------------------------------------------------------------
+    # ---- Containers -------------------------------------------------------------------------------------------------
 
     def _container(self, value: Any, kind: type, place: str) -> None:
         write = _CONTAINERS.get(kind)
@@ -269,7 +269,7 @@ class Pickler:
         self._dict(vars(value), place)
         self.parts.append(b"b")
 
-    # ---- numbers and tensors -------------------------------------------------------------------------------------
+    # ---- Numbers and tensors ----------------------------------------------------------------------------------------
 
     def _int(self, value: int, place: str) -> None:
         if 0 <= value < 256:
@@ -286,7 +286,7 @@ class Pickler:
 
     def _tensor(self, value: Tensor, place: str) -> None:
         if is_lazy(value):
-            raise TypeError(f"save: {place} is not initialised; call the model once, so that it has a shape")
+            raise TypeError(f"save: {place} is not initialized; call the model once, so that it has a shape")
         self._enter(value, place)
         placed, attributes = self.placed[id(value)], vars(value)
         if isinstance(value, Parameter):
@@ -319,7 +319,7 @@ class Pickler:
         self.parts.append(b"R")
 
     def _arguments(self, placed: Placed, requires_grad: bool) -> None:
-        """The arguments of ``_rebuild_tensor_v2``."""
+        """Write the arguments of ``_rebuild_tensor_v2``."""
         self.parts.append(b"((")
         self.write("storage", "")
         self._global(f"torch {_STORAGES[placed.dtype]}Storage")
@@ -336,13 +336,13 @@ class Pickler:
         self.parts.append(b"t")
 
     def _flags(self, requires_grad: bool) -> None:
-        """Arguments that tensors and parameters have in common: whether a gradient is wanted, and hooks."""
+        """Write the arguments that tensors and parameters share: whether a gradient is required, and hooks."""
         self.parts.append(b"\x88" if requires_grad else b"\x89")
         self._global("collections OrderedDict")
         self.parts.append(b")R")
 
     def _array(self, value: np.ndarray, place: str) -> None:
-        """An array of NumPy, as NumPy's own pickles have it."""
+        """Write a NumPy array as NumPy's own pickles represent it."""
         if value.dtype.kind not in "biuf" or value.dtype.itemsize > 8:
             raise TypeError(f"save: {place} is an array of {value.dtype}; integers, floats and bools can be written")
         self._global("numpy.core.multiarray _reconstruct")
@@ -362,7 +362,7 @@ class Pickler:
         self.write(np.ascontiguousarray(value, native).tobytes(), place)
         self.parts.append(b"tb")
 
-    # ---- operations ----------------------------------------------------------------------------------------------
+    # ---- Pickle operations ------------------------------------------------------------------------------------------
 
     def _global(self, text: str) -> None:
         key = "global", text
@@ -412,7 +412,7 @@ _CONTAINERS: dict[type, Any] = {
 
 
 def _find_tensors(value: Any, found: dict[int, np.ndarray], seen: set[int]) -> None:
-    """The arrays of all tensors in containers and in tensors' attributes, by the tensors' ids."""
+    """Collect the arrays of all tensors in containers and in tensors' attributes, by the tensors' ids."""
     left = [value]
     while left:
         item = left.pop()
@@ -438,7 +438,7 @@ def _described(value: Any) -> str:
     if isinstance(value, type) or callable(value):
         return f"code ({getattr(value, '__qualname__', kind)}), which a file cannot hold; save its name"
     if isinstance(value, dict):
-        return f"{kind}, a dict of a class of its own; save dict(x)"
+        return f"{kind}, a dict of a custom class; save dict(x)"
     if isinstance(value, (list, tuple)):
-        return f"{kind}, a sequence of a class of its own; save tuple(x) or list(x)"
+        return f"{kind}, a sequence of a custom class; save tuple(x) or list(x)"
     return f"{kind}; tensors, numbers, strings, lists, tuples, sets and dicts can be written"

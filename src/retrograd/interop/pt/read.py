@@ -1,12 +1,12 @@
-"""load: reading PyTorch's zip and legacy .pt files.
+"""load: reading of PyTorch's zip and legacy .pt files.
 
-PyTorch stores records as they are, so a record takes as many bytes as the file has for it: there is no compression to
-blow up. Nothing is extracted; a record's name is a key and no path.
+PyTorch stores records uncompressed, so a record takes as many bytes as the file has for it and a compression bomb is
+impossible. Nothing is extracted; a record's name is a key, not a path.
 
 Source: caffe2/serialize/inline_container.h of PyTorch; APPNOTE.TXT of PKWARE.
 
-Five pickles (a magic number, the version, the machine, the object, the keys of its storages), then for each key the
-count of its numbers in 8 bytes and the numbers.
+A legacy file has five pickles (a magic number, the version, the machine, the object, the keys of its storages), then
+for each key the count of its numbers in 8 bytes, and the numbers.
 
 Source: _legacy_save and _legacy_load of torch/serialization.py.
 """
@@ -36,7 +36,7 @@ from .unpickler import Machine
 __all__ = ["load"]
 
 
-# ---- Checks of `map_location`, where the CPU is the only device and everything is loaded to it ----------------------
+# ---- Checks of `map_location`: the CPU is the only device, and everything is loaded to it ---------------------------
 
 
 class StoredNumbers:
@@ -59,11 +59,11 @@ class StoredNumbers:
 
 
 def checked_location(map_location: Any) -> Callable[[str, int], None]:
-    """A check of where a storage shall go, given where it was saved and its bytes.
+    """Return a check of a storage's target device, given its original device and its bytes.
 
     Raises:
-        TypeError: map_location is no device, string, function or dict.
-        RuntimeError: it is a device that is not here.
+        TypeError: map_location is not a device, a string, a function or a dict.
+        RuntimeError: it names an unavailable device.
     """
     if map_location is None:
         return lambda location, nbytes: None
@@ -93,20 +93,23 @@ def checked_location(map_location: Any) -> Callable[[str, int], None]:
     return lambda location, nbytes: None
 
 
-# ---- The zip container of a .pt file: what its directory says, checked before anything is read ----------------------
+# ---- The zip container of a .pt file, whose directory is checked before anything is read ----------------------------
 
 _LOCAL = 30  # bytes of a local header before the name
 _MOST_PICKLE = 2**30
 
 
 class Archive:
-    """The records of a zip file, by their names within the archive's folder.
+    """The records of a zip file, by name within the archive's folder.
 
-    mapped: the file in memory, of which records then are views, without reading them and without their checksums.
+    mapped: the file in memory. Records are then views of it; they are not read and their checksums are not verified.
 
     Raises:
-        Refused: it is no archive of PyTorch, or damaged.
+        Refused: the file is not a PyTorch archive, or is damaged.
     """
+
+    file: BinaryIO
+    mapped: mmap | None
 
     def __init__(self, file: BinaryIO, size: int, mapped: mmap | None = None) -> None:
         self.file, self.mapped = file, mapped
@@ -138,8 +141,7 @@ class Archive:
             what = f"its record {brief(name)}"
             if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
                 raise Refused(
-                    f"{what} is compressed; PyTorch stores records as they are, so pack the file anew "
-                    "without compression"
+                    f"{what} is compressed; PyTorch stores records as they are, so repack the file without compression"
                 )
             if member.flag_bits & 1:
                 raise Refused(f"{what} is encrypted")
@@ -153,7 +155,7 @@ class Archive:
             if not name.startswith(folder):
                 continue
             if short in self.places:
-                raise Refused(f"{what} is there twice")
+                raise Refused(f"{what} occurs twice")
             self.places[short] = first, member.file_size, member.CRC
 
     def _data_of(self, what: str, member: zipfile.ZipInfo) -> int:
@@ -170,10 +172,10 @@ class Archive:
         return int(member.header_offset + _LOCAL + name + extra)
 
     def record(self, name: str) -> np.ndarray:
-        """The bytes of a record, writable.
+        """Return the bytes of a record, writable.
 
         Raises:
-            Refused: there is none, or it is damaged.
+            Refused: the record does not exist or is damaged.
         """
         if name not in self.places:
             raise Refused(f"it has no record {brief(name)}")
@@ -190,27 +192,27 @@ class Archive:
         return data
 
     def text(self, name: str) -> bytes:
-        """The bytes of a short record: a pickle, a word.
+        """Return the bytes of a short record, such as a pickle or a word.
 
-        Raises: as ``record``; and if it is long.
+        Raises: as ``record``; and if the record is too long.
         """
         if name in self.places and self.places[name][1] > _MOST_PICKLE:
             raise Refused(f"its record {brief(name)} has {self.places[name][1]:,} bytes, the limit is {_MOST_PICKLE:,}")
         return self.record(name).tobytes()
 
 
-# ---- The form of .pt files before PyTorch 1.6, which torch.save(_use_new_zipfile_serialization=False) still writes
+# ---- The legacy format before PyTorch 1.6, still written by _use_new_zipfile_serialization=False --------------------
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
-_NO_FILE = "it is no file of torch.save, or was damaged"
+_NO_FILE = "it is not a torch.save file, or was damaged"
 _Check = Callable[[str, int], None]
 
 
 def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget: int) -> Any:
-    """The object of such a file, which is then behind it.
+    """Read the object of a legacy file; the file position is then behind the object.
 
     Raises:
-        Refused: it is none, or damaged.
+        Refused: the file is not in this format, or is damaged.
     """
     file.seek(0)
     content = file.read(size)
@@ -227,22 +229,24 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
         magic = pickled(_no_storage)
     except Refused as refusal:
         if content[257:262] == b"ustar":
-            raise Refused("it has PyTorch's form before 0.2, a tar file; load and save it in a newer one") from None
+            raise Refused(
+                "it has PyTorch's format before 0.2, a tar file; load and save it in a newer version"
+            ) from None
         raise Refused(f"{_NO_FILE}: {refusal}") from None
     if magic != _MAGIC:
         what = "it is a plain pickle" if content[:1] == b"\x80" else _NO_FILE
         raise Refused(f"{what}; only what torch.save wrote is read")
     version = pickled(_no_storage)
     if type(version) is not int or version != _VERSION:
-        raise Refused(f"its form has the version {brief(version)}, expected {_VERSION}")
+        raise Refused(f"its format has the version {brief(version)}, expected {_VERSION}")
     machine_info = pickled(_no_storage)
     big_endian = isinstance(machine_info, dict) and machine_info.get("little_endian") is False
     begin = place
     dtypes: dict[str, tuple[str, str]] = {}
-    pickled(lambda saved: _declared(saved, dtypes))  # says which storages there are; they stand behind it
+    pickled(lambda saved: _declared(saved, dtypes))  # lists the storages, whose data come after the pickles
     keys = pickled(_no_storage)
     if not isinstance(keys, list) or set(map(str, keys)) != dtypes.keys() or len(keys) != len(dtypes):
-        raise Refused("its list of storages is not that of its object")
+        raise Refused("its list of storages does not match its object")
     storages: dict[str, Storage] = {}
     for key in keys:
         dtype, location = dtypes[key]
@@ -261,26 +265,26 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
 
 
 def _no_storage(saved: Any) -> Any:
-    raise Refused("its head asks for a storage")
+    raise Refused("its header requests a storage")
 
 
 def _fields(saved: Any) -> tuple[str, str, str, Any]:
-    """(key, dtype, location, view) of a persistent id."""
+    """Return (key, dtype, location, view) of a persistent id."""
     if not isinstance(saved, tuple) or not saved or saved[0] not in ("storage", b"storage"):
         if isinstance(saved, tuple) and saved and saved[0] in ("module", b"module"):
-            raise Refused("it holds a whole model; save model.state_dict() in PyTorch instead")
-        raise Refused("its pickle asks for something that is no storage")
+            raise Refused("it contains a whole model; save model.state_dict() in PyTorch instead")
+        raise Refused("its pickle requests something other than a storage")
     if len(saved) != 6 or type(saved[1]) is not Name or saved[1].text not in DTYPES:
-        raise Refused("its pickle asks for a storage without a class")
+        raise Refused("its pickle requests a storage without a class")
     _, kind, key, location, count, view = saved
     if type(key) not in (str, bytes) or type(count) is not int:
-        raise Refused("its pickle asks for a storage without a key or a size")
+        raise Refused("its pickle requests a storage without a key or a size")
     name = key.decode("latin1") if isinstance(key, bytes) else key
     return name, DTYPES[kind.text], str(location), view
 
 
 def _declared(saved: Any, dtypes: dict[str, tuple[str, str]]) -> Storage:
-    """A storage without numbers, in the first reading."""
+    """Return a storage without numbers, for the first pass."""
     key, dtype, location, view = _fields(saved)
     if dtypes.setdefault(key, (dtype, location))[0] != dtype:
         raise Refused(f"its storage {brief(key)} is of two dtypes")
@@ -299,10 +303,10 @@ def _found(saved: Any, storages: dict[str, Storage]) -> Storage:
     return storage.part(offset * width, count * width)
 
 
-# ---- load: the object of a file that torch.save wrote, or `retrograd.save` ------------------------------------------
+# ---- load: the object in a file of torch.save or `retrograd.save` ---------------------------------------------------
 
-_MOST = 2**40  # bytes of a file, and never more than the memory
-_SPARE = 64 * 1024**2  # bytes that the calls of a pickle may copy beyond eight times the file's
+_MOST = 2**40  # bytes in a file, and never more than the memory
+_SPARE = 64 * 1024**2  # bytes that a pickle's calls may copy beyond eight times the file size
 _OTHERS = (
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file; retrograd.interop.load_keras_weights reads those of Keras"),
     (b"\x93NUMPY", "it is a NumPy array; numpy.load reads it"),
@@ -320,27 +324,28 @@ def load(
     mmap: bool | None = None,
     encoding: str = "utf-8",
 ) -> Any:
-    """The object in a file of torch.save (of any PyTorch since 0.4) or ``retrograd.save``.
+    """Load the object in a file of torch.save (of any PyTorch since 0.4) or ``retrograd.save``.
 
-    Nothing in the file is executed. It may hold tensors, parameters, numbers, strings, bytes, None, lists, tuples,
-    sets, dicts, OrderedDicts, Counters, defaultdicts of plain types, argparse.Namespaces, dtypes, devices, sizes, and
-    arrays and numbers of NumPy. Tensors that shared memory share it again. Numbers of a dtype that no Tensor has are
-    widened without loss: bfloat16 to float32, uint16, uint32 and uint64 to int64. Tensors keep the attributes that
-    users had set, unless a name means something else here.
+    Nothing in the file is executed. The file may contain tensors, parameters, numbers, strings, bytes, None, lists,
+    tuples, sets, dicts, OrderedDicts, Counters, defaultdicts of plain types, argparse.Namespaces, dtypes, devices,
+    sizes, and NumPy arrays and numbers. Tensors that shared memory share it again. Numbers of a dtype that no Tensor
+    has are widened without loss: bfloat16 to float32; uint16, uint32 and uint64 to int64. Tensors keep the attributes
+    that users had set, unless a name has another meaning here.
 
-    f: a path, or an open binary file or BytesIO, read from its position on.
-    map_location: a device, its name, a function or a dict, as in PyTorch; tensors of every device load to the CPU,
-        and one that names another device is an error.
-    pickle_module: None; files are read by no pickle module.
-    weights_only: True or False, which mean the same: what True refuses in PyTorch is refused in any case.
-    mmap: True maps a file of the zip form into memory instead of reading it; changes do not reach the file.
-    encoding: of the strings of Python 2; "bytes" leaves them as bytes.
+    f: a path, or an open binary file or BytesIO, read from its current position.
+    map_location: a device, its name, a function or a dict, as in PyTorch. Tensors from every device load to the CPU; it
+        is an error to name another target device.
+    pickle_module: must be None; no pickle module is used.
+    weights_only: True and False mean the same: what True refuses in PyTorch is always refused.
+    mmap: True maps a zip file into memory instead of reading it; changes are not written to the file.
+    encoding: of Python 2 strings; "bytes" leaves them as bytes.
 
     Raises:
         OSError: the file cannot be opened.
-        PTFileError: it is damaged, no such file, or holds what is not read; the message names it, and the place.
-        TypeError, ValueError: an argument is of another kind.
-        RuntimeError: map_location names another device than the CPU.
+        PTFileError: the file is damaged, has another format, or contains something unsupported; the message names the
+            location.
+        TypeError, ValueError: an argument is invalid.
+        RuntimeError: map_location names a device other than the CPU.
     """
     if pickle_module is not None:
         raise TypeError("load: pickle_module must be None: files are read by rules that execute nothing")
@@ -372,7 +377,7 @@ def _named(name: str, read: Callable[[], Any]) -> Any:
 
 
 def _copied(f: Any) -> tuple[io.BytesIO, Callable[[io.BytesIO], None]]:
-    """The rest of an open file, and what puts the file behind the object that was read from it."""
+    """Return the rest of an open file, and a function that moves the file position behind the object read from it."""
     start = f.tell() if hasattr(f, "tell") and hasattr(f, "seek") else None
     content = f.read()
     if not isinstance(content, (bytes, bytearray)):
@@ -404,7 +409,7 @@ def _read(file: BinaryIO, check: Callable[[str, int], None], encoding: str, mapp
     if not head:
         raise Refused("it is empty")
     if mapping:
-        raise Refused("mmap=True needs the zip form; leave it out")
+        raise Refused("mmap=True needs the zip format; leave it out")
     return read_legacy(file, size, check, encoding, budget)
 
 
@@ -417,10 +422,10 @@ def _read_archive(archive: Archive, check: Callable[[str, int], None], encoding:
 
     def persistent(saved: Any) -> Storage:
         if not isinstance(saved, tuple) or len(saved) != 5 or saved[0] not in ("storage", b"storage"):
-            raise Refused("its pickle asks for something that is no storage")
+            raise Refused("its pickle requests something other than a storage")
         kind, key, location, count = saved[1:]
         if type(kind) is not Name or kind.text not in DTYPES or type(key) is not str or type(count) is not int:
-            raise Refused("its pickle asks for a storage without a class, a key or a size")
+            raise Refused("its pickle requests a storage without a class, a key or a size")
         dtype = DTYPES[kind.text]
         if key not in storages:
             data = archive.record(f"data/{key}")

@@ -1,8 +1,8 @@
-"""A reader of pickles that executes nothing.
+"""A pickle reader that executes nothing.
 
-A pickle is a program for a stack machine. This one makes numbers, strings and containers; a global is to it a name, and
-what a call or a state means is looked up in the tables of ``allowed_globals.py``. So a file can ask only for what is
-there.
+A pickle is a program for a stack machine. This machine makes numbers, strings and containers. A global is only a name,
+and the meaning of a call or a state is looked up in the tables of ``allowed_globals.py``. A file can therefore only
+request what these tables contain.
 
 Source of the operations: Lib/pickletools.py of Python.
 """
@@ -31,30 +31,36 @@ _Persistent = Callable[[Any], Any]
 
 
 class Machine:
-    """One pickle in ``content`` from ``start``; ``run`` returns its value and ``place`` is then behind its end.
+    """Reads one pickle in ``content`` from ``start``; ``run`` returns its value, and ``place`` is then behind its end.
 
-    persistent: what a persistent id stands for. encoding: of the 8-bit strings of Python 2, or "bytes".
-    budget: the most bytes that calls may copy: a short pickle can ask for the same large copy again and again.
+    persistent: resolves a persistent id. encoding: of the 8-bit strings of Python 2, or "bytes".
+    budget: the most bytes that calls may copy, since a short pickle can request the same large copy repeatedly.
     """
+
+    content: bytes | mmap
+    encoding: str
+    place: int
+    budget: int
 
     def __init__(self, content: bytes | mmap, start: int, persistent: _Persistent, encoding: str, budget: int) -> None:
         self.content, self.place, self.budget = content, start, budget
         self.persistent, self.encoding = persistent, encoding
         self.stack: list[Any] = []
-        self.below: list[list[Any]] = []  # the stacks under the marks
+        self.below: list[list[Any]] = []  # the stacks below the marks
         self.memo: dict[int, Any] = {}
 
     def whole(self) -> Any:
-        """The value of the pickle.
+        """Return the value of the pickle.
 
         Raises:
-            Refused: it is damaged, or holds what is not read; the message has the place in the object.
+            Refused: the pickle is damaged or contains something unsupported; the message has the location in the
+                object.
         """
         try:
             value = self._run()
         except Refused as refusal:
             place = self.where()
-            raise Refused(f"{refusal}; it stands in {place}" if place != "obj" else str(refusal)) from refusal.__cause__
+            raise Refused(f"{refusal}; it is in {place}" if place != "obj" else str(refusal)) from refusal.__cause__
         return checked_object(value)
 
     def _run(self) -> Any:
@@ -67,7 +73,7 @@ class Machine:
                 return self.stack[0]
             operation = _OPERATIONS.get(code)
             if operation is None:
-                raise Refused(f"its pickle has the byte {code:#04x} at {at}, which is no operation that is read")
+                raise Refused(f"its pickle has the byte {code:#04x} at {at}, which is not a supported operation")
             try:
                 operation(self)
             except Refused:
@@ -76,7 +82,7 @@ class Machine:
                 why = "too few values" if isinstance(error, IndexError) else brief(str(error))
                 raise Refused(f"its pickle is damaged at byte {at}: {why}") from error
 
-    # ---- bytes ---------------------------------------------------------------------------------------------------
+    # ---- Bytes ------------------------------------------------------------------------------------------------------
 
     def take(self, count: int) -> bytes:
         start, end = self.place, self.place + count
@@ -97,7 +103,7 @@ class Machine:
             raise Refused(f"its pickle is damaged: the line at byte {self.place} does not end")
         return self.take(end + 1 - self.place)[:-1]
 
-    # ---- the stack -----------------------------------------------------------------------------------------------
+    # ---- The stack --------------------------------------------------------------------------------------------------
 
     def push(self, value: Any) -> None:
         self.stack.append(value)
@@ -128,7 +134,7 @@ class Machine:
 
     def get(self, key: int) -> None:
         if key not in self.memo:
-            raise Refused(f"its pickle asks for value {key}, which it did not store")
+            raise Refused(f"its pickle requests value {key}, which it did not store")
         self.push(self.memo[key])
 
     def call(self, function: Any, args: Any) -> Any:
@@ -141,7 +147,7 @@ class Machine:
         return meaning(*args)
 
     def charge(self, values: Any) -> None:
-        """Refuse to copy more than the file's size explains."""
+        """Refuse to copy more than the file size justifies."""
         for value in values if isinstance(values, tuple) else (values,):
             if isinstance(value, (list, tuple, dict)):
                 self.budget -= 100 * len(value)
@@ -180,7 +186,7 @@ class Machine:
             target._metadata = state["_metadata"]  # type: ignore[attr-defined]  # versions of a state_dict's modules
 
     def where(self) -> str:
-        """The place in the object of what is being made, as far as the stack tells: obj['model'][3]."""
+        """Return the location of the value under construction, as far as the stack shows it: obj['model'][3]."""
         place = "obj"
         levels = [*self.below, self.stack]
         for number, items in enumerate(levels):
@@ -197,7 +203,7 @@ class Machine:
 
 
 def _copied(value: Any) -> int:
-    """Bytes that a call may copy for an argument."""
+    """Return the bytes that a call may copy for an argument."""
     array = value.array if isinstance(value, Tensor) else value
     if isinstance(array, np.ndarray):
         return 0 if array.flags.writeable and array.dtype in (np.float32, np.float64) else 8 * array.size
@@ -205,7 +211,7 @@ def _copied(value: Any) -> int:
 
 
 def _begun(items: list[Any], last: bool) -> int:
-    """The position on the stack of the first value that is still being made: dicts with a key, and what follows."""
+    """Return the stack position of the first value under construction: a dict with a pending key and what follows."""
     first = len(items) if last else len(items) - 1
     while first >= 2 and isinstance(items[first - 2], dict) and type(items[first - 1]) in (str, int):
         first -= 2
@@ -221,7 +227,7 @@ def _quoted(machine: Machine) -> None:
     if len(text) < 2 or text[:1] not in (b'"', b"'") or text[-1:] != text[:1]:
         raise ValueError("a string without quotes")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a backslash before a letter that has no meaning there, it is one
+        warnings.simplefilter("ignore")  # a backslash before a letter without an escape meaning is itself
         data = codecs.escape_decode(text[1:-1])[0]
     _string(machine, data)
 
@@ -306,12 +312,12 @@ def _global(machine: Machine) -> None:
 def _stack_global(machine: Machine) -> None:
     name, module = machine.stack.pop(), machine.stack.pop()
     if type(name) is not str or type(module) is not str:
-        raise Refused("its pickle asks for a global whose name is no string")
+        raise Refused("its pickle requests a global whose name is not a string")
     machine.push(name_of(module, name))
 
 
 def _instance(machine: Machine) -> None:
-    """An instance of a class of Python 2: named if it is unknown, refused in any case."""
+    """Handle an instance of a Python 2 class: always refused, and named if unknown."""
     module, name = (machine.line().decode("utf-8") for _ in range(2))
     name_of(module, name)
     raise Refused(f"it makes an instance of {module}.{name}, which is not read")

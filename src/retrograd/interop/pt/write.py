@@ -1,4 +1,4 @@
-"""save: tensors and plain containers in the zip form of torch.save, which torch.load(weights_only=True) reads."""
+"""save: tensors and plain containers in torch.save's zip format, readable by torch.load(weights_only=True)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .pickler import Pickler
 
 __all__ = ["save"]
 
-_ALIGNMENT = 64  # of the numbers in the file, so that they can be mapped into memory
+_ALIGNMENT = 64  # of the numbers in the file, so that they can be memory-mapped
 
 
 def save(
@@ -32,19 +32,19 @@ def save(
 ) -> None:
     """Write tensors, numbers, strings, bytes, None, and lists, tuples, sets and dicts of them, as torch.save does.
 
-    ``load`` reads the file, and so does torch.load(weights_only=True); frozensets, defaultdicts, argparse.Namespaces
-    and arrays of NumPy, which are written too, PyTorch reads with weights_only=False. Tensors that share memory share
-    it in the file. Numbers of NumPy become Python's. Of a Module its state_dict is written, with a warning: a file
-    that holds no code cannot restore a whole model. Attributes that were set on a tensor are written with it.
+    ``load`` reads the file, and so does torch.load(weights_only=True). If it contains frozensets, defaultdicts,
+    argparse.Namespaces or NumPy arrays, PyTorch needs weights_only=False. Tensors that share memory share it in the
+    file. NumPy numbers become Python numbers. A Module is written as its state_dict, with a warning: a file without
+    code cannot restore a whole model. Attributes set on a tensor are written with it.
 
-    f: a path, of which an existing file is kept until the new one is complete, or an open binary file.
-    pickle_module: None; files are written by no pickle module.
-    pickle_protocol: 2 to 5; the file has protocol 2, which every reader takes.
+    f: a path, whose existing file is kept until the new one is complete, or an open binary file.
+    pickle_module: must be None; no pickle module is used.
+    pickle_protocol: 2 to 5; the file always has protocol 2, which every reader supports.
 
     Raises:
-        TypeError: obj holds something else; the message names the place. Or f is neither path nor file.
-        ValueError: a container holds itself, or containers are nested too deep; or an option has another value.
-        OSError: the file could not be written; an earlier one is unchanged.
+        TypeError: obj contains something else; the message names the location. Or f is neither a path nor a file.
+        ValueError: a container contains itself, or containers are nested too deep; or an option has an invalid value.
+        OSError: the file could not be written; an existing one is unchanged.
     """
     if pickle_module is not None:
         raise TypeError("save: pickle_module must be None: files are written by rules of our own")
@@ -52,7 +52,7 @@ def save(
         raise ValueError(f"save: pickle_protocol={brief(pickle_protocol)} must be 2, 3, 4 or 5")
     if _use_new_zipfile_serialization is not True:
         raise ValueError(
-            "save: _use_new_zipfile_serialization must be True: the zip form, which PyTorch reads since "
+            "save: _use_new_zipfile_serialization must be True: the zip format, which PyTorch reads since "
             "1.6, is the only one that is written"
         )
     if isinstance(obj, Module):
@@ -69,8 +69,8 @@ def save(
             raise TypeError(f"save: f is {type(f).__name__}; expected a path or an open binary file")
         _write(f, "archive", content, pickler.storages)
         return
-    path = Path(os.path.realpath(f))  # of a link, the file that it stands for is replaced
-    if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe is written to
+    path = Path(os.path.realpath(f))  # replaces the target of a link, not the link
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device or a pipe is written directly
         with open(path, "wb") as file:
             _write(file, "archive", content, pickler.storages)
         return
@@ -91,8 +91,8 @@ def _write(file: BinaryIO, name: str, content: bytes, storages: list[np.ndarray]
 
 
 def _record(archive: zipfile.ZipFile, file: BinaryIO, name: str, content: bytes | np.ndarray) -> None:
-    """Write a record as it is, its data at a multiple of 64 bytes, by an extra field that readers skip."""
-    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # the same object gives the same file
+    """Write an uncompressed record with its data aligned to 64 bytes by an extra field that readers skip."""
+    info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))  # a fixed date: the same object gives the same file
     size = len(content) if isinstance(content, bytes) else content.nbytes
     info.file_size = size
     large = size >= 2**31

@@ -1,4 +1,4 @@
-"""Networks as estimators of scikit-learn: they are searched, cross-validated, piped and stored like any other.
+"""Networks as scikit-learn estimators, for search, cross-validation, pipelines and storage like any other estimator.
 
 >>> from retrograd.interop.sklearn import RetrogradClassifier, RetrogradRegressor
 """

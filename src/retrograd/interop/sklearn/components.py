@@ -1,7 +1,7 @@
 """Module, optimizer and loss of a scikit-learn estimator, made from its parameters.
 
-Each may be a class whose arguments are parameters of the estimator too: ``module__hidden=64`` is ``hidden=64`` of
-the module.
+Each may be a class, whose arguments are then also parameters of the estimator: ``module__hidden=64`` sets
+``hidden=64`` of the module.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ...engine.tensor import Tensor
 __all__ = ["PARTS", "make_loss", "make_module", "make_optimizer", "meant", "perceptron"]
 
 
-# ---- The network that the estimators train if they are given none ---------------------------------------------------
+# ---- The default network of the estimators --------------------------------------------------------------------------
 
 
 def perceptron(n_features: int, n_outputs: int, hidden: int | Sequence[int] = 100) -> nn.Sequential:
-    """Rows (N, n_features) -> scores (N, n_outputs), through hidden layers with ReLU.
+    """Build a network from rows (N, n_features) to scores (N, n_outputs), with ReLU hidden layers.
 
-    hidden: the width of the hidden layer, or the widths of several; () is a linear model.
+    hidden: the width of the hidden layer, or the widths of several; () gives a linear model.
 
     Raises:
         ValueError: a width is not a positive int.
@@ -41,7 +41,7 @@ def perceptron(n_features: int, n_outputs: int, hidden: int | Sequence[int] = 10
     return nn.Sequential(*layers, nn.Linear(widths[-1], n_outputs))
 
 
-# ---- The module, the optimizer and the loss that an estimator's parameters describe ---------------------------------
+# ---- Module, optimizer and loss from an estimator's parameters ------------------------------------------------------
 
 PARTS = "module", "optimizer", "loss"
 
@@ -54,14 +54,14 @@ _OPTIMIZERS = {
 
 
 def make_module(owner: str, module: Any, arguments: Mapping[str, Any], sizes: Mapping[str, Any]) -> nn.Module:
-    """A new module: what ``module`` returns, a copy of it if it is one, a perceptron if it is None.
+    """Make a new module: the result of calling ``module``, a copy of a given Module, or a perceptron for None.
 
     owner: the estimator's name, for messages.
     arguments: the arguments of the call.
-    sizes: further arguments, of which the call gets those that it has parameters for.
+    sizes: further arguments; the call gets those that it has parameters for.
 
     Raises:
-        TypeError: module is neither a Module nor returns one.
+        TypeError: module is not a Module and does not return one.
         ValueError: the arguments do not fit the parameters.
     """
     if isinstance(module, nn.Module):
@@ -83,10 +83,10 @@ def make_module(owner: str, module: Any, arguments: Mapping[str, Any], sizes: Ma
 def make_optimizer(
     owner: str, optimizer: Any, arguments: Mapping[str, Any], lr: Any, module: nn.Module
 ) -> optim.Optimizer:
-    """A new optimizer over the module's parameters.
+    """Make a new optimizer for the module's parameters.
 
     Raises:
-        TypeError: optimizer is neither the name nor the class of one.
+        TypeError: optimizer is neither the name nor the class of an optimizer.
         ValueError: there is no optimizer of this name, it cannot train the module, or the arguments do not fit its
             parameters.
     """
@@ -112,12 +112,12 @@ def make_optimizer(
 def make_loss(
     owner: str, loss: Any, arguments: Mapping[str, Any], default: type[nn.Module], weighted: bool
 ) -> Callable[..., Tensor]:
-    """A function of output and target; if ``weighted``, also of the weights of the samples, which it multiplies.
+    """Make a function of output and target; if ``weighted``, also of sample weights, by which it multiplies the losses.
 
     Raises:
-        TypeError: loss is neither a name, a class nor a function.
-        ValueError: there is no loss of this name, the arguments do not fit its parameters, or weights are wanted from a
-            loss that has no ``reduction``.
+        TypeError: loss is not a name, a class or a function.
+        ValueError: there is no loss of this name, the arguments do not fit its parameters, or weights are required from
+            a loss that has no ``reduction``.
     """
     kind = default if loss is None else _named(owner, "loss", loss, _LOSSES)
     if not callable(kind):
@@ -140,13 +140,13 @@ def _made(kind: Any, arguments: Mapping[str, Any]) -> Callable[..., Tensor]:
 
 
 def meant(name: str, names: Sequence[str]) -> str:
-    """`` (did you mean ...?)`` if a name looks like one of these."""
+    """Return `` (did you mean ...?)`` if a name resembles one of these."""
     close = get_close_matches(name, names, 1)
     return f" (did you mean {close[0]}?)" if close else ""
 
 
 def _of_samples(owner: str, loss: Any) -> Callable[[Tensor, Tensor], Tensor]:
-    """The loss of single samples or elements, where ``loss`` is their mean."""
+    """Return the loss of each sample or element, where ``loss`` is their mean."""
     if isinstance(loss, nn.Module):
         if hasattr(loss, "reduction"):
             loss = copy.copy(loss)
@@ -182,14 +182,14 @@ def _named(owner: str, part: str, value: Any, table: Mapping[str, Any]) -> Any:
 def _fitting(
     owner: str, part: str, make: Any, arguments: Mapping[str, Any], offered: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """``arguments`` and those of ``offered`` that a callable has parameters for, if that is all it needs."""
+    """Return ``arguments`` and those of ``offered`` that a callable has parameters for, if these are all it needs."""
     parameters = _parameters(make)
     if parameters is None:
         return dict(arguments)
     kinds = inspect.Parameter
     names = [p.name for p in parameters.values() if p.kind in (kinds.POSITIONAL_OR_KEYWORD, kinds.KEYWORD_ONLY)]
     takes_any = any(p.kind is kinds.VAR_KEYWORD for p in parameters.values())
-    takes_any &= make not in _OPTIMIZERS.values()  # what these take besides are PyTorch's options without meaning here
+    takes_any &= make not in _OPTIMIZERS.values()  # their **kwargs only take PyTorch options without meaning here
     for name in arguments:
         if name not in names and not takes_any:
             own = [f"{part}__{other}" for other in names if other not in offered or part == "module"]
@@ -209,7 +209,7 @@ def _fitting(
 def _parameters(make: Any) -> Mapping[str, inspect.Parameter] | None:
     try:
         return inspect.signature(make).parameters
-    except (TypeError, ValueError):  # such as of a function in C
+    except (TypeError, ValueError):  # for example, a function in C
         return None
 
 

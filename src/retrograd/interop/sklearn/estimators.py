@@ -29,19 +29,19 @@ from .components import PARTS, make_loss, make_module, make_optimizer, meant
 __all__ = ["Estimator", "RetrogradClassifier", "RetrogradRegressor"]
 
 
-# ---- Base class of the two scikit-learn estimators: their parameters, and training by `retrograd.train` -------------
+# ---- Base class of the two scikit-learn estimators: parameters, and training by `retrograd.train` -------------------
 
 _AT_ONCE = 512  # samples whose outputs are computed together
-_turn = threading.RLock()  # fits in threads take turns, as there is one generator that all draw from
+_turn = threading.RLock()  # concurrent fits take turns, since all draw from one generator
 
 
 class Estimator(BaseEstimator):  # type: ignore[misc]
-    """Base of RetrogradClassifier and RetrogradRegressor; see there."""
+    """Base class of RetrogradClassifier and RetrogradRegressor, which document the parameters."""
 
     module_: nn.Module
     optimizer_: Optimizer
     history_: History
-    _random: dict[str, Any]  # the state of the generator after training
+    _random: dict[str, Any]  # the generator state after training
 
     default_loss: type[nn.Module]
     target: ClassVar[dict[str, Any]] = {}  # options of scikit-learn's check of y
@@ -64,7 +64,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         random_state: Any = None,
         verbose: int = 0,
-        **module__arguments: Any,  # and those of the optimizer and the loss
+        **module__arguments: Any,  # and arguments of the optimizer and the loss
     ) -> None:
         self.module = module
         self.epochs = epochs
@@ -90,18 +90,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 )
             setattr(self, name, value)
 
-    # ------------------------------------------------------------------ parameters
+    # ---- Parameters -------------------------------------------------------------------------------------------------
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """All parameters by name, with those of the parts that were set, such as ``module__hidden``.
+        """Return all parameters by name, including the arguments set for the parts, such as ``module__hidden``.
 
-        deep: also the parameters of parameters that are estimators themselves.
+        deep: also return the parameters of parameters that are estimators themselves.
         """
         own: dict[str, Any] = super().get_params(deep)
         return own | {name: value for name, value in vars(self).items() if _of_part(name)}
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the parts included.
+        """Set parameters, including arguments of the parts.
 
         Raises:
             ValueError: there is no such parameter.
@@ -119,18 +119,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _checked(self, name: str, check: Callable[[str, Any], Any]) -> Any:
         return check(f"{type(self).__name__}: {name}", getattr(self, name))
 
-    # ------------------------------------------------------------------ training
+    # ---- Training ---------------------------------------------------------------------------------------------------
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Train a new module, or with ``warm_start`` the one of the last fit further.
+        """Train a new module or, with ``warm_start``, continue to train that of the last fit.
 
-        X: samples (N, features), or with a module of your own (N, ...).
+        X: samples (N, features), or (N, ...) with your own module.
         y: what to predict.
-        sample_weight: (N,) at least 0; only their ratios count. The gradient of a step is the mean of weight times
+        sample_weight: (N,), at least 0; only their ratios matter. The gradient of a step is the mean of weight times
             gradient over its samples.
 
         Raises:
-            TypeError, ValueError: X, y, the weights or a parameter cannot be used; the message says why.
+            TypeError, ValueError: X, y, the weights or a parameter is invalid; the message says why.
             TrainingError: the loss is NaN or infinite; the message says where that started.
         """
         further = bool(self.warm_start) and hasattr(self, "module_")
@@ -140,9 +140,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
     def _train(
         self, X: Any, y: Any, sample_weight: Any, epochs: int, further: bool, early_stopping: bool, known: bool
     ) -> Self:
-        """Train for some epochs: a new module, or ``further`` the one that is there.
+        """Train for some epochs: a new module, or the existing one if ``further``.
 
-        known: whether the classes, or the number of outputs, are.
+        known: whether the classes, or the number of outputs, are already set.
         """
         weighted = sample_weight is not None
         x, y = self._validated(X, y=y, reset=not further, **self.target)
@@ -185,9 +185,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self._random = default_generator.get_state()
         optimizer.zero_grad()
         self.module_, self.optimizer_, self.history_ = model.eval(), optimizer, running.history
-        self.n_iter_ = len(self.history_)
-        self.loss_curve_ = self.history_.column("loss")
-        self.loss_ = self.loss_curve_[-1]
+        self.n_iter_: int = len(self.history_)
+        self.loss_curve_: list[Any] = self.history_.column("loss")
+        self.loss_: Any = self.loss_curve_[-1]
         return self
 
     def _validated(self, X: Any, **options: Any) -> Any:
@@ -202,7 +202,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return np.dtype(choice("float32", "float64", "int64")(f"{type(self).__name__}: dtype", name))
 
     def _float(self) -> np.dtype[Any]:
-        """The element type of weights and targets: float32 beside integers."""
+        """The element type of weights and targets: float32 if X has integers."""
         dtype = self._dtype()
         return dtype if dtype.kind == "f" else np.dtype(np.float32)
 
@@ -217,7 +217,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         return model.to(self._dtype()) if self._dtype().kind == "f" else model
 
     def _tried(self, model: nn.Module, x: np.ndarray) -> tuple[int, ...]:
-        """The shape of one sample's output, checked before training; a lazy module gets its sizes by that."""
+        """Return the shape of one sample's output, checked before training; this also initializes a lazy module."""
         owner, few = type(self).__name__, x[:2]
         model.eval()
         try:
@@ -262,7 +262,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             raise TypeError(
                 f"{type(self).__name__}: callbacks={brief(given)} must be a list of retrograd.train.Callback, or None"
             )
-        own: list[Callback] = [copy.deepcopy(each) for each in given]  # as new for each fit
+        own: list[Callback] = [copy.deepcopy(each) for each in given]  # a fresh copy for each fit
         if early_stopping:
             patience, tol = self._checked("n_iter_no_change", count(1)), self._checked("tol", number(0))
             own.append(EarlyStopping(patience=patience, min_delta=tol))
@@ -273,10 +273,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         progress.unit = "samples"
         return progress
 
-    # ------------------------------------------------------------------ prediction
+    # ---- Prediction -------------------------------------------------------------------------------------------------
 
     def _outputs_of(self, X: Any) -> np.ndarray:
-        """(N, outputs) of the trained module."""
+        """Return the outputs (N, outputs) of the trained module."""
         check_is_fitted(self, "module_")
         x = self._validated(X, reset=False)
         self.module_.eval()
@@ -284,10 +284,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             parts = [self.module_(Tensor(x[at : at + _AT_ONCE])).array for at in range(0, len(x), _AT_ONCE)]
         return np.concatenate(parts)
 
-    # ------------------------------------------------------------------ what differs
+    # ---- Differences between the estimators -------------------------------------------------------------------------
 
     def _encoded(self, y: np.ndarray, known: bool) -> np.ndarray:
-        """The targets of training; notes what they are, or checks that they are like what is ``known``."""
+        """Return the training targets; record what they are, or check that they match what is ``known``."""
         raise NotImplementedError
 
     def _outputs(self) -> int:
@@ -299,11 +299,11 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         raise NotImplementedError
 
     def _shaped(self, y: np.ndarray, of_sample: tuple[int, ...]) -> np.ndarray:
-        """The targets in the shape that the loss takes beside outputs of this shape."""
+        """Return the targets in the shape that the loss needs for outputs of this shape."""
         return y
 
     def _strata(self, y: np.ndarray) -> np.ndarray | None:
-        """The classes of which a split keeps the shares."""
+        """Return the classes whose proportions a split preserves."""
         return None
 
     def __sklearn_tags__(self) -> Any:
@@ -313,8 +313,10 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
 
 
 class _Batches(BatchSampler):
-    """A last batch of one sample joins the one before it: batch norm cannot learn from a single sample, and it is the
-    size of the data that decides whether there is one."""
+    """A batch sampler that merges a last batch of one sample into the one before it.
+
+    Batch norm cannot learn from a single sample, and whether one is left over depends on the size of the data.
+    """
 
     def __iter__(self) -> Iterator[list[int]]:
         held: list[int] = []
@@ -341,34 +343,34 @@ def _of_part(name: str) -> bool:
     return name.partition("__")[0] in PARTS and name.partition("__")[2] != ""
 
 
-# ---- RetrogradClassifier: a network that tells classes apart, as an estimator of scikit-learn -----------------------
+# ---- RetrogradClassifier --------------------------------------------------------------------------------------------
 
 
 class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
-    """A network that tells classes apart, as an estimator of scikit-learn.
+    """A neural network classifier as a scikit-learn estimator.
 
-    module: a class or function that makes the network, called with what it has parameters for: n_outputs (or
-        out_features, n_classes), the number of classes; n_features (or in_features), which is X.shape[1]; input_shape,
-        which is X.shape[1:]; and the arguments that are set as module__NAME. Or a Module, of which each fit trains a
-        copy. None is ``perceptron``, for rows of features. The network returns scores (N, classes), to which softmax
-        is yet to be applied.
+    module: a class or function that makes the network. It is called with those of these arguments that it has
+        parameters for: n_outputs (or out_features, n_classes), the number of classes; n_features (or in_features),
+        X.shape[1]; input_shape, X.shape[1:]; and the arguments set as module__NAME. Or a Module, of which each fit
+        trains a copy.
+        None means ``perceptron``, for rows of features. The network returns scores (N, classes) before softmax.
     epochs: passes over the data.
     batch_size: samples per step.
     lr: the learning rate.
     optimizer: the name or the class of an optimizer; optimizer__NAME sets its arguments.
     loss: the name or the class of a loss, whose arguments loss__NAME sets; or a function of output (N, classes) and
-        classes (N,), int64. None is CrossEntropyLoss.
-    dtype: "float32" or "float64", the element type of X and of the network; or "int64", that of X alone, for indices
-        of an Embedding.
-    early_stopping: hold samples out, and end training when the loss on them no longer improves; the best weights stay.
-    validation_fraction: the share of samples to hold out, each class alike.
-    n_iter_no_change: epochs without an improvement to allow.
-    tol: an improvement is greater than this.
+        classes (N,), int64. None means CrossEntropyLoss.
+    dtype: "float32" or "float64", the element type of X and of the network; or "int64", for X only, such as indices of
+        an Embedding.
+    early_stopping: hold out samples and stop training when their loss no longer improves; the best weights are kept.
+    validation_fraction: the share of samples to hold out, stratified by class.
+    n_iter_no_change: the number of epochs allowed without an improvement.
+    tol: only a decrease larger than this counts as an improvement.
     callbacks: a list of retrograd.train.Callback, copied for each fit.
-    warm_start: fit goes on with the network of the last fit, where there is one.
-    random_state: an int, of which the weights and the order of samples are a function, as after
+    warm_start: fit continues with the network of the last fit, if there is one.
+    random_state: an int, which determines the initial weights and the order of samples, as after
         ``retrograd.manual_seed``; a RandomState; or None, which draws from NumPy's global one. retrograd's own
-        generator is left as it was. A module that is already made keeps its weights.
+        generator is restored afterwards. A given Module keeps its weights.
     verbose: 1 shows the progress of training on stderr.
 
     After fit: ``module_``, the trained network; ``classes_``; ``history_``, a retrograd.train.History with one record
@@ -382,7 +384,7 @@ class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
     default_loss = nn.CrossEntropyLoss
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """One epoch over these samples, further with the network that is there.
+        """Train for one epoch on these samples, continuing with the existing network.
 
         classes: all classes there will be; needed in the first call.
         X, y, sample_weight: as for ``fit``.
@@ -400,25 +402,25 @@ class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return self._train(X, y, sample_weight, 1, further, early_stopping=False, known=True)
 
     def predict(self, X: Any) -> np.ndarray:
-        """The class (N,) of each sample: that with the highest score.
+        """Predict the class (N,) of each sample, the one with the highest score.
 
         Raises:
-            NotFittedError: there was no fit.
-            ValueError: X is unlike that of fit.
+            NotFittedError: the estimator is not fitted.
+            ValueError: X does not match the X of fit.
         """
         outputs = self._outputs_of(X)
         found: np.ndarray = self.classes_[outputs.argmax(1)]
         return found
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Probabilities (N, classes), float64: softmax of the scores.
+        """Return probabilities (N, classes), float64: softmax of the scores.
 
         Raises: as predict.
         """
         return np.exp(self.predict_log_proba(X))
 
     def predict_log_proba(self, X: Any) -> np.ndarray:
-        """Logarithms of the probabilities (N, classes), float64.
+        """Return logarithms of the probabilities (N, classes), float64.
 
         Raises: as predict.
         """
@@ -445,21 +447,21 @@ class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         return y
 
 
-# ---- RetrogradRegressor: a network that predicts numbers, as an estimator of scikit-learn ---------------------------
+# ---- RetrogradRegressor ---------------------------------------------------------------------------------------------
 
 
 class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
-    """A network that predicts numbers, as an estimator of scikit-learn.
+    """A neural network regressor as a scikit-learn estimator.
 
     module: as for RetrogradClassifier; n_outputs is the number of columns of y. The network returns (N, n_outputs), or
         for one output (N,).
-    loss: None is MSELoss; a function gets output and target in the shape of the output.
+    loss: None means MSELoss; a function gets output and target in the shape of the output.
     epochs, batch_size, lr, optimizer, dtype, early_stopping, validation_fraction, n_iter_no_change, tol, callbacks,
     warm_start, random_state, verbose: as for RetrogradClassifier.
 
-    Scale y to about unit variance before: sklearn.compose.TransformedTargetRegressor does, and undoes it in predict.
+    Scale y to about unit variance first; sklearn.compose.TransformedTargetRegressor does so and undoes it in predict.
 
-    After fit: as RetrogradClassifier, with ``n_outputs_`` for ``classes_``.
+    After fit: as RetrogradClassifier, with ``n_outputs_`` instead of ``classes_``.
 
     Raises:
         TypeError: a name is neither a parameter nor module__NAME, optimizer__NAME or loss__NAME.
@@ -469,7 +471,7 @@ class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     target: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """One epoch over these samples, further with the network that is there.
+        """Train for one epoch on these samples, continuing with the existing network.
 
         X, y, sample_weight: as for ``fit``.
 
@@ -479,11 +481,11 @@ class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         return self._train(X, y, sample_weight, 1, further, early_stopping=False, known=further)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Predictions (N,), or (N, outputs) if y had two axes; float64.
+        """Return predictions (N,), or (N, outputs) if y had two axes; float64.
 
         Raises:
-            NotFittedError: there was no fit.
-            ValueError: X is unlike that of fit.
+            NotFittedError: the estimator is not fitted.
+            ValueError: X does not match the X of fit.
         """
         outputs = self._outputs_of(X).astype(np.float64)
         return outputs.reshape(len(outputs), *self._of_sample)

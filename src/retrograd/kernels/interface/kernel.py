@@ -79,6 +79,11 @@ class Kernel:
     overwrites; ``*columns`` stands for all that follow. host: why the results depend on values, if they do.
     """
 
+    host: str
+    name: str
+    changes: str
+    writes: str
+
     def __init__(
         self,
         name: str,

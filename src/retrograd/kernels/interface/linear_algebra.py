@@ -11,7 +11,7 @@ import numpy as np
 from .kernel import INT64, Array, Axes, Pair, Spec, Three, along, declare
 
 INT32, BOOL = np.dtype(np.int32), np.dtype(np.bool_)
-FIRST = Spec((), INT64)  # the index of the first matrix that is refused, see textbook.lapack
+FIRST = Spec((), INT64)  # the index of the first matrix that is refused, see textbook/linear_algebra.py
 Type = np.dtype[Any]
 
 

@@ -1,12 +1,15 @@
-"""Batch normalisation. x (N, C, ...): every channel has its own statistics, over all other axes (M elements).
+"""Softmax, gated linear units, and batch, layer, and group normalization.
 
-Source: S. Ioffe, C. Szegedy, "Batch normalization", 2015 (arXiv:1502.03167).
+Sources: S. Ioffe, C. Szegedy, "Batch normalization", 2015 (arXiv:1502.03167); J. Ba, J. Kiros, G. Hinton, "Layer
+normalization", 2016 (arXiv:1607.06450); Y. Wu, K. He, "Group normalization", 2018 (arXiv:1803.08494); B. Zhang, R.
+Sennrich, "Root mean square layer normalization", 2019 (arXiv:1910.07467).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from ...formulas.activation import gated, gated_grad_x, gated_grad_y
 from ...formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
 from .ieee import ieee
 
@@ -18,8 +21,78 @@ __all__ = [
     "channel_affine",
     "channel_band",
     "fixed_scale",
+    "glu",
+    "glu_grad",
+    "group_norm",
+    "group_norm_grad",
     "instance_statistics",
+    "layer_norm",
+    "layer_norm_grad",
+    "log_softmax",
+    "log_softmax_grad",
+    "softmax",
+    "softmax_grad",
+    "zero_masked_rows",
 ]
+
+
+# ---- The gated linear unit and its gradient -------------------------------------------------------------------------
+
+
+@ieee
+def glu(x: np.ndarray, axis: int) -> np.ndarray:
+    """a sigmoid(b) of the halves a and b of x along the axis"""
+    a, b = np.split(x, 2, axis)
+    return gated(a, b)
+
+
+@ieee
+def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
+    """gx = (g s, g a s (1 - s)) for the halves (a, b) of x, with s = sigmoid(b)"""
+    a, b = np.split(x, 2, axis)
+    return np.concatenate((gated_grad_x(g, a, b), gated_grad_y(g, a, b)), axis)
+
+
+# ---- Softmax and its logarithm, and rows that are masked altogether -------------------------------------------------
+# The maximum is subtracted first: it cancels, and no exponential exceeds 1.
+
+
+@ieee
+def softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """y = exp(x) / sum exp(x), the sum along ``axis``"""
+    e = np.exp(x - x.max(axis, keepdims=True))
+    return e / e.sum(axis, keepdims=True)
+
+
+@ieee
+def softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    """gx = y (g - sum g y), with y = softmax(x)"""
+    return y * (g - (g * y).sum(axis, keepdims=True))
+
+
+@ieee
+def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
+    """y = x - log sum exp(x), the sum along ``axis``"""
+    shifted = x - x.max(axis, keepdims=True)
+    return shifted - np.log(np.exp(shifted).sum(axis, keepdims=True))
+
+
+@ieee
+def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
+    """gx = g - exp(y) sum g, with y = log_softmax(x)"""
+    return g - np.exp(y) * g.sum(axis, keepdims=True)
+
+
+def zero_masked_rows(y: np.ndarray, x: np.ndarray) -> None:
+    """y[...] = 0 in place where all of x along the last axis is -inf, for y = softmax(x), which is NaN there."""
+    if not y.shape[-1]:
+        return
+    undefined = np.isnan(y[..., 0])  # also where x has a NaN
+    if undefined.any():
+        y[undefined & np.isneginf(x).all(-1)] = 0
+
+
+# ---- Batch normalisation. x (N, C, ...) -----------------------------------------------------------------------------
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -149,3 +222,73 @@ def _axes(x: np.ndarray) -> tuple[int, ...]:
 def _channels(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     """(C,) -> (C, 1, ..., 1): the same at every position of x."""
     return values.reshape(-1, *(1,) * (x.ndim - 2))
+
+
+# ---- Normalisation of each sample by its own statistics -------------------------------------------------------------
+
+
+@ieee
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over the last axes of x.
+
+    weight and bias have the extents of these axes. Without ``centred`` the mean is 0: root mean square norm.
+
+    x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
+    """
+    axes = tuple(range(x.ndim - weight.ndim, x.ndim))
+    y, mean, variance = normalised(x, weight, bias, eps, axes, centred)
+    return y, mean.squeeze(axes), inverse_deviation(variance, eps).squeeze(axes)
+
+
+@ieee
+def layer_norm_grad(
+    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
+) -> Three:
+    """The gradients of layer_norm to x, weight and bias; with z = (x - mean) inverse and h = g weight:
+
+        gbias = sum g
+        gweight = sum g z
+        gx = inverse (h - mean(h) - z mean(h z))
+
+    The last two terms are the gradients through the mean and through the variance. Without ``centred`` there is no
+    mean(h); without ``affine`` gweight and gbias are zeros.
+    """
+    axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
+    column = (...,) + (np.newaxis,) * weight.ndim
+    gx, *others = normalised_grad(g, x, weight, mean[column], inverse[column], axes, outer, centred)
+    gweight, gbias = others if affine else np.zeros((2, *weight.shape), weight.dtype, like=weight)
+    return gx, gweight, gbias
+
+
+@ieee
+def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
+    """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over each group of channels.
+
+    x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
+    """
+    seen = _grouped(x, groups)  # (N, groups, C / groups, positions)
+    y, mean, variance = normalised(seen, _per_channel(weight, groups), _per_channel(bias, groups), eps, (2, 3))
+    return y.reshape(x.shape), mean[:, :, 0, 0], inverse_deviation(variance, eps)[:, :, 0, 0]
+
+
+@ieee
+def group_norm_grad(
+    g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
+) -> Three:
+    """The gradients of group_norm to x, weight and bias; as for layer_norm, with means over each group.
+
+    g, x (N, C, ...), weight (C,), mean, inverse (N, groups) -> gx (N, C, ...), gweight, gbias (C,)
+    """
+    mean, inverse = mean[:, :, np.newaxis, np.newaxis], inverse[:, :, np.newaxis, np.newaxis]
+    seen = _grouped(g, groups), _grouped(x, groups)
+    gx, gweight, gbias = normalised_grad(*seen, _per_channel(weight, groups), mean, inverse, (2, 3), (0, 3))
+    return gx.reshape(x.shape), gweight.reshape(-1), gbias.reshape(-1)
+
+
+def _grouped(x: np.ndarray, groups: int) -> np.ndarray:
+    N, C, *positions = x.shape
+    return x.reshape(N, groups, C // groups, int(np.prod(positions)))
+
+
+def _per_channel(weight: np.ndarray, groups: int) -> np.ndarray:
+    return weight.reshape(groups, -1, 1)

@@ -1,24 +1,35 @@
-"""Maximum and mean over windows, in any number of dimensions.
+"""Maximum and average pooling: sliding, adaptive, and fractional windows.
 
 x (N, C, *I)    y, g, indices (N, C, *O)    window position i = o*stride + r*dilation - lo
 
-Padding is never the maximum; in a mean it counts as zero, or not at all. No window consists of padding only.
+Padding is never the maximum; in a mean it counts as zero, or not at all. No window consists of padding only. Adaptive
+and fractional windows have no padding.
+
+Source: B. Graham, "Fractional max-pooling", 2014 (fractional windows).
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ...specs.geometry import AdaptiveWindow, Window
+from .convolution import crop, pad, padded_extents, taps
 from .ieee import ieee
-from .taps import crop, pad, padded_extents, taps
 
 __all__ = [
+    "adaptive_avg_pool",
+    "adaptive_avg_pool_grad",
+    "adaptive_max_pool",
     "avg_pool",
     "avg_pool_grad",
+    "fractional_max_pool_indices",
     "max_pool",
     "max_pool_gather",
     "max_pool_grad",
@@ -26,6 +37,9 @@ __all__ = [
     "window_counts",
     "window_factors",
 ]
+
+
+# ---- Maximum and mean over windows, in any number of dimensions -----------------------------------------------------
 
 
 @ieee
@@ -142,3 +156,87 @@ def _counts(window: Window, count_include_pad: bool, like: np.ndarray) -> np.nda
     for at in taps(window):
         counts += counted[at]
     return counts
+
+
+# ---- Maximum and mean over windows that divide the input evenly -----------------------------------------------------
+
+
+def adaptive_max_pool(x: np.ndarray, window: AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
+    """``max_pool`` over windows that divide the input evenly; the gradient is ``max_pool_grad``."""
+    N, C = x.shape[:2]
+    y = np.empty((N, C, *window.output), x.dtype, like=x)
+    indices = np.empty(y.shape, np.int64, like=y)
+    positions = np.arange(x[0, 0].size if x.size else 0, like=x).reshape(window.input if x.size else (0,))
+    for o, at in _spans(window) if x.size else ():
+        part = x[at].reshape(N, C, -1)  # (N, C, *part) -> (N, C, taps)
+        first = part.argmax(2)  # or of the first NaN
+        y[o] = np.take_along_axis(part, first[..., None], 2)[..., 0]
+        indices[o] = positions[at].ravel()[first]
+    return y, indices
+
+
+@ieee
+def adaptive_avg_pool(x: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
+    """y[n, c, o] = the mean of x[n, c, i] over the window of o: x (N,C,*I) -> (N,C,*O)."""
+    y = np.empty((*x.shape[:2], *window.output), x.dtype, like=x)
+    for o, at in _spans(window):
+        y[o] = x[at].mean(tuple(range(2, x.ndim)))
+    return y
+
+
+@ieee
+def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
+    """gx[n, c, i] = sum of g[n, c, o] / (size of the window of o) over all o that read i: g (N,C,*O) -> (N,C,*I)."""
+    gx = np.zeros((*g.shape[:2], *window.input), g.dtype, like=g)
+    for o, at in _spans(window):
+        part = gx[at]
+        count = part[0, 0].size if part.size else 1
+        part += (g[o] / g.dtype.type(count)).reshape(*g.shape[:2], *(1,) * window.ndim)
+    return gx
+
+
+def _spans(window: AdaptiveWindow) -> Iterator[tuple[Any, Any]]:
+    """For every output, its index and that of its window, for the last axes of an array."""
+    for at in product(*map(range, window.output)):
+        sizes = zip(at, window.input, window.output, strict=True)
+        yield (..., *at), (..., *(slice(o * i // n, -(-(o + 1) * i // n)) for o, i, n in sizes))
+
+
+# ---- Windows at random places for fractional maximum pooling --------------------------------------------------------
+
+
+@ieee
+def fractional_max_pool_indices(
+    x: np.ndarray, kernel: tuple[int, ...], output: tuple[int, ...], samples: np.ndarray
+) -> np.ndarray:
+    """The flat position in *I of the largest element of each window; the first one of equals, or NaN.
+
+    x (N, C, *I), samples (N, C, number of axes) between 0 and 1 -> (N, C, *O) int64
+    """
+    size = x.shape[2:]
+    order = range(len(size)) if len(size) == 3 else (1, 0)  # PyTorch's: of images, the sample of W comes first
+    first: Any = 0
+    strides = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
+    for axis, number in enumerate(order):
+        starts = _starts(samples[..., number], size[axis], kernel[axis], output[axis]) * strides[axis]
+        lead, after = (1,) * axis, (1,) * (len(size) - 1 - axis)
+        first = first + starts.reshape(*x.shape[:2], *lead, output[axis], *after)
+    planes = x.reshape(*x.shape[:2], math.prod(size))
+    best = np.full(x.shape[:2] + output, -np.inf, x.dtype, like=x)
+    indices = np.broadcast_to(first, best.shape).copy()
+    for tap in itertools.product(*map(range, kernel)):
+        place = first + sum(r * stride for r, stride in zip(tap, strides, strict=True))
+        value = np.take_along_axis(planes, place.reshape(*x.shape[:2], math.prod(output)), 2).reshape(best.shape)
+        better = (value > best) | (np.isnan(value) & ~np.isnan(best))
+        best, indices = np.where(better, value, best), np.where(better, place, indices)
+    return indices
+
+
+def _starts(sample: np.ndarray, extent: int, taps: int, count: int) -> np.ndarray:
+    """The first position (N, C, O) of each window: steps of the extent over O on average, the last one at the end."""
+    places = np.full((*sample.shape, count), extent - taps, np.int64, like=sample)
+    if count > 1:
+        step = sample.dtype.type(extent - taps) / sample.dtype.type(count - 1)
+        moved = (np.arange(count - 1, like=sample).astype(sample.dtype) + sample[..., np.newaxis]) * step
+        places[..., :-1] = moved.astype(np.int64) - (sample * step).astype(np.int64)[..., np.newaxis]
+    return places

@@ -1,4 +1,4 @@
-"""Reductions along axes, and the kernels of their gradients. Axes are non-negative; a tuple of them is sorted."""
+"""Reductions, scans, and finite differences along axes."""
 
 from __future__ import annotations
 
@@ -17,12 +17,21 @@ __all__ = [
     "argmax",
     "argmin",
     "count_nonzero",
+    "cumprod",
+    "cumsum",
+    "cumulative_extreme",
     "decisive",
+    "difference_weights",
+    "differences",
     "first_equal",
     "integer_amax",
     "integer_amin",
+    "integer_cumprod",
+    "integer_cumsum",
     "integer_prod",
     "integer_sum",
+    "linear_scan",
+    "logcumsumexp",
     "logsumexp",
     "logsumexp_grad",
     "max",
@@ -33,11 +42,15 @@ __all__ = [
     "norm",
     "one_hot_argmax",
     "prod",
+    "shift",
     "signed",
     "spread",
     "sum",
     "ties",
 ]
+
+
+# ---- Reductions along axes ------------------------------------------------------------------------------------------
 
 
 @ieee
@@ -219,3 +232,91 @@ def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def _at(x: np.ndarray, indices: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     values = np.take_along_axis(x, indices, axis)
     return values.squeeze(axis), indices.squeeze(axis).astype(np.int64, copy=False)
+
+
+# ---- Cumulative sums, products and extremes along an axis, and shifts -----------------------------------------------
+
+
+@ieee
+def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``"""
+    return np.flip(np.cumsum(np.flip(x, axis), axis), axis) if reverse else np.cumsum(x, axis)
+
+
+@ieee
+def cumprod(x: np.ndarray, axis: int) -> np.ndarray:
+    """y[i] = x[0] ... x[i] along ``axis``"""
+    return np.cumprod(x, axis)
+
+
+@ieee
+def linear_scan(x: np.ndarray, factor: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
+    """y[i] = x[i] + factor[i] y[i - 1] along ``axis``; from the end, with y[i + 1], if ``reverse``"""
+    y = x.copy()
+    along, factors = np.moveaxis(y, axis, 0), np.moveaxis(factor, axis, 0)
+    if reverse:
+        along, factors = along[::-1], factors[::-1]
+    for i in range(1, len(along)):
+        along[i] += factors[i] * along[i - 1]
+    return y
+
+
+def integer_cumsum(x: np.ndarray, axis: int) -> np.ndarray:
+    """``cumsum`` of integers or truth values, in int64"""
+    return np.cumsum(x, axis, np.int64)
+
+
+def integer_cumprod(x: np.ndarray, axis: int) -> np.ndarray:
+    """``cumprod`` of integers or truth values, in int64"""
+    return np.cumprod(x, axis, np.int64)
+
+
+@ieee
+def logcumsumexp(x: np.ndarray, axis: int) -> np.ndarray:
+    """y[i] = log(exp(x[0]) + ... + exp(x[i])) along ``axis``"""
+    return np.asarray(np.logaddexp.accumulate(x, axis), like=x)
+
+
+def cumulative_extreme(x: np.ndarray, axis: int, smallest: bool) -> tuple[np.ndarray, np.ndarray]:
+    """The largest (smallest) of x[0] ... x[i] along ``axis``, NaN if there is one, and its last index (int64)."""
+    values = (np.minimum if smallest else np.maximum).accumulate(x, axis)
+    places = np.arange(x.shape[axis], like=x).reshape((-1,) + (1,) * (x.ndim - 1 - axis))
+    new = (x == values) | (x != x)
+    return values, np.maximum.accumulate(np.where(new, places, 0), axis)
+
+
+def shift(x: np.ndarray, axis: int, step: int, fill: float) -> np.ndarray:
+    """x shifted by one position along ``axis``, to the end if ``step`` is 1, to the front if it is -1; then ``fill``"""
+    y = np.full_like(x, fill)
+    before, after = (slice(None),) * axis + (slice(None, -1),), (slice(None),) * axis + (slice(1, None),)
+    target, source = (after, before) if step > 0 else (before, after)
+    y[target] = x[source]
+    return y
+
+
+# ---- Weights of finite differences ----------------------------------------------------------------------------------
+
+
+def differences(x: np.ndarray) -> np.ndarray:
+    """x[i + 1] - x[i] of a vector, in float64"""
+    return np.diff(x.astype(np.float64))
+
+
+@ieee
+def difference_weights(distances: np.ndarray, order: int, dtype: np.dtype[Any]) -> tuple[np.ndarray, ...]:
+    """The weights of values whose sum is the derivative at a point, for N points with N - 1 distances.
+
+    (N - 2,) three times: of the point after, the point before (to be subtracted), and the point itself. Then, for the
+    first and the last point, the weight (1,) of the difference to its neighbor, or for ``order`` 2 the weights (3,) of
+    the first three and of the last three points from the end; the third and the second of them are to be subtracted.
+    """
+    a, b = distances[:-1], distances[1:]  # before and after each inner point
+    after, before, middle = a / (b * (a + b)), b / (a * (a + b)), (b - a) / (a * b)
+    if order == 1:
+        start, end = 1 / distances[:1], 1 / distances[-1:]
+    else:
+        c, d = distances[0], distances[1]
+        start = np.array([-(2 * c + d) / (c * (c + d)), (c + d) / (c * d), c / (d * (c + d))], like=distances)
+        c, d = distances[-1], distances[-2]
+        end = np.array([(2 * c + d) / (c * (c + d)), 1 / c + 1 / d, c / (d * (c + d))], like=distances)
+    return tuple([np.asarray(each, dtype, like=distances) for each in (after, before, middle, start, end)])

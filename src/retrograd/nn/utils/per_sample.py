@@ -62,6 +62,12 @@ class Window:
     outputs: (order, output) of the Tensors that the call returned. parent: the innermost window around this one.
     """
 
+    end: int
+    layer: Module
+    path: str
+    start: int
+    whole: bool
+
     __slots__ = (
         *("__weakref__", "buffers", "end", "layer", "once", "outputs", "owned", "parent", "path", "start", "used"),
         "whole",
@@ -69,7 +75,7 @@ class Window:
 
     def __init__(self, path: str, layer: Module, whole: bool, start: int) -> None:
         self.path, self.layer, self.whole, self.start, self.end = path, layer, whole, start, start
-        self.owned = {id(parameter) for parameter in layer.parameters(recurse=whole)}
+        self.owned: set[int] = {id(parameter) for parameter in layer.parameters(recurse=whole)}
         self.outputs: set[tuple[int, int]] = set()
         self.parent: Window | None = None
         self.buffers: Any = ()
@@ -264,6 +270,9 @@ def per_sample_gradients(
 class _Watch:
     """Hooks on the layers of a module that own parameters, and on the outputs of their calls."""
 
+    module: Module
+    returned: bool
+
     def __init__(self, module: Module, returned: bool) -> None:
         """returned: remember the outputs of all calls."""
         self.module, self.returned = module, returned
@@ -277,7 +286,7 @@ class _Watch:
 
     def start(self) -> None:
         """Start watching calls."""
-        self.steps_first = any(getattr(each, "batch_first", True) is False for each in self.module.modules())
+        self.steps_first: bool = any(getattr(each, "batch_first", True) is False for each in self.module.modules())
         for path, layer in self.module.named_modules():
             reason = refusal_of(layer)
             if reason is not None and own_parameters(layer, recurse=True):

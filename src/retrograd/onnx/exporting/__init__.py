@@ -1,7 +1,6 @@
-"""Writing models in the format of ONNX.
+"""Export of models to ONNX.
 
-``record`` runs the model and lists its calls of operators, and ``origins`` are where their operands come from.
-``converters`` have the nodes of each operator, ``writer`` is the graph that they write into. ``merge`` compares the
-graphs of two examples of different sizes: what differs depends on an extent that is left open. ``model`` puts these
-together.
+``tracing`` runs the model, lists its operator calls, and tracks where their operands come from. ``converters`` define
+the nodes of each operator, and ``writer`` is the graph that they write to. ``dynamic_axes`` compares the graphs of two
+examples of different sizes: whatever differs depends on a variable extent. ``export`` combines these steps.
 """

@@ -1,8 +1,8 @@
-"""One graph of two, which were written for examples of different sizes.
+"""Merging of the graphs of two examples of different sizes into one graph with dynamic axes.
 
-Their nodes must be the same. Where a constant differs it depends on an extent that is left open: whole numbers become
-products and sums of extents, an array is expanded along axes in which it repeats itself, 0, 1, 2, ... is counted, and
-triangles are cut.
+The nodes of both graphs must be the same. A constant that differs depends on a variable extent. Whole numbers become
+products and sums of extents, an array is expanded along the axes on which it repeats itself, 0, 1, 2, ... becomes a
+range, and triangular matrices are cut to size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .writer import NodeText, Writer
 
 @dataclass(frozen=True)
 class Extent:
-    """An extent that is left open: axis ``axis`` of an input; its sizes in the two examples."""
+    """A variable extent: axis ``axis`` of an input, with its sizes in the two examples."""
 
     name: str
     input: str
@@ -30,10 +30,10 @@ class Extent:
 
 
 def merge(first: Writer, second: Writer, extents: Mapping[str, Extent]) -> None:
-    """Change the first graph to one that serves both.
+    """Change the first graph so that it is valid for both examples.
 
     Raises:
-        UnsupportedError: they differ in more than sizes; the message names the node.
+        UnsupportedError: the graphs differ in more than sizes; the message names the node.
     """
     for one, other in zip(first.nodes, second.nodes, strict=False):
         if one.key() != other.key():
@@ -68,15 +68,15 @@ def _same(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 class _Sizes:
-    """Writes what depends on extents, before all other nodes."""
+    """Writes values that depend on extents, before all other nodes."""
 
     def __init__(self, writer: Writer, extents: Mapping[str, Extent]) -> None:
         self._writer, self._extents = writer, extents
         self.nodes: list[NodeText] = []
-        self._known: dict[Any, str] = {}  # nodes by what they do
+        self._known: dict[Any, str] = {}  # nodes by what they compute
 
     def write(self, name: str, one: np.ndarray, other: np.ndarray) -> None:
-        """Make the value ``name``, which is a constant that differs."""
+        """Compute the value ``name``, a constant that differs between the examples."""
         users = [node for node in self._writer.nodes if name in node.inputs]
         whole = one.dtype == np.int64
         if whole and one.shape == other.shape and one.ndim <= 1:
@@ -131,7 +131,7 @@ class _Sizes:
         )
 
     def _vector(self, name: str, one: np.ndarray, other: np.ndarray) -> str:
-        """Whole numbers on one axis, of which some differ."""
+        """Write whole numbers on one axis, some of which differ."""
         pieces: list[str] = []
         fixed: list[int] = []
         for a, b in zip(one.tolist(), other.tolist(), strict=True):
@@ -147,13 +147,13 @@ class _Sizes:
         return pieces[0] if len(pieces) == 1 else self._node("Concat", pieces, axis=0)
 
     def _number(self, name: str, a: int, b: int) -> str:
-        """A number that is a in the first example and b in the second, on an axis of extent 1."""
+        """Write a number that is a in the first example and b in the second, on an axis of extent 1."""
         found = formula_of(a, b, list(self._extents.values()))
         if found is None:
             users = [node.name for node in self._writer.nodes if name in node.inputs]
             raise UnsupportedError(
                 f"onnx.export: {_place((users or [name])[0])} takes the number {a}, which is {b} for another example: "
-                f"it is no product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
+                f"it is not a product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
                 "dynamic_axes"
             )
         factors, scale, shift = found
@@ -184,7 +184,7 @@ class _Sizes:
 
 
 def _repeated(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    """Return the array that both repeat along the axes where their extents differ, of extent 1 there; None if none."""
+    """Return the array that both repeat along axes of different extents, with extent 1 there; None if there is none."""
     if one.ndim != other.ndim or not one.size or not other.size:
         return None
     cut = tuple(slice(1) if a != b else slice(None) for a, b in zip(one.shape, other.shape, strict=True))
@@ -198,7 +198,7 @@ def _repeated(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
 
 
 def _triangle(array: np.ndarray) -> tuple[int, Any, Any] | None:
-    """(k, value up to the diagonal k, value above it) of matrices that are all such triangles."""
+    """Return (k, value up to the diagonal k, value above it) of matrices that are all such triangles."""
     if array.ndim < 2 or min(array.shape) < 1 or array.shape[-1] < 2 or array.shape[-2] < 2:
         return None
     below, above = array[..., -1, 0].reshape(-1)[0], array[..., 0, -1].reshape(-1)[0]
@@ -209,7 +209,7 @@ def _triangle(array: np.ndarray) -> tuple[int, Any, Any] | None:
 
 
 def _counts(array: np.ndarray) -> tuple[int, int] | None:
-    """(start, step) of whole numbers that grow evenly."""
+    """Return (start, step) of evenly spaced whole numbers."""
     line = array.reshape(-1)
     if line.size < 2 or not np.isfinite(line[:2]).all() or line[0] % 1 or line[1] % 1 or abs(line[:2]).max() > 2**31:
         return None
@@ -218,9 +218,9 @@ def _counts(array: np.ndarray) -> tuple[int, int] | None:
 
 
 def formula_of(a: int, b: int, extents: list[Extent]) -> tuple[list[Extent], int, int] | None:
-    """(factors, scale, shift) with a, b = product of the factors' sizes * scale + shift in the two examples.
+    """Return (factors, scale, shift) with a, b = product of the factors' sizes * scale + shift in the two examples.
 
-    A multiple of one extent comes first, then of two, then an extent and a number, then a multiple and a number.
+    Tried in this order: a multiple of one extent, of two, an extent plus a number, a multiple plus a number.
     """
     groups = [list(pair) for count in (1, 2) for pair in combinations_with_replacement(extents, count)]
     for factors in groups:

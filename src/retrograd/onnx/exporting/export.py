@@ -1,4 +1,4 @@
-"""Export of a model to an ONNX file: checks of arguments, tracing, writing, verification."""
+"""Export of a model to an ONNX file: argument checks, tracing, writing, verification."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from .formulas import write_pointwise
 from .tracing import Recorder, required
 from .writer import Value, Writer
 
-# ---- The arguments of `export`: checked, and made into the examples that the model is run with ----------------------
+# ---- Arguments of `export`, and the examples made from them ---------------------------------------------------------
 
 Axes = Mapping[str, Mapping[int, str]]
-Places = dict[str, list[tuple[str, int]]]  # the name of an extent that is left open -> the (input, axis) that have it
+Places = dict[str, list[tuple[str, int]]]  # the name of a variable extent -> the (input, axis) that have it
 
 
 def inputs_of(model: Module, example: Any, names: Sequence[str] | None) -> dict[str, np.ndarray]:
-    """The arrays of the example by the names of the inputs.
+    """Return the arrays of the example by input name.
 
     Raises:
-        TypeError, ValueError: the example holds no tensors, or the names do not fit.
+        TypeError, ValueError: the example contains no tensors, or the names do not fit.
     """
     given = tuple(example) if isinstance(example, (tuple, list)) else (example,)
     arrays = []
@@ -65,10 +65,10 @@ def inputs_of(model: Module, example: Any, names: Sequence[str] | None) -> dict[
 
 
 def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
-    """The extents that are left open.
+    """Return the variable extents.
 
     Raises:
-        ValueError: an axis is not there, or an extent differs between its places.
+        ValueError: an axis does not exist, or an extent differs between its places.
     """
     if axes is None:
         axes = {name: {0: "batch"} for name, array in inputs.items() if array.ndim}
@@ -96,11 +96,11 @@ def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
 
 
 def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> dict[str, np.ndarray]:
-    """Another example: of other values, and of other extents where they are left open.
+    """Make another example, with other values and with other sizes of the variable extents.
 
-    turn: 1 and 2 are a bit larger, 3 much. Values are those of the first example in another order, whole ones
-    from turn 2 on with some repeated, so that indices and lengths stay valid; floating-point ones are scaled down, so
-    that signs and domains stay.
+    turn: examples 1 and 2 are slightly larger, 3 much larger. Values are those of the first example in another order.
+        From turn 2 on, some whole numbers are repeated, so that indices and lengths stay valid. Floating-point numbers
+        are scaled down, so that signs and domains stay the same.
     """
     found = dict(inputs)
     ratios: list[Fraction] = []
@@ -108,7 +108,7 @@ def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> di
     for (name, axis), *rest in open_places.values():
         size = inputs[name].shape[axis]
         more = turn if turn < 3 else size + 3
-        # so that neither what grows in proportion to an extent nor what is longer by a number can be that of another
+        # so that no proportional or additive function of one extent matches that of another
         while more in steps or _is_known(Fraction(size + more, size), ratios):
             more += 1
         ratios.append(Fraction(size + more, size))
@@ -118,7 +118,7 @@ def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> di
     for name, array in found.items():
         line = array.reshape(-1)
         places = (np.arange(line.size) + turn) % max(line.size, 1)
-        if turn > 1 and array.dtype.kind != "f":  # which of equal ones comes first when sorted is not defined
+        if turn > 1 and array.dtype.kind != "f":  # the order of equal elements in a sort is not defined
             places[:: turn + 1] = places[:1]
         array = line[places].reshape(array.shape)
         found[name] = array * array.dtype.type(1 - turn / 8) if array.dtype.kind == "f" else array
@@ -130,11 +130,11 @@ def _is_known(ratio: Fraction, known: list[Fraction]) -> bool:
     return ratio in (*known, *products) or any(one in products for one in known)
 
 
-# ---- Export: a model and an example in, a file of ONNX out ----------------------------------------------------------
+# ---- Export of a model and an example to an ONNX file ---------------------------------------------------------------
 
-_MOST_BYTES = 2**31 - 1  # of a protobuf
-_DEFAULT = re.compile(r"output(_\d+)?")  # names of outputs by default
-_CLOSE = 1e-4  # of the largest output: what single precision leaves after many layers in another order
+_MOST_BYTES = 2**31 - 1  # the limit of a protobuf
+_DEFAULT = re.compile(r"output(_\d+)?")  # default output names
+_CLOSE = 1e-4  # relative to the largest output: single-precision error after many layers in another order
 
 
 def export(
@@ -147,7 +147,7 @@ def export(
     dynamic_axes: Axes | None,
     opset: int | None,
 ) -> None:
-    """See ``retrograd.onnx.export``."""
+    """Export a model; see ``retrograd.onnx.export``."""
     if not isinstance(model, Module):
         raise TypeError(f"onnx.export: model is {type(model).__name__}, needs a Module")
     packed = next((name for name, module in model.named_modules() if isinstance(module, (Packed, PackedModel))), None)
@@ -195,7 +195,7 @@ def export(
 def _written(
     model: Module, inputs: dict[str, np.ndarray], open_places: Places, output_names: Sequence[str] | None
 ) -> tuple[Any, list[tuple[str, str]]]:
-    """The ModelProto, and where Python read values, see ``Recorder``."""
+    """Return the ModelProto, and the places where Python read values, see ``Recorder``."""
     writer, outputs, read = _graph(model, inputs, output_names)
     other = another(inputs, open_places, 1)
     try:
@@ -227,7 +227,7 @@ def _written(
 def _graph(
     model: Module, inputs: dict[str, np.ndarray], output_names: Sequence[str] | None
 ) -> tuple[Writer, list[Value], list[tuple[str, str]]]:
-    """The graph of a call of the model, its outputs, and where Python read values."""
+    """Return the graph of a call of the model, its outputs, and the places where Python read values."""
     table, functions = converters()
     tensors = {name: Tensor(array.copy()) for name, array in inputs.items()}  # a model may change its input
     named: dict[str, Tensor] = dict(model.named_parameters()) | dict(model.named_buffers())
@@ -253,15 +253,15 @@ def _graph(
                 convert = partial(write_pointwise, operator=call.operator)
             writer.write(number, convert)
         except UnsupportedError as error:
-            raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as a graph of ONNX") from error
+            raise UnsupportedError(f"onnx.export: {label}: {error} cannot be written as an ONNX graph") from error
     try:
         return writer, [writer.value(each) for each in found], recorder.values_read
     except UnsupportedError as error:
-        raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as a graph of ONNX") from error
+        raise UnsupportedError(f"onnx.export: an output: {error} cannot be written as an ONNX graph") from error
 
 
 def _tensors_in(result: Any) -> list[Tensor]:
-    """The tensors among the outputs of a model, in their order."""
+    """Return the tensors among the outputs of a model, in order."""
     if isinstance(result, Tensor):
         return [result]
     if isinstance(result, Mapping):
@@ -276,14 +276,14 @@ def _tensors_in(result: Any) -> list[Tensor]:
 def _proto(
     writer: Writer, inputs: Any, labels: Any, extents: Mapping[str, Extent], outputs: list[Any], name: str
 ) -> Any:
-    """The file's content."""
+    """Return the file's content."""
     helper, package = onnx().helper, onnx()
     nodes = [helper.make_node(n.operator, n.inputs, n.outputs, n.name, **n.attributes) for n in writer.nodes]
     used = {given for each in writer.nodes for given in each.inputs}
     weights = {key: array for key, array in writer.named.items() if key not in inputs} | writer.constants
     tensors = {key: package.numpy_helper.from_array(array, key) for key, array in weights.items() if key in used}
     fixed = [key for key in tensors if weights[key].dtype.kind == "f" and not writer.is_weight(key)]
-    # who loads the file trains its initializers of floating-point numbers
+    # importers train the floating-point initializers
     nodes[:0] = [helper.make_node("Constant", [], [key], key, value=tensors.pop(key)) for key in fixed]
     initializers = list(tensors.values())
 
@@ -313,10 +313,10 @@ def _proto(
 
 
 def _converted(proto: Any, opset: int) -> Any:
-    """In another opset: by ONNX's converter, or as it is where that lacks a way and all nodes are valid there as well.
+    """Convert to another opset by ONNX's converter; if that fails, return unchanged if all nodes are valid there too.
 
     Raises:
-        UnsupportedError: neither is so.
+        UnsupportedError: neither is possible.
     """
     package = onnx()
     if proto.opset_import[0].version == opset:
@@ -342,7 +342,7 @@ def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places
     """Compare the file with the model for a third example.
 
     Raises:
-        OnnxError: its outputs differ: the model does what its calls of operators do not show.
+        OnnxError: the outputs differ: the model does something that its operator calls do not show.
     """
     third, expected = _third(model, inputs, open_places)
     sizes = {name: array.shape for name, array in third.items()}
@@ -367,7 +367,7 @@ def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places
 def _third(
     model: Module, inputs: dict[str, np.ndarray], open_places: Places
 ) -> tuple[dict[str, np.ndarray], list[Tensor]]:
-    """Another example, and the model's outputs for it: of much larger extents, if the model takes them."""
+    """Return another example and the model's outputs for it; its extents are much larger if the model accepts them."""
     for turn in (3, 2):
         third = another(inputs, open_places, turn)
         try:
@@ -393,6 +393,6 @@ def _away(one: np.ndarray, other: np.ndarray) -> str:
 
 
 def _scale(array: np.ndarray) -> float:
-    """The largest element that is finite."""
+    """Return the magnitude of the largest finite element."""
     finite = np.abs(array[np.isfinite(array)])
     return max(1e-3, float(finite.max(initial=0)))

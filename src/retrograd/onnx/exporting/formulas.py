@@ -1,6 +1,6 @@
-"""Formulas of pointwise operators as nodes: the text that the kernels are made of runs on values of a graph.
+"""Export of pointwise formulas: the source that kernels are generated from runs on values of a graph.
 
-Source: the operators are those of ONNX Operators.html of the same meaning; ``_COMPOSED`` has those that ONNX lacks.
+Source: ONNX Operators.html, operators of the same meaning; ``_COMPOSED`` has those that ONNX lacks.
 """
 
 from __future__ import annotations
@@ -50,6 +50,10 @@ SAME = {  # primitives and formulas that ONNX has under another name
 class Register:
     """A value in a formula; arithmetic and comparisons write nodes."""
 
+    kind: np.dtype[Any]
+    value: Value
+    writer: Writer
+
     __hash__ = object.__hash__
 
     def __init__(self, writer: Writer, value: Value, kind: np.dtype[Any]) -> None:
@@ -66,13 +70,13 @@ class Register:
         return composed(*operands)
 
     def node(self, operator: str, *operands: Any, dtype: Any = None, **attributes: Any) -> Register:
-        """A node of these operands, numbers among them."""
+        """Write a node with these operands, which may include numbers."""
         values = [each.value if isinstance(each, Register) else self.number(each) for each in operands]
         kind = self.kind if dtype is None else np.dtype(dtype)
         return Register(self.writer, self.writer.node(operator, *values, dtype=kind, **attributes), self.kind)
 
     def number(self, number: Any) -> Value:
-        """A number in the type of the formula's operands."""
+        """Return a number as a constant in the type of the formula's operands."""
         return self.writer.constant(number, self.kind)
 
     def __add__(self, other: Any) -> Register:
@@ -143,7 +147,7 @@ def _full_like(x: Register, number: Any) -> Register:
 
 
 def _atan2(y: Any, x: Any) -> Any:
-    """By the half-planes of x; the signs of zeros are not heeded."""
+    """Write atan2 by the half-planes of x; the signs of zeros are ignored."""
     first = x if isinstance(x, Register) else y
     angle = first.node("Atan", first.node("Div", y, x))
     turned = _where(y >= 0.0, angle + math.pi, angle - math.pi)
@@ -152,13 +156,13 @@ def _atan2(y: Any, x: Any) -> Any:
 
 
 def _log1p(x: Register) -> Register:
-    """log(1 + x), and 2 atanh(x / (2 + x)) near 0, where that is exact."""
+    """Write log(1 + x), or 2 atanh(x / (2 + x)) near 0, where that is exact."""
     near = x.node("Atanh", x / (x + 2.0)) * 2.0
     return x.node("Where", x.node("Abs", x) < 0.5, near, x.node("Log", x + 1.0))
 
 
 def _divided(x: Any, y: Any, down: bool) -> Register:
-    """x / y without what fmod leaves, which is exact; rounded down, 1 less where that has the other sign than y."""
+    """Write (x - fmod(x, y)) / y, which is exact; if ``down``, minus 1 where the remainder and y differ in sign."""
     first = x if isinstance(x, Register) else y
     rest = first.node("Mod", x, y, fmod=1)
     whole = first.node("Round", (x - rest) / y)
@@ -192,7 +196,7 @@ _COMPOSED: dict[str, Callable[..., Any]] = {
 
 
 def write_pointwise(writer: Writer, *values: Any, operator: Any) -> Value:
-    """The nodes of a Function that has a formula, of these operands and numbers.
+    """Write the nodes of a Function that has a formula, for these operands and numbers.
 
     Raises:
         UnsupportedError: the formula uses a function that ONNX lacks.

@@ -1,6 +1,6 @@
-"""Tracing of a model for export: the operator calls it makes, and the origin of each value.
+"""Tracing of a model for export: its operator calls, and the origin of each value.
 
-Functions are seen where the engine applies them. Operators that record none are seen as an interpreter sees them.
+The engine reports Functions as it applies them. Operators that record no Function are observed by an Interpreter.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Lost:
 
 @dataclass(frozen=True)
 class Reshaped:
-    """The memory of another value, in this shape; ``wide``: and broadcast to that one."""
+    """The memory of another value, in this shape; ``wide``: also broadcast to that shape."""
 
     origin: Named | Result | Lost
     shape: tuple[int, ...]
@@ -67,7 +67,7 @@ class Reshaped:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """A value that was seen: where it comes from, and what it was."""
+    """A value seen by the recorder: its origin, and its content at that time."""
 
     origin: Named | Result | Lost | Reshaped
     array: np.ndarray
@@ -77,8 +77,8 @@ class Known:
 class Call:
     """One call of ``operator``, a Function or another function of this package, in the module ``path``.
 
-    arguments, named: of a Function by position, of another function by name. A tensor or array among them that was seen
-    is a Known, another tensor is Fixed. outputs: None for what is no tensor or array.
+    arguments, named: arguments of a Function by position, of another function by name. A tensor or array that the
+        recorder has seen is a Known, any other tensor is a Fixed. outputs: None for anything but a tensor or array.
     """
 
     operator: Any
@@ -89,7 +89,7 @@ class Call:
 
 
 def all_arrays(value: Any) -> Iterator[np.ndarray]:
-    """The tensors and arrays in what a function returned."""
+    """Yield the tensors and arrays in a function's result."""
     if isinstance(value, (tuple, list)):
         for each in value:
             yield from all_arrays(each)
@@ -117,10 +117,10 @@ def arrays_in(value: Any) -> Iterator[np.ndarray]:
 
 
 def required(calls: list[Call], outputs: list[Any]) -> list[int]:
-    """The numbers of the calls that the outputs depend on, in order.
+    """Return the numbers of the calls that the outputs depend on, in order.
 
     Raises:
-        OnnxError: an output depends on nothing that was seen.
+        OnnxError: an output depends on nothing that was recorded.
     """
     wanted: set[int] = set()
     for place, output in enumerate(outputs):
@@ -142,11 +142,11 @@ def _calls_of(value: Any) -> set[int]:
     return set()
 
 
-# ---- Record the operator calls that a model makes for an example, in order ------------------------------------------
+# ---- Recording of the operator calls that a model makes for an example, in order ------------------------------------
 
 
 def operator_of(function: Any) -> Operator:
-    """The description of an operator."""
+    """Return the description of an operator."""
     found: Operator = function.operator
     return found
 
@@ -159,19 +159,19 @@ _READ = {
 }
 
 
-_CALLER = 4  # of an operator, above ``Recorder.call`` and what calls that
+_CALLER = 4  # frames from ``Recorder.call`` up to an operator's caller
 
 
 class _Stale:
-    """In place of an origin: the memory was changed through another tensor."""
+    """A marker in place of an origin: the memory was changed through another tensor."""
 
 
 class Recorder(Interpreter):
     """Runs a model and records its calls.
 
-    named: the inputs, parameters and buffers by name. inputs: the names of inputs. paths: of modules, by their id.
-    functions: those that are seen besides Functions; for each, whether a call with these arguments stands for all calls
-    inside. ``values_read``: where Python read values that depend on an input, as (method, path).
+    named: the inputs, parameters and buffers by name. inputs: the names of inputs. paths: module paths, by module id.
+    functions: those recorded in addition to Functions; each has a predicate of whether a call with these arguments
+        replaces all calls inside. ``values_read``: where Python read values that depend on an input, as (method, path).
     """
 
     def __init__(
@@ -188,30 +188,30 @@ class Recorder(Interpreter):
         self._from_inputs: set[int] = set()  # calls whose results depend on an input
         self._functions = {operator_of(function): (function, when) for function, when in functions.items()}
         self._origins: dict[int, Any] = {}  # by the id of the array
-        self._arrays: dict[int, np.ndarray] = {}  # keeps them, so that an id or an address names one
+        self._arrays: dict[int, np.ndarray] = {}  # keeps them alive, so that an id or an address stays unique
         self._places: dict[tuple[int, int], int] = {}  # address and bytes -> id of the array
-        self._fixed: dict[int, np.ndarray] = {}  # made by shapes alone
-        self._indices: dict[int, tuple[Any, Any]] = {}  # what a split index was, if it depends on an input
-        self._cuts: dict[int, tuple[np.ndarray, Any]] = {}  # of a view by an index: its base, and the index
-        self._hidden = 0  # calls that stand for those inside, now running
+        self._fixed: dict[int, np.ndarray] = {}  # arrays made from shapes alone
+        self._indices: dict[int, tuple[Any, Any]] = {}  # the original of a split index, if it depends on an input
+        self._cuts: dict[int, tuple[np.ndarray, Any]] = {}  # of a view by an index: its base and the index
+        self._hidden = 0  # running calls that replace those inside
         for name, tensor in named.items():
             self._know(tensor.array, Named(name))
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Within it, calls of this thread are recorded."""
+        """Record the calls of this thread within the context."""
         mode = thread.mode
         outer, mode.watch, mode.running = mode.watch, self, []
         try:
-            with self, enable_grad():  # operators without a record may be computed by one kernel for several
+            with self, enable_grad():  # without recording, one kernel may compute several operators
                 yield
         finally:
             mode.watch, mode.running = outer, None
 
     def resolve(self, value: Any) -> Any:
-        """An argument, with Known and Fixed in place of Tensors and of arrays that were seen."""
+        """Return an argument with Known and Fixed in place of Tensors and of arrays seen before."""
         if isinstance(value, Tensor):
-            return self._seen(value.array) or Fixed(value.array.copy())  # it may be changed in place later
+            return self._seen(value.array) or Fixed(value.array.copy())  # copied, as it may be changed in place later
         if isinstance(value, np.ndarray):
             return self._seen(value) or value
         if type(value) in (tuple, list):
@@ -219,7 +219,7 @@ class Recorder(Interpreter):
         return value
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
-        """Runs instead of Function.apply."""
+        """Run instead of Function.apply."""
         mode = thread.mode
         if cls._foreign and not self._hidden:
             return self._inside(cls, args)
@@ -242,7 +242,7 @@ class Recorder(Interpreter):
 
     @staticmethod
     def _inside(cls: type[Function], args: tuple[Any, ...]) -> Any:
-        """A user's Function is what its forward does; the backward is not exported."""
+        """Record the calls in a user's Function's forward in its place; its backward is not exported."""
         node = Node()
         node.function, node.saved, node.outputs, node.needs_input_grad = cls, (), None, (False,) * len(args)
         return cls.forward(node, *args)
@@ -277,7 +277,7 @@ class Recorder(Interpreter):
         return result
 
     def _lose(self, operator: Operator, arguments: tuple[Any, ...], result: Any) -> None:
-        """Note what an operator made of an input without a call that is recorded."""
+        """Mark the results that an operator computed from an input without a recorded call."""
         new = (each for each in all_arrays(result) if each.size and id(each) not in self._fixed)
         made = [each for each in new if not self._seen(each)]
         if not made:
@@ -289,7 +289,7 @@ class Recorder(Interpreter):
                 self._know(array, Lost(operator.name, self._path()))
 
     def _depends(self, value: Any) -> bool:
-        """Whether a resolved value depends on an input."""
+        """Return whether a resolved value depends on an input."""
         if isinstance(value, (tuple, list)):
             return any(map(self._depends, value))
         if not isinstance(value, Known):
@@ -303,7 +303,7 @@ class Recorder(Interpreter):
         return next((found for each in reversed(thread.mode.running or ()) if (found := self._paths.get(id(each)))), "")
 
     def _add(self, operator: Any, arguments: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
-        """Record a call, unless nothing that it takes was seen: its results are constants."""
+        """Record a call, unless it uses nothing recorded: its results are then constants."""
         if not any(has_known(each) for each in (*arguments, *named.values())):
             return
         outputs = tuple([array_of(item) for item in (output if isinstance(output, tuple) else (output,))])
@@ -341,7 +341,7 @@ class Recorder(Interpreter):
         return Known(Reshaped(origin, narrow.shape, None if narrow is array else array.shape), array)
 
     def _key(self, array: np.ndarray) -> int | None:
-        """The id of the array that has this memory."""
+        """Return the id of the array that has this memory."""
         key = id(array)
         if key in self._origins:
             return key
@@ -351,9 +351,9 @@ class Recorder(Interpreter):
         return None if found is None or self._arrays[found].dtype != array.dtype else found
 
     def _change(self, x: Tensor, written: Tensor) -> None:
-        """x was changed in place: it is the value that was written now, and what shares its memory is stale.
+        """Handle a change of x in place: x becomes the value just written, and other views of its memory become stale.
 
-        If x is a view by an index, its base is what it was with the value in that place.
+        If x is a view by an index, its base becomes the base with that value at the index.
         """
         value, array = self.resolve(written), x.array
         bases: list[tuple[np.ndarray, Any, Any]] = []
@@ -364,7 +364,7 @@ class Recorder(Interpreter):
         state = self._origins.get(id(array))
         if isinstance(state, Named) and state.name not in self._inputs:
             raise UnsupportedError(
-                f"onnx.export: the model changes {state.name!r} in place in each call, and a file of ONNX keeps no "
+                f"onnx.export: the model changes {state.name!r} in place in each call, and an ONNX file keeps no "
                 "state; make it an input and an output, or switch this off in eval mode"
             )
         for key, other in self._arrays.items():
@@ -388,11 +388,11 @@ class Recorder(Interpreter):
         if known is not None:
             return known
         before = base.copy()
-        before[index] = 0  # what rg.zeros made is all 0 again
+        before[index] = 0  # an array from rg.zeros is all 0 again
         return Fixed(before)
 
     def _write(self, array: np.ndarray, value: Any) -> None:
-        """Note the value that an array has now."""
+        """Set the current value of an array."""
         if isinstance(value, Known):
             self._know(array, value.origin)
         else:

@@ -1,4 +1,4 @@
-"""A graph that is being written: nodes and constants, in the order of the calls."""
+"""Writer of an ONNX graph: nodes and constants, in the order of the calls."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ..errors import UnsupportedError
 from ..files import onnx
 from .tracing import Call, Fixed, Known, Lost, Named, Result
 
-OPSET = 18  # the least that is written
+OPSET = 18  # the lowest opset written
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A value of the graph. ``array``: what it was for the example, if it is a value of the model's."""
+    """A value of the graph. ``array``: its content for the example, if the model has this value."""
 
     name: str
     dtype: np.dtype[Any]
@@ -31,7 +31,7 @@ class Value:
 
 @dataclass
 class NodeText:
-    """A node as it will stand in the file; ``inputs`` are names, "" for one that is left out."""
+    """A node as written to the file; ``inputs`` are names, "" for an omitted one."""
 
     operator: str
     name: str
@@ -40,7 +40,7 @@ class NodeText:
     attributes: dict[str, Any]
 
     def key(self) -> tuple[Any, ...]:
-        """Equal for nodes that do the same with the same values."""
+        """A key that is equal for nodes that compute the same from the same values."""
         return self.operator, self.name, self.inputs, self.outputs, repr(sorted(self.attributes.items()))
 
 
@@ -48,7 +48,7 @@ class NodeText:
 class Writer:
     """Writes the nodes of calls; converters use ``node``, ``constant`` and ``ints``.
 
-    calls: all that were recorded. named: the values of inputs, parameters and buffers. opset: of the operators used.
+    calls: all recorded calls. named: the values of inputs, parameters and buffers. opset: of the operators used.
     """
 
     calls: list[Call]
@@ -56,25 +56,25 @@ class Writer:
     nodes: list[NodeText] = field(default_factory=list)
     constants: dict[str, np.ndarray] = field(default_factory=dict)
     opset: int = OPSET
-    path: str = ""  # of the module whose call is written
-    results: tuple[Any, ...] = ()  # the arrays that the call gave
+    path: str = ""  # of the module whose call is being written
+    results: tuple[Any, ...] = ()  # the arrays that the call returned
     inputs: frozenset[str] = frozenset()  # the names in ``named`` that are inputs
-    trained: set[str] = field(default_factory=set)  # parameters, and constants made of them
-    made: dict[Any, Any] = field(default_factory=dict)  # what a converter keeps for its next call
+    trained: set[str] = field(default_factory=set)  # parameters, and constants made from them
+    made: dict[Any, Any] = field(default_factory=dict)  # what a converter stores for its next call
     _values: dict[Result, Value] = field(default_factory=dict)
     _promises: dict[str, Any] = field(default_factory=dict)
-    _counts: dict[str, int] = field(default_factory=dict)  # of names with a stem
+    _counts: dict[str, int] = field(default_factory=dict)  # used names by stem
     _names: set[str] = field(default_factory=set)
 
     def reserve(self, names: Iterable[str]) -> None:
-        """Names that no value of the writer may have."""
+        """Reserve names that no value of the writer may have."""
         self._names |= {*names}
 
     def write(self, number: int, convert: Callable[..., Any]) -> None:
-        """Write a call's nodes and remember its values.
+        """Write a call's nodes and record its output values.
 
         Raises:
-            UnsupportedError: ONNX has nothing like it.
+            UnsupportedError: ONNX has no equivalent.
         """
         call = self.calls[number]
         self.path, self.results = call.path, call.outputs
@@ -107,7 +107,7 @@ class Writer:
         return Value(found.name, array.dtype, array)
 
     def finish(self, values: list[Value], names: list[str]) -> None:
-        """Give the outputs of the model their names, and let equal constants and nodes be one."""
+        """Name the outputs of the model, and merge equal constants and equal nodes."""
         renamed: dict[str, str] = {}
         known: dict[Any, Any] = {}
         for name, array in list(self.constants.items()):
@@ -132,7 +132,7 @@ class Writer:
 
     @staticmethod
     def _is_new(node: NodeText, renamed: dict[str, str], known: dict[Any, Any]) -> bool:
-        """Whether no node before it does the same with the same values; if one does, its outputs take their place."""
+        """Return whether no earlier node computes the same; if one does, its outputs replace those of this node."""
         node.inputs = [renamed.get(each, each) for each in node.inputs]
         attributes = repr(sorted(node.attributes.items()))
         first = known.setdefault((node.operator, *node.inputs, attributes, len(node.outputs)), node)
@@ -141,18 +141,18 @@ class Writer:
         return first is node
 
     def weight(self, value: Value) -> np.ndarray | None:
-        """The array of a parameter, a buffer or a constant; None for what is computed."""
+        """Return the array of a parameter, a buffer or a constant; None for a computed value."""
         if value.name in self.constants:
             return self.constants[value.name]
         return None if value.name in self.inputs else self.named.get(value.name)
 
     def is_weight(self, name: str) -> bool:
-        """Whether a value is a parameter, or a statistic that training updates."""
+        """Return whether a value is a parameter, or a statistic that training updates."""
         normalized = (node.inputs[3:5] for node in self.nodes if node.operator == "BatchNormalization")
         return name in self.trained or any(name in each for each in normalized)
 
     def promise(self, what: Any) -> Value:
-        """A value that is not written: the converter of the call that takes it asks for ``promised``."""
+        """Return a placeholder that is never written; the converter that receives it calls ``promised``."""
         name = self.new_name("promise")
         self._promises[name] = what
         return Value(name, np.dtype(np.float32))
@@ -171,10 +171,10 @@ class Writer:
         more: Mapping[str, Any] | None = None,
         **attributes: Any,
     ) -> Any:
-        """Write a node; returns its output, or a tuple of several.
+        """Write a node and return its output, or a tuple of several.
 
-        dtype: of the outputs; by default that of the first input. opset: the least in which the node is as meant.
-        more: attributes whose names may be those of arguments here.
+        dtype: of the outputs; by default that of the first input. opset: the lowest in which the node has this meaning.
+        more: attributes whose names may coincide with arguments of this method.
         """
         attributes |= more or {}
         self.opset = max(self.opset, opset)
@@ -191,7 +191,7 @@ class Writer:
         return values[0] if outputs == 1 else tuple(values)
 
     def constant(self, array: Any, dtype: Any = None, name: str = "constant", trained: bool = False) -> Value:
-        """An array, or a number, that is in the file; ``trained``: made of parameters, and a weight itself."""
+        """Write an array or a number to the file; ``trained``: it is made from parameters, and is a weight itself."""
         array = np.asarray(array, dtype)
         label = self.new_name(f"{self.path}/{name}" if self.path else name)
         self.constants[label] = array
@@ -200,27 +200,27 @@ class Writer:
         return Value(label, array.dtype, array)
 
     def ints(self, numbers: Iterable[int]) -> Value:
-        """Shapes, axes and the like; those that depend on an extent left open are computed from it, see ``merge``."""
+        """Write a list of numbers such as a shape; ``merge`` computes those that depend on a variable extent."""
         return self.constant(np.array(list(numbers), np.int64))
 
     def reshape(self, x: Value, shape: Iterable[int]) -> Value:
-        """x in another shape."""
+        """Write x in another shape."""
         extents = list(shape)
         return self.node("Reshape", x, self.ints(extents), allowzero=1 if 0 in extents else None)
 
     def cast(self, x: Value, dtype: Any) -> Value:
-        """x in another type."""
+        """Write x in another type."""
         kind = np.dtype(dtype)
         if x.dtype == kind:
             return x
         return self.node("Cast", x, dtype=kind, to=int(onnx().helper.np_dtype_to_tensor_dtype(kind)))
 
     def taken(self, array: Any) -> Value:
-        """An argument that may be an array, as a Value."""
+        """Return an argument that may be an array as a Value."""
         return array if isinstance(array, Value) else self.constant(array)
 
     def require(self, condition: Any, what: str) -> None:
-        """Refuse what ONNX has no word for.
+        """Raise an error for something that ONNX cannot express.
 
         Raises:
             UnsupportedError: the condition does not hold.
@@ -229,7 +229,7 @@ class Writer:
             raise UnsupportedError(what)
 
     def new_name(self, stem: str) -> str:
-        """A name that no value has yet."""
+        """Return a name that no value has yet."""
         name = stem
         while name in self._names:
             count = self._counts[stem] = self._counts.get(stem, 0) + 1

@@ -1,4 +1,4 @@
-"""Changes of type, and numbers quantised and back. Source: ONNX Operators.html, sections of these names."""
+"""Casts, quantization and dequantization. Source: ONNX Operators.html, sections of these names."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def bit_cast(node: Node, x: Value) -> Value:
 
 @operator("QuantizeLinear", constants=(1, 2), typed=True)
 def quantize_linear(node: Node, x: Value, scale: Value, zero: Value = None) -> Value:
-    """round(x / scale) + zero point, to even, within the type."""
+    """Return round(x / scale) + zero point, with ties to even, saturated to the type."""
     array = array_of(x)
     scales = _spread(node, array_of(scale), array.shape)
     if zero is not None:
@@ -70,7 +70,7 @@ def quantize_linear(node: Node, x: Value, scale: Value, zero: Value = None) -> V
 
 @operator("DequantizeLinear", constants=(1, 2), typed=True)
 def dequantize_linear(node: Node, x: Value, scale: Value, zero: Value = None) -> Value:
-    """(x - zero point) * scale."""
+    """Return (x - zero point) * scale."""
     array = array_of(x).astype(np.float32)
     if zero is not None:
         array = array - _spread(node, array_of(zero), array.shape).astype(np.float32)
@@ -97,7 +97,7 @@ def _limits(dtype: np.dtype[Any]) -> tuple[int, int]:
 
 
 def _spread(node: Node, numbers: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """One number for all, for each index of an axis, or for each block of it, in a shape that broadcasts."""
+    """Reshape per-tensor, per-axis or blocked quantization parameters so that they broadcast."""
     if numbers.size == 1:
         return numbers.reshape(())
     axis = node["axis"] % len(shape)

@@ -16,7 +16,7 @@ from .registry import operator
 # ---- If, Loop and Scan, whose bodies are graphs. Source: ONNX Operators.html, sections of these names ---------------
 
 Run = Callable[..., tuple[Value, ...]]
-_MOST_TURNS = 30_000  # of a loop, whatever its own limit
+_MOST_TURNS = 30_000  # of a loop, regardless of its own limit
 
 
 @operator("If", constants=(0,), branches=True)
@@ -26,8 +26,11 @@ def if_(node: Node, condition: Value, *, run: Run) -> tuple[Value, ...]:
 
 @operator("Loop", constants=(0, 1), branches=True)
 def loop(node: Node, count: Value, condition: Value, *carried: Value, run: Run) -> tuple[Value, ...]:
-    """The body gets the turn, the condition and what is carried; it gives the condition, what is carried, and what is
-    collected from each turn."""
+    """Run the body repeatedly.
+
+    It receives the iteration number, the condition and the carried values. It returns the condition, the carried
+    values, and one entry of each collected output.
+    """
     most = _MOST_TURNS if count is None else scalar(count)
     goes_on = True if condition is None else bool(scalar(condition))
     collected: list[list[Value]] = [[] for _ in range(len(node.outputs) - len(carried))]
@@ -46,8 +49,11 @@ def loop(node: Node, count: Value, condition: Value, *carried: Value, run: Run) 
 
 @operator("Scan", branches=True)
 def scan(node: Node, *values: Value, run: Run) -> tuple[Value, ...]:
-    """The body gets what is carried, and a slice of each sequence; it gives what is carried, and a slice of each
-    result."""
+    """Run the body on each slice of the sequences.
+
+    It receives the carried values and a slice of each sequence, and returns the carried values and a slice of each
+    result.
+    """
     count = node["num_scan_inputs"]
     if node.version < 9:
         raise UnsupportedError("the form that Scan has in opset 8")
@@ -87,11 +93,11 @@ def _stacked(values: list[Value], axis: int) -> Value:
     return value_of(np.stack([array_of(value) for value in values], axis))
 
 
-# ---- Lists of tensors, and values that may be left out. Source: ONNX Operators.html, sections of these names --------
+# ---- Sequences and optional values. Source: ONNX Operators.html, sections of these names ----------------------------
 
 
 def _place(sequence: list[Value], position: Value, room: int) -> int:
-    """A position from 0 on; room: positions behind the last entry that are allowed."""
+    """Return a nonnegative position; room: the number of allowed positions behind the last entry."""
     place, count = scalar(position), len(sequence) + room
     if not -len(sequence) <= place < count:
         raise OnnxError(f"the position {place} of a sequence of {len(sequence)}")
@@ -155,7 +161,7 @@ def concat_from_sequence(node: Node, sequence: list[Value]) -> Value:
 
 @operator("SequenceMap", branches=True)
 def sequence_map(node: Node, *values: Value, run: Run) -> tuple[Value, ...]:
-    """The body for each entry of the first sequence, and of others; what is no sequence is given to each."""
+    """Run the body for each entry of the first sequence and of others; non-sequence inputs are passed to each run."""
     results: list[tuple[Value, ...]] = []
     for place in range(len(values[0])):
         results.append(run("body", *[value[place] if isinstance(value, list) else value for value in values]))

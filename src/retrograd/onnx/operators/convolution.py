@@ -16,13 +16,13 @@ from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, extents, floating, ints
 from .registry import operator
 
-# ---- Windows of convolutions and poolings: their paddings, as ONNX has them -----------------------------------------
+# ---- Windows of convolution and pooling, with ONNX's paddings -------------------------------------------------------
 
 Pairs = tuple[tuple[int, int], ...]
 
 
 def steps(node: Node, name: str, axes: int) -> tuple[int, ...]:
-    """An attribute with a number for each axis, 1 where it is left out.
+    """Return an attribute with one number per axis, 1 where omitted.
 
     Raises:
         OnnxError: it has another length.
@@ -36,7 +36,7 @@ def steps(node: Node, name: str, axes: int) -> tuple[int, ...]:
 def paddings(
     node: Node, size: Sequence[int], kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Pairs:
-    """Zeros before and after each axis of the input, by ``pads`` or ``auto_pad``."""
+    """Return the zeros before and after each axis of the input, given by ``pads`` or ``auto_pad``."""
     mode = node["auto_pad"] or "NOTSET"
     if mode == "VALID":
         return ((0, 0),) * len(size)
@@ -57,10 +57,10 @@ def check_outputs(
     dilation: Sequence[int],
     padding: Pairs,
 ) -> None:
-    """Check that the outputs of all windows are not more than a file should ask for.
+    """Check that the windows have no more outputs than a file may request.
 
     Raises:
-        OnnxError: they are, or a stride, a dilation or a kernel is below 1.
+        OnnxError: they have more, or a stride, a dilation or a kernel is below 1.
     """
     if min(*kernel, *stride, *dilation) < 1:
         raise OnnxError(f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}: 1 is the least")
@@ -71,7 +71,7 @@ def check_outputs(
 
 
 def pairs(pads: Sequence[int] | None, axes: int) -> Pairs:
-    """``pads`` as (before, after) for each axis.
+    """Return ``pads`` as (before, after) for each axis.
 
     Raises:
         OnnxError: it has another length.
@@ -83,12 +83,12 @@ def pairs(pads: Sequence[int] | None, axes: int) -> Pairs:
 
 
 def split(total: int, upper: bool) -> tuple[int, int]:
-    """A padding in two, the larger half after (upper) or before."""
+    """Split a padding into two, with the larger half after (upper) or before."""
     less = total // 2
     return (less, total - less) if upper else (total - less, less)
 
 
-# ---- Conv, ConvTranspose and their kin. Source: ONNX Operators.html, sections of these names ------------------------
+# ---- Conv, ConvTranspose and their variants. Source: ONNX Operators.html, sections of these names -------------------
 
 
 @operator("Conv")
@@ -108,8 +108,8 @@ def _conv(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 
 @operator("ConvInteger", constants=(0, 1, 2, 3))
 def conv_integer(node: Node, x: Value, w: Value, x_zero: Value = None, w_zero: Value = None) -> Tensor:
-    """Exact: the sums of products of bytes are whole numbers that float64 holds."""
-    return wrap(_conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), None).array.astype(np.int32))
+    """Compute exactly: the sums of products of bytes are whole numbers that float64 represents."""
+    return wrap(_conv(node, _centered(x, x_zero), _centered(w, w_zero, 0), None).array.astype(np.int32))
 
 
 @operator("QLinearConv", constants=tuple(range(9)))
@@ -126,19 +126,19 @@ def qlinear_conv(
     b: Value = None,
 ) -> Tensor:
     bias = None if b is None else wrap(array_of(b).astype(np.float64))
-    total = _conv(node, _centred(x, x_zero), _centred(w, w_zero, 0), bias).array
+    total = _conv(node, _centered(x, x_zero), _centered(w, w_zero, 0), bias).array
     weights = array_of(w_scale).astype(np.float64).reshape(-1, *(1,) * (total.ndim - 2))
     scale = array_of(x_scale).astype(np.float64) * weights / array_of(y_scale)
     return wrap(saturated(np.rint(total * scale) + array_of(y_zero), array_of(y_zero).dtype))
 
 
 def saturated(numbers: np.ndarray, dtype: Any) -> np.ndarray:
-    """Numbers as whole ones of a dtype, the nearest that it has."""
+    """Round numbers to whole ones and saturate them to the range of a dtype."""
     limits = np.iinfo(dtype)
     return np.clip(numbers, limits.min, limits.max).astype(dtype)
 
 
-def _centred(x: Value, zero: Value, axis: int | None = None) -> Tensor:
+def _centered(x: Value, zero: Value, axis: int | None = None) -> Tensor:
     numbers = array_of(x).astype(np.float64)
     if zero is None:
         return wrap(numbers)
@@ -150,7 +150,7 @@ def _centred(x: Value, zero: Value, axis: int | None = None) -> Tensor:
 
 @operator("CausalConvWithState", constants=(3,))
 def causal_conv_with_state(node: Node, x: Value, w: Value, b: Value = None, past: Value = None) -> Any:
-    """A depthwise convolution over time, with the inputs before it; these of the next call are the second output."""
+    """Compute a depthwise convolution over time with past inputs; the second output is the past of the next call."""
     x, w = floating(x), floating(w)
     before = ops.zeros(*x.shape[:2], w.shape[2] - 1, dtype=x.dtype) if past is None else floating(past)
     longer = ops.cat([before, x], 2)
@@ -197,8 +197,10 @@ def transposed(
     groups: int,
     cuts: Sequence[tuple[int, int]],
 ) -> Tensor:
-    """A transposed convolution without the outputs that are cut off at both ends of each axis; a negative cut adds
-    outputs that no input reaches."""
+    """Compute a transposed convolution without the outputs cut off at both ends of each axis.
+
+    A negative cut adds outputs that no input reaches.
+    """
     axes = x.ndim - 2
     inside = tuple((max(0, low), max(0, high)) for low, high in cuts)
     y = conv_transpose_nd("ConvTranspose", axes, x, w, None, tuple(stride), inside, 0, groups, tuple(dilation))
@@ -218,7 +220,7 @@ def deform_conv(node: Node, x: Value, w: Value, offset: Value, b: Value = None, 
 
 @operator("Col2Im", constants=(1, 2))
 def col2im(node: Node, x: Value, image_shape: Value, block_shape: Value) -> Tensor:
-    """The transposed convolution whose weights put each entry of a block in its place."""
+    """Compute the transposed convolution whose weights put each entry of a block in its place."""
     x, image, block = floating(x), ints(image_shape), ints(block_shape)
     axes = len(image)
     extents([*x.shape[:2], *image])

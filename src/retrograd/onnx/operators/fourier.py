@@ -1,6 +1,6 @@
-"""Discrete Fourier transforms, as products with the matrices of cosines and sines. Source: ONNX Operators.html.
+"""Discrete Fourier transforms, as products with matrices of cosines and sines. Source: ONNX Operators.html.
 
-The last axis holds the real part, or the real and the imaginary one.
+The last axis contains the real part, or the real and the imaginary part.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from .registry import operator
 
 @operator("DFT", constants=(1, 2))
 def dft(node: Node, x: Value, length: Value = None, axis: Value = None) -> Tensor:
-    """Along an axis, whose default is the last but one; up to opset 19 it is an attribute, 1 by default."""
+    """Transform along an axis, by default the last but one; up to opset 19 it is an attribute, 1 by default."""
     x = floating(x)
     along = scalar(axis) if axis is not None else -2 if node["axis"] is None else node["axis"]
     along %= x.ndim
@@ -31,7 +31,7 @@ def dft(node: Node, x: Value, length: Value = None, axis: Value = None) -> Tenso
 
 @operator("STFT", constants=(1, 2, 3))
 def stft(node: Node, x: Value, step: Value, window: Value = None, length: Value = None) -> Tensor:
-    """The transform of each frame, times the window."""
+    """Compute the transform of each frame times the window."""
     x = floating(x)
     count = scalar(length) if length is not None else array_of(window).size if window is not None else x.shape[1]
     every = scalar(step)
@@ -45,7 +45,7 @@ def stft(node: Node, x: Value, step: Value, window: Value = None, length: Value 
 
 
 def _real_inverse(x: Tensor, axis: int, length: int) -> Tensor:
-    """The real signal of a one-sided transform: each frequency but the first and the middle one stands for two."""
+    """Return the real signal of a one-sided transform: each frequency but the first and the middle one counts twice."""
     if x.shape[-1] != 2 or length < 1:
         raise OnnxError(f"a one-sided transform of shape {x.shape} to {length} samples; it must be complex")
     kept = length // 2 + 1
@@ -67,7 +67,7 @@ def _transformed(x: Tensor, axis: int, length: int, inverse: bool, onesided: boo
     x = ops.movedim(x, axis, -1)  # (..., parts, n)
     x = functional.pad(x, [0, length - x.shape[-1]])
     kept = length // 2 + 1 if onesided else length
-    # whole turns are left out before they cost digits
+    # reduced modulo whole turns first, to keep precision
     angle = 2 * np.pi / length * (np.outer(np.arange(length), np.arange(kept)) % length)
     scale = 1 / length if inverse else 1.0
     cosine = wrap((scale * np.cos(angle)).astype(x.array.dtype))

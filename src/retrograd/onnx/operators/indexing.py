@@ -1,4 +1,4 @@
-"""Operators that read, write or choose elements by index. Source: ONNX Operators.html."""
+"""Operators that read, write or select elements by index. Source: ONNX Operators.html."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, dtype_of, extents, floating, ints, scalar, value_of
 from .registry import operator
 
-# ---- Operators that read or write at indices. Source: ONNX Operators.html, sections of these names ------------------
+# ---- Operators that read at indices. Source: ONNX Operators.html, sections of these names ---------------------------
 
 
 def inside(indices: Value, extent: int) -> np.ndarray:
-    """Indices from 0 on.
+    """Return indices as nonnegative ones.
 
     Raises:
-        OnnxError: one is outside.
+        OnnxError: an index is out of range.
     """
     places = array_of(indices).astype(np.int64)
     if places.size and not (-extent <= places.min() and places.max() < extent):
@@ -38,7 +38,7 @@ def gather_elements(node: Node, x: Value, indices: Value) -> Value:
 
 @operator("GatherND", constants=(1,))
 def gather_nd(node: Node, x: Value, indices: Value) -> Value:
-    """The last axis of the indices has positions along as many axes, behind the ``batch_dims`` first ones."""
+    """Gather at positions along several axes after the ``batch_dims`` first, given by the last axis of indices."""
     array, places, batch = array_of(x), array_of(indices).astype(np.int64), node["batch_dims"]
     depth = places.shape[-1]
     grid = np.indices(places.shape[:-1])[:batch]
@@ -66,7 +66,7 @@ def range_(node: Node, start: Value, limit: Value, delta: Value) -> Value:
 
 @operator("TopK", constants=(1,))
 def top_k(node: Node, x: Value, k: Value) -> Any:
-    """The k largest or smallest along an axis, in order; of equal ones the first."""
+    """Return the k largest or smallest along an axis, sorted; among equal ones the first."""
     array, axis, count = array_of(x), node["axis"], scalar(k)
     if array.dtype.kind not in "iuf" or array.dtype == np.float16:
         raise UnsupportedError(f"the largest of {array.dtype}")
@@ -89,7 +89,7 @@ def trilu(node: Node, x: Value, k: Value = None) -> Value:
 
 @operator("OneHot", constants=(0, 1, 2))
 def one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
-    """values: off and on; indices outside are off everywhere."""
+    """Write the on value at the indices; values: off and on. Indices out of range are off everywhere."""
     places, count = array_of(indices).astype(np.int64), int(scalar(depth))
     off, on = array_of(values)
     extents([*places.shape, count])
@@ -112,7 +112,7 @@ def non_zero(node: Node, x: Value) -> Tensor:
     return wrap(np.array(np.nonzero(array_of(x)), np.int64))
 
 
-# ---- Operators that write at indices, or choose by them. Source: ONNX Operators.html, sections of these names -------
+# ---- Operators that write at indices or select by them. Source: ONNX Operators.html, sections of these names --------
 
 _NUMPYS: dict[str, Any] = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
 _OURS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
@@ -134,7 +134,7 @@ def scatter_elements(node: Node, x: Value, indices: Value, updates: Value) -> Va
 
 @operator("ScatterND", constants=(1,))
 def scatter_nd(node: Node, x: Value, indices: Value, updates: Value) -> Value:
-    """The last axis of the indices has positions along as many axes of x."""
+    """Scatter at positions along several axes of x, given by the last axis of indices."""
     array, how = array_of(x), node["reduction"] or "none"
     depth = array_of(indices).shape[-1]
     at = tuple(inside(array_of(indices)[..., k], array.shape[k]) for k in range(depth))
@@ -156,7 +156,7 @@ def _written(y: np.ndarray, at: tuple[np.ndarray, ...], updates: np.ndarray, how
 
 @operator("TensorScatter", constants=(2,))
 def tensor_scatter(node: Node, past: Value, update: Value, starts: Value = None) -> Value:
-    """Each sample's update, written into its past from a position on; "circular" goes on at the beginning."""
+    """Write each sample's update into its past from a position on; "circular" wraps to the beginning."""
     old, new = array_of(past), array_of(update)
     axis = node["axis"] % old.ndim
     first = np.zeros(old.shape[0], np.int64) if starts is None else array_of(starts)
@@ -182,7 +182,7 @@ def compress(node: Node, x: Value, condition: Value) -> Value:
 
 @operator("ReverseSequence", constants=(1,))
 def reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
-    """The first entries of each sample, as many as its length, in reverse order."""
+    """Reverse the first entries of each sample, as many as its length."""
     array, time, batch = array_of(x), node["time_axis"], node["batch_axis"]
     steps, counts = np.arange(array.shape[time])[:, None], array_of(lengths)[None, :]
     places = np.where(steps < counts, counts - 1 - steps, steps)  # (T, N)
@@ -193,7 +193,7 @@ def reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
 
 @operator("Unique")
 def unique(node: Node, x: Value) -> tuple[Value, ...]:
-    """Distinct entries or slices, sorted or as they come, with first places, the way back, and counts."""
+    """Return distinct entries or slices, sorted or in order of appearance, with first positions, inverse and counts."""
     array, axis = array_of(x), node["axis"]
     found, first, back, counts = np.unique(array, return_index=True, return_inverse=True, return_counts=True, axis=axis)
     back = back.reshape(-1)
@@ -209,7 +209,7 @@ def unique(node: Node, x: Value) -> tuple[Value, ...]:
 
 @operator("CenterCropPad", constants=(1,))
 def center_crop_pad(node: Node, x: Value, sizes: Value) -> Value:
-    """Cut or extended by zeros on both sides of an axis, more at its end."""
+    """Crop or zero-pad an axis on both sides, more at its end."""
     array = array_of(x)
     axes = node["axes"] or range(array.ndim)
     for axis, size in zip(axes, extents(ints(sizes)), strict=True):
@@ -234,7 +234,7 @@ def determinant(node: Node, x: Value) -> Tensor:
 
 
 def _uniform(node: Node, shape: tuple[int, ...]) -> np.ndarray:
-    """Random numbers from 0 to 1: with a seed always the same."""
+    """Return random numbers from 0 to 1, always the same for a given seed."""
     if node["seed"] is None:
         return ops.rand(*shape).array
     return np.random.default_rng(int(np.float32(node["seed"]).view(np.uint32))).random(shape)

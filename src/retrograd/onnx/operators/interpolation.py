@@ -1,7 +1,7 @@
-"""Resize, and pixels that change places. Source: ONNX Operators.html, sections of these names.
+"""Resize and grid sampling. Source: ONNX Operators.html, sections of these names.
 
-Along each axis the output is a matrix times the input: a row has the weights of the input's positions, 1 for the
-nearest, 2 for linear and 4 for cubic interpolation, more with antialiasing.
+Along each axis the output is a matrix times the input. A row has the weights of the input positions: 1 for nearest,
+2 for linear and 4 for cubic interpolation, more with antialiasing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     inputs = [x.shape[axis] for axis in axes]
     if scales is not None and array_of(scales).size:
         given = array_of(scales).astype(np.float32)
-        # the product in float32 as in ONNX's shape inference: 10 * 0.7 is 7, although float32(0.7) is below 0.7
+        # multiplied in float32 as in ONNX's shape inference: 10 * 0.7 is 7, although float32(0.7) is below 0.7
         outputs = [int(np.float32(extent) * scale) for extent, scale in zip(inputs, given, strict=True)]
         factors = [_fraction(float(scale), *sizes) for scale, *sizes in zip(given, outputs, inputs, strict=True)]
     elif sizes is not None:
@@ -44,7 +44,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     shape = [outputs[axes.index(axis)] if axis in axes else x.shape[axis] for axis in range(x.ndim)]
     extents(shape)
     for size, extent in zip(outputs, inputs, strict=True):
-        extents([size, extent])  # the matrix of an axis
+        extents([size, extent])  # checks the matrix of an axis
     region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
     for place, axis in enumerate(axes):
         part = float(region[place]), float(region[place + len(axes)])
@@ -62,7 +62,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
 
 @operator("Upsample", constants=(1,))
 def upsample(node: Node, x: Value, scales: Value = None) -> Value:
-    """Resize of opset 9, with asymmetric positions."""
+    """Resize as in opset 9, with asymmetric positions."""
     factors = np.array(node["scales"], np.float64) if scales is None else array_of(scales)
     attributes = {"mode": node["mode"], "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     same = Node(node.name, "Resize", node.domain, node.version, node.inputs, node.outputs, attributes)
@@ -70,7 +70,7 @@ def upsample(node: Node, x: Value, scales: Value = None) -> Value:
 
 
 def _fraction(scale: float, outputs: int, inputs: int) -> Fraction:
-    """The fraction that a float32 stands for: 1/5 for float32(0.2), whose value is 13421773/67108864."""
+    """Return the fraction that a float32 approximates: 1/5 for float32(0.2), whose value is 13421773/67108864."""
     for fraction in (Fraction(outputs, max(inputs, 1)), Fraction(scale).limit_denominator(1000)):
         if np.float32(float(fraction)) == np.float32(scale):
             return fraction
@@ -78,9 +78,9 @@ def _fraction(scale: float, outputs: int, inputs: int) -> Fraction:
 
 
 def _positions(node: Node, outputs: int, inputs: int, factor: Fraction, part: tuple[float, float]) -> np.ndarray:
-    """The position of each output among the inputs.
+    """Return the position of each output among the inputs.
 
-    Each is one quotient of whole numbers, so that rounding moves none across the border between two inputs.
+    Each is one quotient of whole numbers, so that rounding moves none across the boundary between two inputs.
     """
     mode = node["coordinate_transformation_mode"] or "half_pixel"
     if mode == "tf_crop_and_resize":
@@ -101,7 +101,7 @@ def _positions(node: Node, outputs: int, inputs: int, factor: Fraction, part: tu
 
 
 def _weights(node: Node, at: np.ndarray, inputs: int, factor: float) -> np.ndarray:
-    """The matrix (outputs, inputs)."""
+    """Return the interpolation matrix (outputs, inputs)."""
     mode, stretch = node["mode"] or "nearest", min(1.0, factor) if node["antialias"] else 1.0
     if mode == "nearest":
         found = np.zeros((len(at), inputs))
@@ -140,7 +140,7 @@ def _cubic(d: np.ndarray, a: float) -> np.ndarray:
 
 
 def _along(x: Tensor, matrix: np.ndarray, axis: int) -> Tensor:
-    """The product with a matrix along an axis."""
+    """Multiply by a matrix along an axis."""
     w = wrap(matrix.astype(x.array.dtype))
     return ops.movedim(ops.matmul(ops.movedim(x, axis, -1), w.T), -1, axis)
 

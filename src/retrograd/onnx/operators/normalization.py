@@ -14,15 +14,17 @@ from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, floating
 from .registry import operator
 
-# ---- Normalisations. Source: ONNX Operators.html, sections of these names -------------------------------------------
+# ---- Normalization. Source: ONNX Operators.html, sections of these names --------------------------------------------
 
 
 @operator("BatchNormalization", constants=(3, 4), stateful=True)
 def batch_normalization(
     node: Node, x: Value, scale: Value, b: Value, mean: Value, variance: Value, *, module: Any
 ) -> Any:
-    """With training_mode=1 the batch's statistics, and the running ones as further outputs. A model for inference that
-    is trained uses the batch's as well, and its buffers follow them."""
+    """Normalize by the batch statistics if training_mode=1, with the running statistics as further outputs.
+
+    An inference model in training mode also uses the batch statistics, and updates its buffers.
+    """
     x = floating(x)
     if node["training_mode"]:
         axes = (0, *range(2, x.ndim))
@@ -40,7 +42,7 @@ def instance_normalization(node: Node, x: Value, scale: Value, b: Value) -> Tens
 
 @operator("GroupNormalization")
 def group_normalization(node: Node, x: Value, scale: Value, b: Value) -> Tensor:
-    """Up to opset 20 scale and bias are those of each group, from 21 on of each channel."""
+    """Scale and bias are per group up to opset 20, and per channel from 21 on."""
     x, groups = floating(x), node["num_groups"]
     if node.version < 21:
         each = x.shape[1] // groups
@@ -83,13 +85,13 @@ def local_response_normalization(node: Node, x: Value) -> Tensor:
 def mean_variance_normalization(node: Node, x: Value) -> Tensor:
     x = floating(x)
     axes = tuple(node["axes"] or (0, 2, 3))
-    centred = x - ops.mean(x, axes, keepdim=True)
-    return centred / (ops.sqrt(ops.mean(centred * centred, axes, keepdim=True)) + 1e-9)
+    centered = x - ops.mean(x, axes, keepdim=True)
+    return centered / (ops.sqrt(ops.mean(centered * centered, axes, keepdim=True)) + 1e-9)
 
 
 @operator("LpNormalization")
 def lp_normalization(node: Node, x: Value) -> Tensor:
-    """x / ||x||; zeros stay zeros."""
+    """Return x / ||x||; zeros stay zeros."""
     x, axis = floating(x), node["axis"]
     length = ops.sum(ops.abs(x) ** node["p"], axis, keepdim=True) ** (1 / node["p"])
     return x / ops.where(length == 0, ops.ones_like(length), length)
@@ -108,7 +110,7 @@ _NONE = -(2**31)  # no class is ignored
 
 @operator("Softmax", "LogSoftmax", "Hardmax")
 def softmax(node: Node, x: Value) -> Tensor:
-    """Along an axis; up to opset 12 along all axes from it on."""
+    """Compute softmax along an axis; up to opset 12 along all axes from it on."""
     x = floating(x)
     if node.version < 13:
         axis = node["axis"] % x.ndim

@@ -1,6 +1,6 @@
-"""Operators that compute entry by entry. Source: ONNX Operators.html, sections of these names.
+"""Pointwise operators. Source: ONNX Operators.html, sections of these names.
 
-Floats are computed by ours, so that they have gradients; other types, such as uint32, by NumPy.
+Floats are computed by our operators, so that they have gradients; other types, such as uint32, by NumPy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..errors import UnsupportedError
 from ..node import Node, Value, array_of, floating, value_of
 from .registry import operator
 
-# name -> ours, of one operand in float32 or float64
+# name -> our operator, with one operand in float32 or float64
 _OF_FLOATS: dict[str, Callable[[Tensor], Tensor]] = {
     "Acos": ops.acos,
     "Acosh": ops.acosh,
@@ -46,7 +46,7 @@ _OF_FLOATS: dict[str, Callable[[Tensor], Tensor]] = {
     "Tan": ops.tan,
     "Tanh": ops.tanh,
 }
-# name -> ours, and NumPy's for other types
+# name -> our operator, and NumPy's for other types
 _OF_ONE: dict[str, tuple[Any, Any]] = {
     "Abs": (ops.abs, np.abs),
     "Neg": (ops.neg, np.negative),
@@ -97,7 +97,7 @@ def of_one(node: Node, x: Value) -> Value:
 
 @operator(*_OF_TWO)
 def of_two(node: Node, *values: Value) -> Value:
-    """Add, and its kin; some of any number of operands."""
+    """Compute Add and its variants; some accept any number of operands."""
     ours, numpys = _OF_TWO[node.operator]
     if all(map(_is_float, values)):
         total = reduce(ours, values)
@@ -135,7 +135,7 @@ def is_inf(node: Node, x: Value) -> Tensor:
 def bit_shift(node: Node, x: Value, count: Value) -> Value:
     a, b = array_of(x), array_of(count)
     bits = a.dtype.itemsize * 8
-    # C leaves shifts by all bits open: nothing is left of the number then, but its sign to the right
+    # undefined in C: a shift by all bits leaves 0, or the sign for a right shift
     if node["direction"] == "LEFT":
         return value_of(np.where(b >= bits, a.dtype.type(0), np.left_shift(a, np.minimum(b, bits - 1))).astype(a.dtype))
     once = np.right_shift(a, np.minimum(b, bits - 1))
@@ -144,7 +144,7 @@ def bit_shift(node: Node, x: Value, count: Value) -> Value:
 
 @operator("Pow", constants=(1,))
 def power(node: Node, x: Value, exponent: Value) -> Value:
-    """The type of the result is that of the base."""
+    """Compute a power, whose type is that of the base."""
     if _is_float(x):
         number = array_of(exponent)
         if _is_float(exponent) and exponent.dtype == x.dtype:
@@ -155,7 +155,7 @@ def power(node: Node, x: Value, exponent: Value) -> Value:
 
 @operator("Mod", constants=(1,))
 def modulo(node: Node, a: Value, b: Value) -> Value:
-    """fmod=0: of the sign of the divisor, as in Python; 1: of the dividend, as in C."""
+    """Compute the remainder, with the sign of the divisor for fmod=0 (Python), or of the dividend for fmod=1 (C)."""
     if _is_float(a) and _is_float(b):
         return ops.fmod(a, b) if node["fmod"] else ops.remainder(a, b)
     return value_of((np.fmod if node["fmod"] else np.mod)(_known(a), _known(b)))
@@ -179,7 +179,7 @@ def where(node: Node, condition: Value, a: Value, b: Value) -> Value:
     return value_of(np.where(array_of(condition), array_of(a), array_of(b)))
 
 
-# ---- activations with parameters --------------------------------------------------------------------------------
+# ---- Activations with parameters ------------------------------------------------------------------------------------
 
 
 @operator("LeakyRelu")
@@ -189,7 +189,7 @@ def leaky_relu(node: Node, x: Value) -> Tensor:
 
 @operator("PRelu")
 def prelu(node: Node, x: Value, slope: Value) -> Tensor:
-    """A slope of one axis, as opset 6 has it, is that of the channels."""
+    """Compute PReLU; a slope of one axis, as in opset 6, is per channel."""
     x = floating(x)
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] != x.shape[-1]:
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
@@ -224,7 +224,7 @@ def thresholded_relu(node: Node, x: Value) -> Tensor:
 
 @operator("Shrink")
 def shrink(node: Node, x: Value) -> Value:
-    """0 within -lambd and lambd; outside it is moved to 0 by ``bias``."""
+    """Return 0 between -lambd and lambd; other values move toward 0 by ``bias``."""
     limit, bias = node["lambd"], node["bias"]
     if not _is_float(x):
         raise UnsupportedError("Shrink of whole numbers")
@@ -249,10 +249,10 @@ def swiglu(node: Node, gate: Value, x: Value) -> Tensor:
 
 
 def _known(value: Value) -> np.ndarray:
-    """The array of numbers that NumPy computes with.
+    """Return an array of a type that NumPy computes with.
 
     Raises:
-        UnsupportedError: they are of a type that is for storage.
+        UnsupportedError: the type is a storage type.
     """
     array = array_of(value)
     if array.dtype.kind not in "biuf" or array.dtype == np.float16:

@@ -1,4 +1,4 @@
-"""Poolings over windows, and over all of an image. Source: ONNX Operators.html, sections of these names."""
+"""Pooling over windows and over whole images. Source: ONNX Operators.html, sections of these names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .registry import operator
 
 
 def _window(node: Node, x: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...], tuple[int, ...], Pairs]:
-    """Axes, kernel, strides, dilations and paddings."""
+    """Return axes, kernel, strides, dilations and paddings."""
     axes = x.ndim - 2
     if axes not in (1, 2, 3):
         raise UnsupportedError(f"a pooling over {axes} axes")
@@ -32,7 +32,7 @@ def _window(node: Node, x: Tensor) -> tuple[int, tuple[int, ...], tuple[int, ...
 
 
 def _outputs(size: Sequence[int], kernel: Any, stride: Any, dilation: Any, padding: Pairs, ceil: bool) -> list[int]:
-    """Outputs along each axis; one that would begin behind the input and its first padding is left out."""
+    """Return the outputs per axis, without any that would begin behind the input and its first padding."""
     found = []
     for i, k, s, d, (low, high) in zip(size, kernel, stride, dilation, padding, strict=True):
         room = i + low + high - (k - 1) * d - 1
@@ -42,14 +42,14 @@ def _outputs(size: Sequence[int], kernel: Any, stride: Any, dilation: Any, paddi
 
 
 def _is_wide(padding: Pairs, kernel: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether a window may lie in the padding alone, which our poolings refuse."""
+    """Return whether a window may be entirely in the padding, which our pooling rejects."""
     return any(2 * max(pair) > (k - 1) * d + 1 for pair, k, d in zip(padding, kernel, dilation, strict=True))
 
 
 @operator("MaxPool")
 def max_pool(node: Node, x: Value) -> Any:
     kind = array_of(x).dtype
-    if kind.kind in "iu":  # of bytes, which float32 holds
+    if kind.kind in "iu":  # bytes, which float32 represents exactly
         x = wrap(array_of(x).astype(np.float32))
     x = floating(x)
     axes, kernel, stride, dilation, padding = _window(node, x)
@@ -67,7 +67,7 @@ def max_pool(node: Node, x: Value) -> Any:
 
 
 def _from_start(indices: np.ndarray, shape: tuple[int, ...], by_column: bool) -> np.ndarray:
-    """Indices within each image and channel as those in the whole input; by_column: its last axis first."""
+    """Convert indices within each image and channel to indices into the whole input; by_column: its last axis first."""
     if by_column:
         indices = np.ravel_multi_index(np.unravel_index(indices, shape[2:])[::-1], shape[2:][::-1])
     planes = np.arange(prod(shape[:2])).reshape(*shape[:2], *(1,) * (len(shape) - 2))
@@ -88,7 +88,7 @@ def average_pool(node: Node, x: Value) -> Tensor:
 
 
 def _sums(x: Tensor, kernel: Any, stride: Any, dilation: Any, padding: Pairs, ceil: bool) -> Tensor:
-    """The sum of each window, by a convolution with ones."""
+    """Return the sum of each window, by a convolution with ones."""
     outputs = _outputs(x.shape[2:], kernel, stride, dilation, padding, ceil)
     longer = []
     for i, k, s, d, o, (low, _) in zip(x.shape[2:], kernel, stride, dilation, outputs, padding, strict=True):

@@ -14,12 +14,12 @@ from ..node import Node, Value, array_of, floating
 from .convolution import saturated
 from .registry import operator
 
-# ---- Products of matrices. Source: ONNX Operators.html, sections of these names -------------------------------------
+# ---- Matrix products. Source: ONNX Operators.html, sections of these names ------------------------------------------
 
 
 @operator("Gemm")
 def gemm(node: Node, a: Value, b: Value, c: Value = None) -> Tensor:
-    """alpha * a' b' + beta * c, with a' and b' transposed or not."""
+    """Return alpha * a' b' + beta * c, with a' and b' optionally transposed."""
     a, b = floating(a), floating(b)
     a, b = (a.T if node["transA"] else a), (b.T if node["transB"] else b)
     product = ops.matmul(a, b)
@@ -39,7 +39,7 @@ def matmul(node: Node, a: Value, b: Value) -> Value:
 
 @operator("MatMulInteger", constants=(0, 1, 2, 3))
 def matmul_integer(node: Node, a: Value, b: Value, a_zero: Value = None, b_zero: Value = None) -> Tensor:
-    return wrap(np.matmul(_centred(a, a_zero, -1), _centred(b, b_zero, -2)).astype(np.int32))
+    return wrap(np.matmul(_centered(a, a_zero, -1), _centered(b, b_zero, -2)).astype(np.int32))
 
 
 @operator("QLinearMatMul", constants=tuple(range(8)))
@@ -54,13 +54,13 @@ def qlinear_matmul(
     y_scale: Value,
     y_zero: Value,
 ) -> Tensor:
-    total = np.matmul(_centred(a, a_zero, -1), _centred(b, b_zero, -2))
+    total = np.matmul(_centered(a, a_zero, -1), _centered(b, b_zero, -2))
     scales = array_of(a_scale).astype(np.float64) * array_of(b_scale).astype(np.float64) / array_of(y_scale)
     return wrap(saturated(np.rint(total * scales) + array_of(y_zero), array_of(y_zero).dtype))
 
 
-def _centred(x: Value, zero: Value, axis: int) -> np.ndarray:
-    """x without its zero point, of each row (axis -1) or column; float64 holds the sums of products of bytes."""
+def _centered(x: Value, zero: Value, axis: int) -> np.ndarray:
+    """Return x minus its zero point per row (axis -1) or column; float64 makes sums of products of bytes exact."""
     numbers = array_of(x).astype(np.float64)
     if zero is None:
         return numbers
@@ -73,9 +73,9 @@ def einsum(node: Node, *operands: Value) -> Tensor:
     return ops.einsum(node["equation"].replace(" ", ""), *[floating(each) for each in operands])
 
 
-# ---- Attention and what goes with it. Source: ONNX Operators.html, sections of these names --------------------------
+# ---- Attention and related operators. Source: ONNX Operators.html, sections of these names --------------------------
 
-_DOUBLE = 11  # among ONNX's types
+_DOUBLE = 11  # the ONNX type number of float64
 
 
 @operator("Attention", constants=(3, 6))
@@ -89,9 +89,9 @@ def attention(
     past_v: Value = None,
     lengths: Value = None,
 ) -> Any:
-    """softmax(scale q kᵀ + mask) v of each head, with past keys and values before the new ones.
+    """Compute softmax(scale q kᵀ + mask) v of each head, with past keys and values before the new ones.
 
-    q, k, v (N, heads, L, D), or (N, L, heads * D). Heads of q may share those of k and v.
+    q, k, v (N, heads, L, D), or (N, L, heads * D). Several heads of q may share one of k and v.
     """
     q, k, v = floating(q), floating(k), floating(v)
     flat = q.ndim == 3
@@ -113,7 +113,7 @@ def attention(
     weights = cast_tensor(ops.softmax(wide, -1), biased.array.dtype)
     if bias is not None:
         nowhere = np.isneginf(np.broadcast_to(bias.array, biased.shape)).all(-1, keepdims=True)
-        if nowhere.any():  # a row that sees nothing
+        if nowhere.any():  # a row that attends to nothing
             weights = ops.where(wrap(np.broadcast_to(nowhere, weights.shape).copy()), ops.zeros_like(weights), weights)
     y = ops.matmul(weights, v)
     if flat:
@@ -122,12 +122,12 @@ def attention(
 
 
 def _heads(x: Tensor, count: int) -> Tensor:
-    """(N, L, heads * D) -> (N, heads, L, D)"""
+    """Reshape (N, L, heads * D) to (N, heads, L, D)."""
     return ops.transpose(x.reshape(x.shape[0], x.shape[1], count, -1), 1, 2)
 
 
 def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: Value) -> Tensor | None:
-    """Return the bias of the scores, -infinity where a query does not see a key; None if nothing is added."""
+    """Return the bias of the scores, -infinity where a query does not attend to a key; None if nothing is added."""
     queries, keys = q.shape[2], k.shape[2]
     dtype = q.array.dtype
     bias: Tensor | None = None
@@ -137,7 +137,7 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
             bias = mask
         else:
             bias = wrap((np.where(array, 0, -np.inf) if array.dtype == bool else array).astype(dtype))
-        if bias.shape[-1] < keys:  # keys behind the mask are not seen
+        if bias.shape[-1] < keys:  # keys beyond the mask are hidden
             bias = functional.pad(bias, [0, keys - bias.shape[-1]], "constant", -np.inf)
     left, right = (-1 if node[name] is None else node[name] for name in ("left_window_size", "right_window_size"))
     if node["is_causal"]:
@@ -159,7 +159,7 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
 
 @operator("RotaryEmbedding", constants=(1, 2, 3))
 def rotary_embedding(node: Node, x: Value, cos: Value, sin: Value, positions: Value = None) -> Tensor:
-    """Pairs of entries turned by an angle that depends on the position: halves of the entries, or neighbours."""
+    """Rotate pairs of entries by an angle that depends on the position; pairs join both halves, or neighbors."""
     x = floating(x)
     flat = x.ndim == 3
     if flat:

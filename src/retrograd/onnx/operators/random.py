@@ -15,7 +15,7 @@ from .registry import operator
 
 @operator("Dropout", constants=(1, 2), stateful=True)
 def dropout(node: Node, x: Value, ratio: Value = None, training: Value = None, *, module: Any) -> Any:
-    """In training, of the module or of the node, entries are 0 with the probability ``ratio``; the others are scaled.
+    """Zero entries with probability ``ratio`` if the module or the node is in training mode; scale the others.
 
     With a seed, the numbers are those of NumPy's RandomState, as in ONNX's reference.
     """

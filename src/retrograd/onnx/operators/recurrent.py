@@ -1,8 +1,7 @@
 """RNN, GRU and LSTM, fused or step by step. Source: ONNX Operators.html.
 
-Source: ONNX Operators.html, the equations of these operators. Gates are in the order i, f, g, o and r, z, n.
-
-ONNX's gates are i, o, f, c and z, r, h; ours i, f, g, o and r, z, n.
+Source: ONNX Operators.html, the equations of these operators. ONNX's gates are in the order i, o, f, c and z, r, h;
+ours i, f, g, o and r, z, n.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, floating
 from .registry import operator
 
-# ---- RNN, GRU and LSTM step by step, with the options that the fused layers lack: clip, input_forget, any activations
+# ---- Stepwise RNN, GRU and LSTM, with options that the fused layers lack: clip, input_forget, any activations -------
 
 Activation = Callable[[Tensor], Tensor]
 
-# name -> function, its values by default: those of the operators of the same names; Affine and ScaledTanh: the identity
+# name -> function, default parameters: those of the operators of the same name; Affine, ScaledTanh: the identity
 _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], dict[str, float]]] = {
     "relu": (ops.relu, {}),
     "tanh": (ops.tanh, {}),
@@ -46,20 +45,20 @@ _ACTIVATIONS: dict[str, tuple[Callable[..., Tensor], dict[str, float]]] = {
 
 @dataclass(frozen=True)
 class Cell:
-    """The options of a step. activations: f, g and h of the node, as far as it has them, in one direction."""
+    """The options of a step. activations: f, g and h of the node in one direction, as far as it has them."""
 
     activations: tuple[Activation, ...]
-    clip: float | None  # of the sums that enter an activation
+    clip: float | None  # of the sums passed to an activation
     couples: bool  # the forget gate is 1 - the input gate
     reset_after: bool
 
     def __call__(self, number: int, x: Tensor) -> Tensor:
-        """An activation of x."""
+        """Apply an activation to x."""
         return self.activations[number](x if self.clip is None else ops.clamp(x, -self.clip, self.clip))
 
 
 def cells_of(node: Node, names: Sequence[str], directions: int) -> list[Cell]:
-    """The cell of each direction. names: of its activations, in lower case.
+    """Return the cell of each direction. names: of its activations, in lower case.
 
     Raises:
         UnsupportedError: an activation is unknown.
@@ -89,7 +88,7 @@ def layer(
     lengths: np.ndarray | None,
     cells: Sequence[Cell],
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """x (T, N, I), h0 and c0 (D, N, H) or None, checked -> y (T, N, D*H), and the last states (D, N, H)."""
+    """Map checked x (T, N, I), h0 and c0 (D, N, H) or None to y (T, N, D*H) and the last states (D, N, H)."""
     steps, batch = x.shape[:2]
     over = None if lengths is None else np.arange(steps)[:, None, None] >= lengths[:, None]  # (T, N, 1)
     if over is not None:
@@ -125,7 +124,7 @@ def _lstm(cell: Cell, w: Weights, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tens
     f = 1 - i if cell.couples else cell(0, f if p_f is None else f + p_f * c)
     c = f * c + i * cell(1, g)
     o = cell(0, o if p_o is None else o + p_o * c)
-    return o * cell.activations[2](c), c  # clip bounds sums alone, as in onnxruntime and OpenVINO
+    return o * cell.activations[2](c), c  # clip applies to the gate sums only, as in onnxruntime and OpenVINO
 
 
 def _gru(cell: Cell, w: Weights, x: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:
@@ -147,8 +146,8 @@ _STEPS = {"lstm": _lstm, "gru": _gru, "rnn_tanh": _rnn}
 
 # ---- RNN, GRU and LSTM. Source: ONNX Operators.html, sections of these names ----------------------------------------
 
-_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}  # ours among ONNX's
-_PEEPHOLES = (0, 2, 1)  # i, f, o among i, o, f
+_GATES = {"LSTM": (0, 2, 3, 1), "GRU": (1, 0, 2), "RNN": (0,)}  # the positions of our gates in ONNX's order
+_PEEPHOLES = (0, 2, 1)  # i, f, o in the order i, o, f
 _USUAL = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
 _MODES = {"LSTM": "lstm", "GRU": "gru", "RNN": "rnn_tanh"}
 
@@ -176,7 +175,7 @@ def lstm(
 def _layer(
     node: Node, x: Value, w: Value, r: Value, b: Value, lengths: Value, h0: Value, c0: Value, p: Value
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Y (T, D, N, H), or (N, T, D, H) with layout=1, and the last states (D, N, H), or (N, D, H)."""
+    """Return Y (T, D, N, H), or (N, T, D, H) with layout=1, and the last states (D, N, H), or (N, D, H)."""
     x, w, r = floating(x), floating(w), floating(r)
     name, batch_first = node.operator, bool(node["layout"])
     names = _names(node, w.shape[0])
@@ -217,9 +216,9 @@ def _layer(
 
 
 def _names(node: Node, directions: int) -> list[str]:
-    """The activations of all directions in lower case."""
+    """Return the activations of all directions in lower case."""
     usual = _USUAL[node.operator] * directions
-    # the schema's own default names two of them, whatever the directions
+    # the schema's default has two names, whatever the number of directions
     names = [name.lower() for name in (node["activations"] or usual)[: len(usual)]]
     if len(names) < len(usual):
         each = len(usual) // directions
@@ -228,7 +227,7 @@ def _names(node: Node, directions: int) -> list[str]:
 
 
 def _mode(node: Node, names: list[str]) -> str | None:
-    """The name of our layer with these options; None if there is none, and the steps are computed one by one."""
+    """Return the name of our layer with these options; None if there is none, and the steps are computed one by one."""
     if node["clip"] is not None or node["input_forget"]:
         return None
     if node.operator == "RNN" and set(names) == {"relu"}:

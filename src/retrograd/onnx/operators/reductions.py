@@ -1,4 +1,4 @@
-"""Sums, extremes and their kin along axes. Source: ONNX Operators.html, sections of these names."""
+"""Reductions along axes: sums, extremes and norms. Source: ONNX Operators.html, sections of these names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OF_FLOATS: dict[str, Callable[[Tensor, Axes], Tensor]] = {
     "ReduceSum": lambda x, axes: ops.sum(x, axes, keepdim=True),
     "ReduceSumSquare": lambda x, axes: ops.sum(x * x, axes, keepdim=True),
 }
-# along no axis; the others leave an entry as it is
+# without axes; the other reductions leave an entry unchanged
 _OF_ENTRIES: dict[str, Callable[[Tensor], Tensor]] = {
     "ReduceL1": ops.abs,
     "ReduceL2": ops.abs,
@@ -46,11 +46,11 @@ _OF_WHOLE: dict[str, Callable[..., Any]] = {
 
 @operator(*_OF_FLOATS, constants=(1,))
 def reduced(node: Node, x: Value, axes: Value = None) -> Value:
-    """Along ``axes``; along all for none, unless ``noop_with_empty_axes`` leaves the input then."""
+    """Reduce along ``axes``; without axes reduce all, unless ``noop_with_empty_axes`` is set."""
     array = array_of(x)
     chosen = node["axes"] if axes is None else ints(axes)
     if not chosen:
-        # what is computed of each entry is computed all the same, such as its square
+        # the elementwise part, such as a square, is still applied
         chosen = [] if node["noop_with_empty_axes"] else list(range(array.ndim))
     along = tuple(axis % array.ndim for axis in chosen)
     shape = [extent for axis, extent in enumerate(array.shape) if axis not in along]
@@ -73,7 +73,7 @@ def reduced(node: Node, x: Value, axes: Value = None) -> Value:
 
 
 def _of_nothing(name: str, x: np.ndarray, along: Axes) -> Tensor:
-    """Without entries, by NumPy."""
+    """Reduce an empty array, by NumPy."""
     with np.errstate(all="ignore"):
         kept: dict[str, Any] = {"axis": along, "keepdims": True}
         found: Any = {

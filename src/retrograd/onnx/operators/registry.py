@@ -1,4 +1,4 @@
-"""The operators that are here, by domain and name."""
+"""Registry of the supported operators, by domain and name."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _FAMILIES = (
 
 @dataclass(frozen=True)
 class Operator:
-    """compute(node, *inputs) gives the output, or a tuple of several.
+    """An operator: compute(node, *inputs) returns the output, or a tuple of several.
 
-    constants: positions of inputs that are not trained, such as running statistics. stateful: compute also takes the
-    module, as ``module=``, whose mode it asks for. branches: it also takes ``run=``, which computes a graph that is an
-    attribute: run(name, *inputs) gives its outputs. differentiates: one of these graphs is "y", the steps before the
-    node that make its attribute y from xs and zs. typed: it sees float16 and its kin as they are; others get float32.
+    constants: positions of inputs that are not trained, such as running statistics. stateful: compute also receives the
+    module, as ``module=``, to read its mode. branches: it also receives ``run=``, which computes a graph attribute:
+    run(name, *inputs) returns its outputs. differentiates: one of these graphs is "y", the steps before the node that
+    compute its attribute y from xs and zs. typed: it receives float16 and similar types unchanged; others get float32.
     """
 
     compute: Compute
@@ -75,7 +75,7 @@ def operator(
 
 @lru_cache(maxsize=1)
 def operators() -> dict[tuple[str, str], Operator]:
-    """All of them."""
+    """Return all registered operators."""
     for family in _FAMILIES:
         import_module(f"{__package__}.{family}")
     return _operators

@@ -1,4 +1,4 @@
-"""Operators that move entries, or make constants. Source: ONNX Operators.html, sections of these names."""
+"""Operators that move entries or make constants. Source: ONNX Operators.html, sections of these names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registry import operator
 
 
 def _each(value: Value, ours: Any) -> Value:
-    """ours(value) for a Tensor; arrays of other types go through one of their positions."""
+    """Return ours(value) for a Tensor; arrays of other types are indexed by the moved positions of a Tensor."""
     if isinstance(value, Tensor):
         return ours(value)
     places = ours(wrap(np.arange(value.size).reshape(value.shape)))
@@ -55,7 +55,7 @@ def size(node: Node, x: Value) -> Tensor:
 
 @operator("Reshape", constants=(1,))
 def reshape(node: Node, x: Value, sizes: Value) -> Value:
-    """0 keeps an extent, unless ``allowzero``; -1 is what is left."""
+    """Reshape; 0 keeps an extent, unless ``allowzero`` is set, and -1 is inferred."""
     old, wanted = array_of(x).shape, ints(sizes)
     if not node["allowzero"]:
         if any(size == 0 and axis >= len(old) for axis, size in enumerate(wanted)):
@@ -159,7 +159,7 @@ def gather(node: Node, x: Value, indices: Value) -> Value:
 
 @operator("Pad", constants=(1, 2, 3))
 def pad(node: Node, x: Value, pads: Value, value: Value = None, axes: Value = None) -> Value:
-    """Negative paddings cut entries off."""
+    """Pad; negative paddings crop."""
     shape = array_of(x).shape
     numbers = ints(pads)
     chosen = list(range(len(shape))) if axes is None else [axis % len(shape) for axis in ints(axes)]
@@ -176,7 +176,7 @@ def pad(node: Node, x: Value, pads: Value, value: Value = None, axes: Value = No
     if mode == "constant":
         fill = 0 if value is None else scalar(value)
         return value_of(np.pad(array_of(x)[kept], wider, constant_values=fill))
-    # each entry of the result is one of the input: which one, NumPy says of its positions
+    # apply NumPy to the positions to find the source of each entry
     places = np.pad(np.arange(int(np.prod(shape))).reshape(shape)[kept], wider, mode)
     flat = wrap(places.reshape(-1))
     return _each(x, lambda t: ops.index_select(t.reshape(-1), 0, flat).reshape(*places.shape))

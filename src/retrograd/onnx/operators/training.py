@@ -1,4 +1,4 @@
-"""Gradients within a graph, and updates of optimisers: ai.onnx.preview.training.
+"""Gradients within a graph, and optimizer updates: ai.onnx.preview.training.
 
 Source: ONNX Operators.html, sections of these names.
 """
@@ -20,7 +20,7 @@ _DOMAIN = "ai.onnx.preview.training"
 
 
 def _groups(values: tuple[Value, ...], kinds: int) -> list[tuple[Tensor, ...]]:
-    """The tensors of each parameter: all parameters come first, then all gradients, and so on.
+    """Return the tensors of each parameter: the inputs are all parameters, then all gradients, and so on.
 
     Raises:
         OnnxError: their number does not fit.
@@ -37,14 +37,16 @@ def _in_order(results: Sequence[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
 
 @operator("Gradient", domain=_DOMAIN, branches=True, differentiates=True)
 def gradient(node: Node, *values: Value, run: Callable[..., tuple[Value, ...]]) -> tuple[Tensor, ...]:
-    """The gradient of y to each of xs, of the sum of y if it has several entries. y is computed again, from the values
-    that the node is given for xs and zs."""
+    """Compute the gradient of y, or of its sum, with respect to each of xs.
+
+    y is recomputed from the values that the node receives for xs and zs.
+    """
     count, others = len(node["xs"]), len(node["zs"] or ())
     if len(values) != count + others:
         raise OnnxError(f"{len(values)} inputs, needs a value for each of {count} xs and {others} zs")
     higher = is_grad_enabled()
     with enable_grad():
-        # each is a new node of the graph: y depends on others of xs and zs by themselves alone
+        # each is a new node of the graph: y does not depend on it through other xs and zs
         xs = [
             ops.clone(x) if higher and x.requires_grad else x.detach().requires_grad_()
             for x in map(floating, values[:count])

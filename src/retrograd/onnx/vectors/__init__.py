@@ -1,6 +1,6 @@
-"""Test vectors for gradients: operators with inputs, upstream gradients, and the gradients that come of them.
+"""Test vectors for gradients: operators with inputs, upstream gradients, and the resulting gradients.
 
-They are files in the layout of ONNX's backend tests, which the page "Gradient vectors" describes.
+The files have the layout of ONNX's backend tests; the page "Gradient vectors" describes it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A gradient test case: an operator, its attributes, and reproducible inputs.
 
-Two bytes of SHAKE-256 of the text "case/input", the lower one first, are a number w from 0 to 65535. Entries follow the
-order of C.
+Two bytes of SHAKE-256 of the string "case/input", low byte first, are a number w from 0 to 65535. Entries are in C
+order.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy as np
 
 from ..files import onnx
 
-# ---- The numbers of a case: random ones by a rule that any program can follow, all of which float32 holds -----------
+# ---- Reproducible random inputs, by a rule that any program can follow; float32 represents all of them exactly ------
 
 Shape = Sequence[int]
 
 
 @dataclass(frozen=True)
 class Uniform:
-    """low + (high - low) (2 w + 1) / 2^17 for each entry."""
+    """The number low + (high - low) (2 w + 1) / 2^17 for each entry."""
 
     shape: Shape
     low: float = -2.0
@@ -37,10 +37,10 @@ class Uniform:
 
 @dataclass(frozen=True)
 class Apart:
-    """Entries of which no two are equal or near, and none is near 0: maxima and kinks are not in doubt.
+    """Entries that are never equal, close to each other or close to 0, so that maxima and kinks are unambiguous.
 
-    Of n entries, the one whose w has the rank r from 0 on, the earlier first of equal ones, is (2 r + 3/2 - n) s, where
-    s is the power of two with n s from 2 on and below 4.
+    Of n entries, the one whose w has rank r from 0 on (ties in order of position) is (2 r + 3/2 - n) s, where s is the
+    power of two for which n s is at least 2 and below 4.
     """
 
     shape: Shape
@@ -54,7 +54,7 @@ class Apart:
 
 @dataclass(frozen=True)
 class Fixed:
-    """Numbers to which no gradient is asked for, such as a running mean."""
+    """Numbers for which no gradient is computed, such as a running mean."""
 
     numbers: Uniform | Apart
 
@@ -64,7 +64,7 @@ class Fixed:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """An array that is written out: indices, lengths, masks, limits. No gradient is asked for."""
+    """A literal array: indices, lengths, masks, limits. No gradient is computed for it."""
 
     array: np.ndarray
 
@@ -73,7 +73,7 @@ class Given:
 
 
 def whole(*values: int) -> Given:
-    """Whole numbers in int64."""
+    """Return whole numbers as int64."""
     return Given(np.array(values, np.int64))
 
 
@@ -81,7 +81,7 @@ def _words(text: str, count: int) -> np.ndarray:
     return np.frombuffer(shake_256(text.encode()).digest(2 * count), "<u2").astype(np.int64)
 
 
-# ---- A case: an operator with attributes, the numbers of its inputs, and the outputs whose gradients are taken ------
+# ---- Cases: an operator with attributes, its inputs, and the outputs that have upstream gradients -------------------
 
 Numbers = Uniform | Apart | Fixed | Given
 OPSET = 22
@@ -89,7 +89,7 @@ OPSET = 22
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """outputs: how many the node has. weighted: positions of those that have an upstream gradient."""
+    """A test case. outputs: the number of outputs. weighted: positions of outputs with an upstream gradient."""
 
     name: str
     operator: str
@@ -105,7 +105,7 @@ class Case:
 
     @cached_property
     def input_names(self) -> list[str]:
-        """Those of the operator's documentation, "" for an input that is left out."""
+        """The input names in the operator's documentation, "" for an omitted input."""
         names = _names(self._schema.inputs, len(self.inputs))
         return ["" if each is None else name for name, each in zip(names, self.inputs, strict=True)]
 
@@ -121,7 +121,7 @@ class Case:
 
     @property
     def differentiated(self) -> list[str]:
-        """The inputs to which gradients are taken."""
+        """The inputs for which gradients are computed."""
         drawn = zip(self.input_names, self.inputs, strict=True)
         return [name for name, each in drawn if isinstance(each, (Uniform, Apart))]
 
@@ -130,7 +130,7 @@ class Case:
         return [self.output_names[place] for place in self.weighted]
 
     def upstream(self, shapes: dict[str, Shape]) -> dict[str, np.ndarray]:
-        """The upstream gradients, by the name of the output; shapes: of the outputs."""
+        """Return the upstream gradients by output name; shapes: of the outputs."""
         return {name: Uniform(shapes[name]).drawn(f"{self.name}/grad_{name}") for name in self.weighted_names}
 
     @cached_property
@@ -147,12 +147,12 @@ def case(
     opset: int = OPSET,
     **attributes: Any,
 ) -> Case:
-    """A row of a table of cases.
+    """Make a row of a table of cases.
 
     Args:
-        inputs: numbers, or a shape for those from -2 to 2; None for an input that is left out.
+        inputs: numbers, or a shape for numbers from -2 to 2; None for an omitted input.
         weighted: positions of the outputs that have an upstream gradient; all for None.
-        attributes: those of the operator.
+        attributes: of the operator.
     """
     numbers = tuple(Uniform(each) if isinstance(each, tuple) else each for each in inputs)
     places = range(outputs) if weighted is None else weighted
@@ -160,7 +160,7 @@ def case(
 
 
 def _names(formal: Sequence[Any], count: int) -> list[str]:
-    """Names of values; those behind the last formal name, which stands for several, are numbered."""
+    """Return names of values; a variadic last formal name is numbered."""
     last = formal[-1]
     several = last.option == onnx().defs.OpSchema.FormalParameterOption.Variadic
     names = [each.name for each in (formal[:-1] if several else formal)]

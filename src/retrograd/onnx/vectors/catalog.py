@@ -1,4 +1,4 @@
-"""All cases, by family."""
+"""Catalog of all gradient test cases, by family."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ FAMILIES = (*_CASES,)
 
 
 def cases() -> dict[str, tuple[Case, ...]]:
-    """Family -> its cases."""
+    """Return a dict of families and their cases."""
     return {family: tuple(some) for family, some in _CASES.items()}
 
 
 def chosen(words: Sequence[str] = ()) -> list[Case]:
-    """The cases whose name, operator or family has one of the words in it, in any case of letters; all for no words.
+    """Return the cases whose name, operator or family contains one of the words, ignoring case; all without words.
 
     Raises:
-        ValueError: none has this word.
+        ValueError: no case contains one of these words.
     """
     each = [(family, case) for family, some in cases().items() for case in some]
     found = {

@@ -1,4 +1,4 @@
-"""Expected outputs and gradients of a case, and the files that hold them."""
+"""Expected outputs and gradients of a case, and the files that store them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from ..graph import Graph
 from ..node import array_of
 from .case import Case
 
-# ---- The model of a case, and what a backend should answer: outputs and gradients, by our kernels in float64 --------
+# ---- The model of a case, and the expected outputs and gradients, computed by our kernels in float64 ----------------
 
 TRAINING = "ai.onnx.preview.training"  # the domain of Gradient
 
 
 @dataclass(frozen=True, eq=False)
 class Vector:
-    """A model with the inputs and outputs that belong together, by name, in the model's order."""
+    """A model with matching inputs and outputs, by name, in the model's order."""
 
     model: Any
     inputs: dict[str, np.ndarray]
@@ -35,13 +35,13 @@ class Vector:
 
 
 def vector(case: Case) -> Vector:
-    """The model of a case, and its numbers.
+    """Return the model of a case, with its inputs and outputs.
 
-    Its inputs are those of the operator and grad_Y for an output Y, its outputs those of the operator and grad_X for an
-    input X.
+    Its inputs are those of the operator, plus grad_Y for each output Y. Its outputs are those of the operator, plus
+    grad_X for each input X.
 
-    The gradients are those of the sum of all entries of Y * grad_Y, and of all such outputs. They come from the kernels
-    in plain NumPy, which need no compilation.
+    The gradients are those of the sum of all entries of Y * grad_Y over all such outputs. They are computed by the
+    plain NumPy kernels, which need no compilation.
     """
     with use_kernels("textbook"):
         given = {name: wrap(array.copy()) for name, array in case.arrays.items()}
@@ -57,13 +57,13 @@ def vector(case: Case) -> Vector:
 
 
 def forward(case: Case) -> Any:
-    """A model of the operator alone."""
+    """Return a model of the operator alone."""
     outputs = [onnx().helper.make_empty_tensor_value_info(name) for name in case.output_names]
     return _model(case, [_operator(case)], _infos(case.arrays), outputs)
 
 
 def _with_gradient(case: Case, inputs: dict[str, np.ndarray], outputs: dict[str, np.ndarray]) -> Any:
-    """The operator, total = the sum of Y * grad_Y, and a node of ONNX's operator Gradient, of total to the inputs."""
+    """Return a model of the operator, total = the sum of Y * grad_Y, and ONNX's Gradient of total."""
     helper = onnx().helper
     nodes, sums = [_operator(case)], []
     for name in case.weighted_names:
@@ -98,19 +98,19 @@ def _model(case: Case, nodes: list[Any], inputs: list[Any], outputs: list[Any]) 
     return helper.make_model(graph, opset_imports=opsets, ir_version=version, producer_name="retrograd")
 
 
-# ---- Writing cases as folders: model.onnx, data.json, and test_data_set_0 with the inputs and the outputs -----------
+# ---- Case folders: model.onnx, data.json, and test_data_set_0 with the inputs and the outputs -----------------------
 
-_TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}  # of a computation in float64; ONNX's runner reads it
+_TOLERANCE = {"rtol": 1e-7, "atol": 1e-9}  # of a float64 computation; ONNX's runner reads it
 
 
 def write(folder: str | os.PathLike[str], cases: Iterable[Case]) -> int:
-    """Write a folder for each case into a folder that is new or empty; returns the bytes of all files.
+    """Write a folder for each case into a new or empty folder; return the total bytes of all files.
 
-    A case is there with all of its files, or not at all: it gets its name when they are written.
+    A case folder is renamed into place once its files are complete, so it never exists partially.
 
     Raises:
-        FileExistsError: it is not empty, or no folder. OSError: it cannot be written. ImportError: the package onnx is
-            not installed.
+        FileExistsError: the folder is not empty, or is a file. OSError: it cannot be written. ImportError: the package
+            onnx is not installed.
     """
     onnx()
     folder = Path(folder)
@@ -135,7 +135,7 @@ def write(folder: str | os.PathLike[str], cases: Iterable[Case]) -> int:
 
 
 def contents(case: Case) -> dict[str, bytes]:
-    """The files of a case, by their paths in its folder."""
+    """Return the files of a case, by their paths in its folder."""
     found = vector(case)
     files = {"model.onnx": _bytes(found.model), "data.json": f"{json.dumps(_TOLERANCE)}\n".encode()}
     for kind, arrays in (("input", found.inputs), ("output", found.outputs)):

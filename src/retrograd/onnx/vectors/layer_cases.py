@@ -9,7 +9,7 @@ import numpy as np
 
 from .case import Apart, Case, Fixed, Given, Numbers, Shape, Uniform, case, whole
 
-# ---- Cases of convolution and transposed convolution ----------------------------------------------------------------
+# ---- Convolution and transposed convolution -------------------------------------------------------------------------
 
 
 def _conv(name: str, x: Shape, w: Shape, *, bias: bool = True, **attributes: Any) -> Case:
@@ -22,7 +22,7 @@ def _transposed(name: str, x: Shape, w: Shape, *, bias: bool = True, **attribute
 
 
 def _deformed(name: str, x: Shape, w: Shape, outputs: Shape, *, mask: bool = False, **attributes: Any) -> Case:
-    """Offsets leave each point strictly between two pixels, where the interpolation has a derivative."""
+    """The offsets place each point strictly between two pixels, where the interpolation has a derivative."""
     points = w[2] * w[3] * attributes.get("offset_group", 1)
     more = [Uniform((x[0], points, *outputs), 0.25, 1.25)] if mask else []
     offset = Uniform((x[0], 2 * points, *outputs), 0.125, 0.875)
@@ -97,7 +97,7 @@ CONVOLUTION = [
 ]
 
 
-# ---- Cases of RNN, LSTM and GRU, whose gates have the order of ONNX: i, o, f, c and z, r, h -------------------------
+# ---- RNN, LSTM and GRU, with gates in ONNX's order: i, o, f, c and z, r, h ------------------------------------------
 
 _GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 _STEPS, _BATCH, _FEATURES, _UNITS = 5, 3, 4, 3
@@ -145,9 +145,9 @@ def _layer(
 
 
 def _layers(prefix: str, operator: str, reverse: int = _STEPS, **attributes: Any) -> list[Case]:
-    """A layer of two outputs in its directions, with lengths, and with each gradient alone.
+    """Make cases of a layer with two outputs: in each direction, with lengths, and with each gradient alone.
 
-    reverse: the steps of the case that goes backwards.
+    reverse: the number of steps of the reverse case.
     """
 
     def layer(name: str, direction: str = "forward", **options: Any) -> Case:
@@ -170,7 +170,7 @@ def _layers(prefix: str, operator: str, reverse: int = _STEPS, **attributes: Any
 
 
 def _rnns(activation: str) -> list[Case]:
-    # a fourth step would come near to the kink of relu
+    # a fourth step would come close to the kink of relu
     return _layers(activation, "RNN", reverse=3, activations=[activation.title()])
 
 
@@ -205,7 +205,7 @@ RECURRENT = [
 ]
 
 
-# ---- Cases of pooling. Maxima have no ties --------------------------------------------------------------------------
+# ---- Pooling, without ties among maxima -----------------------------------------------------------------------------
 
 
 def _max(name: str, x: Shape, kernel: list[int], **attributes: Any) -> Case:
@@ -256,10 +256,10 @@ POOLING = [
 ]
 
 
-# ---- Cases of normalisation. epsilon is large, so that a wrong place for it is seen ---------------------------------
+# ---- Normalization, with a large epsilon so that misplacing it is detected ------------------------------------------
 
 _EPSILON = 2.0**-7
-_DOUBLE = 11  # among ONNX's types; without it the statistics are those of float32
+_DOUBLE = 11  # the ONNX type number of float64; without it the statistics are float32
 
 
 def _batch(name: str, x: Shape, **options: Any) -> Case:
@@ -356,7 +356,7 @@ NORMALIZATION = [
 ]
 
 
-# ---- Cases of softmax and of the losses of classification -----------------------------------------------------------
+# ---- Softmax and classification losses ------------------------------------------------------------------------------
 
 _LABELS = Given(np.array([3, 0, 2, 2], np.int64))
 _IMAGE_LABELS = Given(np.array([[[0, 2, 1], [1, 1, 2]], [[2, 0, 0], [1, 2, 1]]], np.int64))
@@ -398,7 +398,7 @@ LOSSES = [
 ]
 
 
-# ---- Cases of attention. Masks of numbers have gradients ------------------------------------------------------------
+# ---- Attention; numeric masks have gradients ------------------------------------------------------------------------
 
 _SEEN = Given(np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1], [0, 1, 1, 0, 1]], bool))
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from .case import Apart, Case, Fixed, Given, Numbers, Shape, Uniform, case, whole
 
-# ---- Cases of products of matrices, with and without broadcasting ---------------------------------------------------
+# ---- Matrix products, with and without broadcasting -----------------------------------------------------------------
 
 
 def _gemm(name: str, *shapes: Shape, **attributes: Any) -> Case:
@@ -48,7 +48,7 @@ PRODUCTS = [
 ]
 
 
-# ---- Cases of activations and of operators that compute entry by entry. No entry is at a kink -----------------------
+# ---- Activations and pointwise operators, with no entry at a kink ---------------------------------------------------
 
 _X = Apart((3, 2, 5))
 _NEAR_ONE = Uniform((3, 4), -0.75, 0.75)
@@ -112,7 +112,7 @@ _OF_SEVERAL = [
 POINTWISE = [*_ACTIVATIONS, *_FUNCTIONS, *_OF_SEVERAL]
 
 
-# ---- Cases of operators that resize, pad, join and move entries -----------------------------------------------------
+# ---- Resizing, padding, joining and moving entries ------------------------------------------------------------------
 
 
 def _resize(name: str, x: Shape, sizes: list[int], **attributes: Any) -> Case:
@@ -177,7 +177,7 @@ SHAPES = [
 ]
 
 
-# ---- Cases of operators that read and write at indices, some of which occur twice, and of sampling at points --------
+# ---- Reading and writing at indices, some of them repeated, and sampling at points ----------------------------------
 
 
 def _indices(values: Any) -> Given:
@@ -189,7 +189,7 @@ _ONCE = _indices([[0, 2, 1], [2, 0, 3]])
 
 
 def _sampled(name: str, **attributes: Any) -> Case:
-    """The points are inside of the image, and not at the middle of a pixel, where the interpolation has kinks."""
+    """The points are inside the image and not at pixel centers, where the interpolation has kinks."""
     points = np.array([-0.8125, -0.4375, 0.1875, 0.5625, -0.1875, 0.8125])
     grid = np.stack([np.tile(points, (2, 1)), np.array([[0.3125] * 6, [-0.6875] * 6])], -1)[None]
     return case(f"grid_sample_{name}", "GridSample", (1, 2, 4, 5), Given(grid), **attributes)
@@ -223,14 +223,14 @@ INDEXING = [
 ]
 
 
-# ---- Cases of reductions along axes. Maxima and minima have no ties -------------------------------------------------
+# ---- Reductions along axes, without ties among maxima and minima ----------------------------------------------------
 
 _X_REDUCED = (2, 3, 4)
 _POSITIVE_REDUCED = Uniform(_X_REDUCED, 0.5, 2)
 
 
 def _both(operator: str, numbers: Numbers) -> list[Case]:
-    """Along two axes which the result keeps, and along one which it does not."""
+    """Make a case along two axes with keepdims, and one along one axis without."""
     name = "reduce_" + operator.removeprefix("Reduce").lower()
     return [
         case(f"{name}_keepdims", operator, numbers, whole(0, 2), keepdims=1),

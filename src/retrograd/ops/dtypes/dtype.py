@@ -86,9 +86,11 @@ def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
 class Unavailable:
     """An element type of PyTorch that tensors do not support: it can be named, but using it is a TypeError."""
 
+    name: str
+
     def __init__(self, name: str, way_out: str) -> None:
         self.name, self._way_out = name, way_out
-        self.reason = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
+        self.reason: str = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
 
     def __repr__(self) -> str:
         return f"retrograd.{self.name}"
@@ -115,7 +117,7 @@ class _Limits:
         if found.kind not in kinds:
             raise TypeError(f"{name}: type={found} is not {'floating-point' if 'f' in kinds else 'an integer type'}")
         self.dtype = found.name
-        self.bits = 8 * found.itemsize
+        self.bits: int = 8 * found.itemsize
 
     def __repr__(self) -> str:
         parts = [f"{name}={getattr(self, name):g}" for name in self._names]
@@ -135,6 +137,12 @@ class finfo(_Limits):  # noqa: N801  PyTorch's name
         TypeError: ``type`` is not a floating-point type.
     """
 
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    tiny: float
+
     _names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
 
     def __init__(self, type: Any = None) -> None:
@@ -142,7 +150,7 @@ class finfo(_Limits):  # noqa: N801  PyTorch's name
         found = np.finfo(self.dtype)
         self.eps, self.max, self.min = float(found.eps), float(found.max), float(found.min)
         self.tiny = self.smallest_normal = float(found.smallest_normal)
-        self.resolution = 10.0**-found.precision
+        self.resolution: float = 10.0**-found.precision
 
 
 class iinfo(_Limits):  # noqa: N801  PyTorch's name
@@ -151,6 +159,9 @@ class iinfo(_Limits):  # noqa: N801  PyTorch's name
     Raises:
         TypeError: ``type`` is not an integer type.
     """
+
+    max: int
+    min: int
 
     _names = ("min", "max")
 

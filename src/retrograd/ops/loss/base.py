@@ -102,8 +102,8 @@ class ElementLoss(Function):
         super().__init_subclass__(**kwargs)
         value, gradients = LOSSES[term]
         cls.formulas, cls.__doc__ = (value, *gradients), cls.__doc__ or value.__doc__
-        forward, backward = _passes(term, gradients)
-        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+        for name, function in zip(("forward", "backward"), _passes(term, gradients), strict=True):
+            setattr(cls, name, staticmethod(function))
 
 
 def _passes(name: str, gradients: Any) -> tuple[Any, Any]:

@@ -1,1 +1,1 @@
-"""Batch, layer, group and RMS norms; softmax."""
+"""Normalization operators (batch, instance, layer, group and RMS norm) and softmax."""

@@ -1,4 +1,4 @@
-"""Batch and instance normalisation of channels, by the statistics of the input or running ones."""
+"""Batch and instance normalization, with the statistics of the input or running statistics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BatchNorm(Norm):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
-        """The gradients to x, weight and bias."""
+        """The gradients with respect to x, weight and bias."""
         return kernels.batch_norm_grad(g, x, weight, *statistics)
 
 
@@ -61,7 +61,7 @@ class ChannelAffine(Function):
 
 
 class FixedScale(Function):
-    """Scale and shift with which ``ChannelAffine`` normalises by given statistics, all (C,):
+    """The scale and shift that make ``ChannelAffine`` normalize with given statistics, all (C,):
 
     scale = weight / sqrt(variance + eps), shift = bias - mean * scale
     """
@@ -120,20 +120,20 @@ def batch_norm(
 ) -> Tensor:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel; input (N, C, *I), all others (C,)
 
-    In training, or without running statistics, mean and (biased) variance are those of input, and running statistics
-    are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance). An empty vector, which has no
-    channels, gives an empty vector.
+    In training, or without running statistics, the mean and (biased) variance of input are used, and running
+    statistics are updated in place: r = (1 - momentum)*r + momentum*(mean or unbiased variance). An
+    empty vector has no channels and gives an empty vector.
 
     Raises:
         TypeError: the types differ or are not floating point.
-        ValueError: the shapes do not fit, a channel has only one element, or eps is negative, or 0 with the statistics
-            of input.
+        ValueError: the shapes do not fit, a channel has only one element, or eps is negative, or is 0 with the
+            statistics of input.
     """
     if interpreters and (seen := interpreted(batch_norm, locals())) is not None:
         return seen
     if training is not True and training is not False:
         training = as_flag("batch_norm", "training", training)
-    if isinstance(input, Tensor) and input.array.shape == (0,):  # no channel, and nothing to normalize
+    if isinstance(input, Tensor) and input.array.shape == (0,):  # no channels, so nothing to normalize
         require_float("batch_norm", input)
         return input.clone()
     own = training or running_mean is None
@@ -145,7 +145,7 @@ def batch_norm(
         return fixed_batch_norm(input, *running, weight, bias, eps)
     shape = input.array.shape
     count = shape[0] * math.prod(shape[2:])
-    if count == 0:  # nothing to take statistics over, and nothing to normalise
+    if count == 0:  # no elements for statistics, and nothing to normalize
         return ChannelAffine.apply(input, weight, bias)
     if count == 1:
         raise ValueError(
@@ -191,7 +191,7 @@ def instance_norm(
         return fixed_batch_norm(input, *running, weight, bias, eps)
     shape = input.array.shape
     count = math.prod(shape[2:])
-    if input.array.size == 0:  # nothing to take statistics over, and nothing to normalise
+    if input.array.size == 0:  # no elements for statistics, and nothing to normalize
         return ChannelAffine.apply(input, weight, bias)
     if count == 1:
         raise ValueError(
@@ -207,7 +207,7 @@ def instance_norm(
 
 
 def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
-    """The running statistics, checked with x; None if there are none."""
+    """Return the running statistics, checked against x, or None if none are given."""
     require_float(name, x)
     shape = x.array.shape
     if len(shape) < 2:
@@ -234,5 +234,5 @@ def _all_but_1(x: Tensor) -> tuple[int, ...]:
 
 
 def _per_channel(weight: Tensor, x: Tensor) -> Tensor:
-    """weight (C,) as (1, C, 1, ...), to broadcast against x."""
+    """Reshape weight (C,) to (1, C, 1, ...), so that it broadcasts against x."""
     return Reshape.apply(weight, (1, weight.array.shape[0]) + (1,) * (x.array.ndim - 2))

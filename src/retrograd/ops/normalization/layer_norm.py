@@ -1,4 +1,4 @@
-"""Layer, RMS, group and local response normalization, and the base class of all norms."""
+"""Layer, RMS, group and local response normalization, and the base class of all normalization operators."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ __all__ = ["group_norm", "layer_norm", "local_response_norm", "normalize", "rms_
 # ---- Base class and helpers of the normalization operators ----------------------------------------------------------
 
 Gradients = tuple[Tensor | None, ...]
-Wanted = tuple[bool, bool, bool]  # the gradients to x, weight and bias
+Wanted = tuple[bool, bool, bool]  # the gradients with respect to x, weight and bias
 
 
 class Norm(Function):
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias; arguments x, weight, bias and others.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias; the arguments start with x, weight and bias.
 
-    forward saves x, weight and two arrays of statistics. ctx.view is x's shape as four axes, the middle two those of
-    weight and bias; ctx.over are the axes of the statistics. ``fused`` calls the kernel of the gradient. Without
+    forward saves x, weight and two arrays of statistics. ctx.view is the shape of x as four axes, the middle two being
+    those of weight and bias. ctx.over are the axes of the statistics. ``fused`` calls the gradient kernel. Without
     ctx.centred the mean is 0.
     """
 
@@ -47,7 +47,7 @@ class Norm(Function):
 
     @classmethod
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
-        """The fused gradient, or the composed one where it must be differentiable or need not reach x."""
+        """Use the fused gradient, or the composed one if it must be differentiable or x needs no gradient."""
         wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
         rest = (None,) * (len(ctx.needs_input_grad) - 3)
         if is_grad_enabled() or not wanted[0]:
@@ -57,7 +57,7 @@ class Norm(Function):
 
     @staticmethod
     def backward_with(text: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The backward in which a changed copy of ``norm_grad`` replaces it; None if it is no such copy."""
+        """Return a backward that calls an edited copy of ``norm_grad``, or None for any other function."""
         if not is_copy(text, norm_grad):
             return None
 
@@ -69,7 +69,7 @@ class Norm(Function):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
-        """The gradients to x, weight and bias."""
+        """The gradients with respect to x, weight and bias."""
         raise NotImplementedError
 
 
@@ -83,7 +83,7 @@ def norm_grad(
     centred: bool = True,
     wanted: Wanted = (True, True, True),
 ) -> Gradients:
-    """The gradient to x, weight and bias composed of operators; the fused kernels must equal it.
+    """The gradient with respect to x, weight and bias, composed of operators. The fused kernels must match it.
 
     With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
     gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
@@ -107,13 +107,13 @@ def norm_grad(
 
 
 def per_channel(name: str, x: Tensor, weight: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """weight and bias (C,) for x (N, C, ...), checked; ones and zeros where they are None."""
+    """Return the checked weight and bias (C,) for x (N, C, ...), with ones and zeros in place of None."""
     require_channels(name, x, weight=weight, bias=bias)
     return or_constant(weight, x, x.array.shape[1:2], 1.0), or_constant(bias, x, x.array.shape[1:2], 0.0)
 
 
 def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number: float) -> Tensor:
-    """``given``, or a Tensor of x's type filled with ``number``."""
+    """Return ``given``, or a Tensor of x's type filled with ``number`` if it is None."""
     if given is None:
         dtype = x.array.dtype
         return wrap(full(shape, number, dtype, like=x.array) if number else zeros(shape, dtype, like=x.array))
@@ -121,7 +121,7 @@ def or_constant(given: Tensor | None, x: Tensor, shape: tuple[int, ...], number:
 
 
 def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
-    """Refuse operands that are neither None nor (C,) in the type of x (N, C, ...).
+    """Require each operand to be None, or of shape (C,) and the type of x (N, C, ...).
 
     Raises:
         TypeError: the types differ.
@@ -138,7 +138,7 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
                 )
 
 
-# ---- Normalisation of each sample: layer, root-mean-square, group, instance and local response norm -----------------
+# ---- Normalization of each sample: layer, RMS, group and local response norm ----------------------------------------
 
 _SMALL = "whether norms are below eps"
 
@@ -146,7 +146,7 @@ _SMALL = "whether norms are below eps"
 class LayerNorm(Norm):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias over the last axes, those of weight and bias.
 
-    Without ``centred`` the mean is 0. Without ``affine`` weight and bias stand for 1 and 0 and get no gradient.
+    Without ``centred`` the mean is 0. Without ``affine`` weight and bias are 1 and 0 and get no gradient.
     """
 
     @staticmethod
@@ -160,7 +160,7 @@ class LayerNorm(Norm):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
-        """The gradients to x, weight and bias."""
+        """The gradients with respect to x, weight and bias."""
         affine = ctx.affine and any(ctx.needs_input_grad[1:3])
         mean, inverse = statistics
         return kernels.layer_norm_grad(g, x, weight, mean, inverse, ctx.centred, affine)
@@ -185,7 +185,7 @@ class GroupNorm(Norm):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, *statistics: np.ndarray) -> Any:
-        """The gradients to x, weight and bias."""
+        """The gradients with respect to x, weight and bias."""
         return kernels.group_norm_grad(g, x, ctx.view[1], weight, *statistics)
 
 
@@ -226,7 +226,7 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over its last axes.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with each sample's statistics over its last axes.
 
     input (*M, *L), normalized_shape L, weight and bias (*L) -> (*M, *L). The variance is the biased one.
     Source: J. Ba, J. Kiros, G. Hinton, "Layer Normalization", 2016 (arXiv:1607.06450).
@@ -247,9 +247,10 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """y = x / sqrt(mean(x^2) + eps) * weight, the mean of each sample over its last axes.
+    """y = x / sqrt(mean(x^2) + eps) * weight, with each sample's mean over its last axes.
 
-    input (*M, *L), normalized_shape L, weight (*L) -> (*M, *L). eps None is the smallest step above 1 of input's type.
+    input (*M, *L), normalized_shape L, weight (*L) -> (*M, *L). If eps is
+    None, it is the machine epsilon of input's type.
     Source: B. Zhang, R. Sennrich, "Root Mean Square Layer Normalization", 2019 (arXiv:1910.07467).
 
     Raises: as ``layer_norm``.
@@ -266,7 +267,7 @@ def rms_norm(
 def group_norm(
     input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    """y = (x - mean) / sqrt(variance + eps) * weight + bias, the statistics of each sample over groups of channels.
+    """y = (x - mean) / sqrt(variance + eps) * weight + bias, with each sample's statistics over channel groups.
 
     input (N, C, *I), weight and bias (C,) per channel -> (N, C, *I). The variance is the biased one.
     Source: Y. Wu, K. He, "Group Normalization", 2018 (arXiv:1803.08494).
@@ -287,7 +288,7 @@ def group_norm(
             f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
             f"input.shape={shape}"
         )
-    if math.prod(shape) == num_groups:  # as PyTorch, which accepts groups of one element in larger inputs
+    if math.prod(shape) == num_groups:  # as in PyTorch, larger inputs may have groups of one element
         raise ValueError(
             f"group_norm: each of {num_groups} groups of input.shape={shape} has 1 element to take statistics over, "
             f"needs more than 1"
@@ -322,9 +323,9 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
 
 @operator
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
-    """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each one.
+    """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each channel.
 
-    input (N, C, *I) -> (N, C, *I). With an even size there is one channel more before than after. Missing channels
+    input (N, C, *I) -> (N, C, *I). With an even size, one more channel counts before than after. Missing channels
     count as 0.
     Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
     2012, section 3.3.
@@ -351,7 +352,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
     x = Permute.apply(input, last)
     if input.array.dtype.kind == "f":
         shares = matmul(x * x, wrap(kernels.channel_band(input.array, size, alpha / size)))
-    else:  # the means of integers are integers
+    else:  # means of integers are integers
         band = wrap(kernels.channel_band(input.array, size, 1))
         shares = floor_divide(matmul(x * x, band), size) * alpha
     y = x * exp(log(shares + k) * -beta)
@@ -384,7 +385,7 @@ def _last_axes(
 
 
 def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
-    """``layer_norm`` or ``rms_norm``, composed of operators; ``LayerNorm`` must equal it."""
+    """``layer_norm`` or ``rms_norm`` composed of operators. ``LayerNorm`` must match it."""
     over = tuple(range(-ndim, 0))
     away = x - mean(x, over, True) if centred else x
     y = away * rsqrt(mean(away * away, over, True) + eps)

@@ -1,4 +1,4 @@
-"""Softmax and its logarithm along one axis; their fused gradients are separate operators."""
+"""Softmax and log-softmax along one axis, with fused gradients as separate operators."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 def axis_of(name: str, x: Any, dim: int | None, stacklevel: int) -> int:
-    """``dim``; None is axis 0 of a tensor with 0, 1 or 3 axes and axis 1 of others, with PyTorch's warning."""
+    """Return ``dim``. None means axis 0 of a tensor with 0, 1 or 3 axes, else axis 1, with PyTorch's warning."""
     if dim is not None:
         return dim
     warnings.warn(

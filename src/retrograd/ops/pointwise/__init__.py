@@ -1,1 +1,1 @@
-"""Operators of every element: arithmetic, comparisons, rounding, powers, activations, formulas of users."""
+"""Element-wise operators: arithmetic, comparisons, rounding, powers, activations and user-defined formulas."""

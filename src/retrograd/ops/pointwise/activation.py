@@ -1,4 +1,4 @@
-"""Activation functions, smooth and piecewise linear, and their in-place forms."""
+"""Smooth and piecewise linear activation functions, with in-place variants."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-# ---- Smooth and exponential activations; their formulas are in `formulas/activation.py` -----------------------------
+# ---- Smooth and exponential activations (formulas in `formulas/activation.py`) --------------------------------------
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
@@ -67,7 +67,7 @@ class GeluTanh(Pointwise, formula="gelu_tanh"):
 
 
 class Softplus(Pointwise, formula="softplus"):
-    """log(1 + exp(beta x)) / beta, and x where beta x > limit"""
+    """log(1 + exp(beta x)) / beta, or x where beta x > limit"""
 
 
 class LogSigmoid(Pointwise, formula="log_sigmoid"):
@@ -137,7 +137,7 @@ def gelu(input: Tensor, approximate: str = "none") -> Tensor:
 
 @operator(records=Softplus)
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """log(1 + exp(beta * input)) / beta, and input itself where beta * input > threshold.
+    """log(1 + exp(beta * input)) / beta, or input itself where beta * input > threshold.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -253,7 +253,7 @@ class Threshold(Pointwise, formula="threshold", straight=True):
 
 
 class Hardtanh(Pointwise, formula="hardtanh", value="clamp", straight=True):
-    """min(max(x, low), high); NaN stays"""
+    """min(max(x, low), high); NaN is kept"""
 
 
 class Hardsigmoid(Pointwise, formula="hardsigmoid", straight=True):
@@ -269,7 +269,7 @@ class Hardshrink(Pointwise, formula="hardshrink", straight=True):
 
 
 class Softshrink(Pointwise, formula="softshrink", straight=True):
-    """x shrunk towards 0 by limit, at most to 0; NaN stays"""
+    """x shrunk toward 0 by limit, but not past 0; NaN is kept"""
 
 
 class LeakyRelu(Pointwise, formula="leaky_relu", straight=True):
@@ -298,7 +298,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
 
     Raises:
         TypeError: input is not a Tensor of numbers.
-        ValueError: min_val exceeds max_val, or input holds integers and a limit does not fit int64.
+        ValueError: min_val exceeds max_val, or input contains integers and a limit does not fit in int64.
     """
     if interpreters and (seen := interpreted(hardtanh, locals())) is not None:
         return seen
@@ -380,7 +380,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
 
     Raises:
         TypeError: input is not a Tensor of numbers.
-        ValueError: input holds integers and a number does not fit int64.
+        ValueError: input contains integers and a number does not fit in int64.
     """
     if interpreters and (seen := interpreted(_threshold, locals())) is not None:
         return seen
@@ -412,7 +412,7 @@ def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = Fals
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """input where it is above 0, weight * input elsewhere.
 
-    weight: () or (1,), or (C,) for an input (N, C, ...).
+    weight: shape () or (1,), or (C,) for an input (N, C, ...).
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.
@@ -441,9 +441,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 def rrelu(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False, inplace: bool = False
 ) -> Tensor:
-    """input where it is above 0, elsewhere input times a number drawn between lower and upper for each element.
+    """input where it is above 0, elsewhere input times a slope drawn between lower and upper for each element.
 
-    When not training, this number is the mean of lower and upper.
+    When not training, the slope is the mean of lower and upper.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -469,7 +469,7 @@ def rrelu(
 _threshold = threshold
 
 
-# ---- Activations that change their input: PyTorch's functions whose name ends in `_` --------------------------------
+# ---- In-place activations: PyTorch's functions whose name ends in `_` -----------------------------------------------
 
 
 @operator(dtypes="bif")

@@ -1,6 +1,6 @@
-"""Arithmetic with broadcasting.
+"""Arithmetic operators with broadcasting.
 
-Each class holds a forward and its backward; the functions below them check operands once and apply the class.
+Each class defines a forward and its backward. The functions below check the operands once and apply the class.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Lerp(Pointwise, formula="lerp"):
 
 
 class LerpNumber(Pointwise, Binary, formula="lerp_number"):
-    """As ``lerp``, with one weight for all."""
+    """``lerp`` with a single weight for all elements."""
 
 
 @operator(records=Add, methods="add __add__", in_place=True, numpy="add", dtypes="bihf")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
-    """input + alpha * other; shapes broadcast, types promote as in PyTorch, a Python number takes the tensor's type.
+    """input + alpha * other; shapes broadcast, types promote as in PyTorch. A Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -109,11 +109,11 @@ def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: flo
 
 @operator(records=Sub, methods="sub subtract __sub__", in_place=True, numpy="subtract", dtypes="ihf")
 def sub(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
-    """input - alpha * other; as ``add``, but not for truth values.
+    """input - alpha * other; see ``add``. Boolean operands are an error.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand holds truth values, or is neither a Tensor nor a number, or alpha is a float and the
+        TypeError: an operand is boolean, or is neither a Tensor nor a number, or alpha is a float and the
             operands are integers.
     """
     if interpreters and (seen := interpreted(sub, locals())) is not None:
@@ -134,7 +134,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
 
 @operator(records=(Scale, Mul), methods="mul multiply __mul__", in_place=True, numpy="multiply", dtypes="bihf")
 def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input * other; as ``add``."""
+    """input * other; see ``add``."""
     if interpreters and (seen := interpreted(mul, locals())) is not None:
         return seen
     if not isinstance(other, Tensor):
@@ -147,9 +147,10 @@ def mul(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 @operator(records=Div, methods="div divide __truediv__", in_place=True, numpy="divide", dtypes="bihf")
 def div(input: Tensor | float, other: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
-    """input / other; as ``add``, but integers give float32.
+    """input / other; see ``add``. Integers give float32.
 
-    rounding_mode: None; "trunc" rounds the quotient towards 0, "floor" downwards, and the gradient is 0 then.
+    rounding_mode: None, or "trunc" to round the quotient toward 0, or "floor" to round it down; rounding makes the
+        gradient 0.
 
     Raises:
         ValueError: ``rounding_mode`` is unknown.
@@ -183,7 +184,7 @@ def positive(input: Tensor) -> Tensor:
     """input itself.
 
     Raises:
-        TypeError: input is not a Tensor, or holds truth values.
+        TypeError: input is not a Tensor, or is boolean.
     """
     if interpreters and (seen := interpreted(positive, locals())) is not None:
         return seen
@@ -195,7 +196,7 @@ def positive(input: Tensor) -> Tensor:
 
 @operator(records=(LerpNumber, Lerp), methods="lerp", in_place=True)
 def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
-    """input + weight * (end - input); three operands are broadcast.
+    """input + weight * (end - input); the three operands broadcast.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -216,13 +217,13 @@ def lerp(input: Tensor, end: Tensor, weight: Tensor | float) -> Tensor:
 
 @operator(records=Addcmul, methods="addcmul", in_place=True, dtypes="ihf")
 def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
-    """input + value * tensor1 * tensor2; three operands are broadcast, and their types promote.
+    """input + value * tensor1 * tensor2; the three operands broadcast, and their types promote.
 
-    For integers the value is truncated.
+    For integers, ``value`` is truncated.
 
     Raises:
         ValueError: the shapes do not broadcast.
-        TypeError: an operand is not a Tensor, or all hold truth values.
+        TypeError: an operand is not a Tensor, or all are boolean.
     """
     if interpreters and (seen := interpreted(addcmul, locals())) is not None:
         return seen
@@ -237,7 +238,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
 
 @operator(records=Addcdiv, methods="addcdiv", in_place=True, dtypes="hf")
 def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, value: float = 1) -> Tensor:
-    """input + value * tensor1 / tensor2; three operands are broadcast, and their types promote.
+    """input + value * tensor1 / tensor2; the three operands broadcast, and their types promote.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -257,7 +258,7 @@ def addcdiv(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
 
 
 def _three(name: str, x: Tensor, y: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-    """The operands in one type, after checking that they broadcast."""
+    """Convert the operands to one type, after checking that they broadcast."""
     if not (are_floats(x, y) and are_floats(x, z)):
         for label, operand in (("input", x), ("tensor1", y), ("tensor2", z)):
             require_tensor(name, operand, label)

@@ -1,4 +1,4 @@
-"""Comparisons, tests and logic: Tensors of truth values, without a gradient."""
+"""Comparison, test, logical and bitwise operators; they have no gradient."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def isneginf(input: Tensor) -> Tensor:
 
 @operator(methods="isreal", dtypes="bihf")
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex numbers."""
+    """True everywhere, since no tensor is complex."""
     if interpreters and (seen := interpreted(isreal, locals())) is not None:
         return seen
     x = _pair("isreal", input, input)[0]
@@ -161,7 +161,7 @@ def signbit(input: Tensor) -> Tensor:
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
     """True where |input - other| <= atol + rtol * |other|; an infinity is close only to itself.
 
-    equal_nan: NaN is close to NaN.
+    equal_nan: whether NaN is close to NaN.
 
     Raises:
         TypeError: an operand is not a Tensor, or their types differ.
@@ -182,7 +182,7 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @operator(methods="allclose", dtypes="bihf")
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether all elements are close, see ``isclose``."""
+    """Return whether all elements are close; see ``isclose``."""
     if interpreters and (seen := interpreted(allclose, locals())) is not None:
         return seen
     equal_nan = as_flag("allclose", "equal_nan", equal_nan)
@@ -191,7 +191,7 @@ def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e
 
 @operator(methods="equal", dtypes="bihf")
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether both have the same shape and the same elements; NaN is equal to nothing.
+    """Return whether both Tensors have the same shape and the same elements. NaN is not equal to anything.
 
     Raises:
         TypeError: an operand is not a Tensor.
@@ -238,7 +238,7 @@ def logical_not(input: Tensor) -> Tensor:
 
 @operator(methods="bitwise_and __and__", in_place=True, numpy="bitwise_and", dtypes="bi")
 def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """The bits that both have, of integers or truth values; shapes broadcast."""
+    """Bitwise AND of integers or booleans; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_and, locals())) is not None:
         return seen
     return _bitwise("bitwise_and", kernels.bitwise_and, input, other)
@@ -246,7 +246,7 @@ def bitwise_and(input: Tensor | int, other: Tensor | int) -> Tensor:
 
 @operator(methods="bitwise_or __or__", in_place=True, numpy="bitwise_or", dtypes="bi")
 def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """The bits that at least one has, of integers or truth values; shapes broadcast."""
+    """Bitwise OR of integers or booleans; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_or, locals())) is not None:
         return seen
     return _bitwise("bitwise_or", kernels.bitwise_or, input, other)
@@ -254,7 +254,7 @@ def bitwise_or(input: Tensor | int, other: Tensor | int) -> Tensor:
 
 @operator(methods="bitwise_xor __xor__", in_place=True, numpy="bitwise_xor", dtypes="bi")
 def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """The bits that exactly one of them has, of integers or truth values; shapes broadcast."""
+    """Bitwise XOR of integers or booleans; shapes broadcast."""
     if interpreters and (seen := interpreted(bitwise_xor, locals())) is not None:
         return seen
     return _bitwise("bitwise_xor", kernels.bitwise_xor, input, other)
@@ -262,10 +262,10 @@ def bitwise_xor(input: Tensor | int, other: Tensor | int) -> Tensor:
 
 @operator(methods="bitwise_left_shift __lshift__", in_place=True, numpy="left_shift", dtypes="i")
 def bitwise_left_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
-    """input * 2**other for integers, with bits beyond the type lost; shapes broadcast.
+    """input * 2**other for integers; bits beyond the type are lost. Shapes broadcast.
 
     Raises:
-        TypeError: both hold truth values, or one is floating-point.
+        TypeError: both are boolean, or one is floating-point.
     """
     if interpreters and (seen := interpreted(bitwise_left_shift, locals())) is not None:
         return seen
@@ -277,7 +277,7 @@ def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
     """input / 2**other for integers, rounded down; shapes broadcast.
 
     Raises:
-        TypeError: both hold truth values, or one is floating-point.
+        TypeError: both are boolean, or one is floating-point.
     """
     if interpreters and (seen := interpreted(bitwise_right_shift, locals())) is not None:
         return seen
@@ -287,13 +287,13 @@ def bitwise_right_shift(input: Tensor | int, other: Tensor | int) -> Tensor:
 def _shifted(name: str, shift: Callable[..., Any], input: Any, other: Any) -> Tensor:
     kinds = [x.array.dtype.kind if isinstance(x, Tensor) else "b" * isinstance(x, bool) for x in (input, other)]
     if kinds == ["b", "b"]:
-        raise TypeError(f"{name}: input and other hold truth values, needs integers; convert one with .long()")
+        raise TypeError(f"{name}: input and other are bool, needs integers; convert one with .long()")
     return _bitwise(name, shift, input, other)
 
 
 @operator(methods="bitwise_not __invert__", in_place=True, numpy="invert", dtypes="bi")
 def bitwise_not(input: Tensor) -> Tensor:
-    """The inverted bits: not x for truth values, -x - 1 for integers.
+    """Bitwise NOT: ``not x`` for booleans, -x - 1 for integers.
 
     Raises:
         TypeError: input is floating-point.
@@ -307,13 +307,13 @@ def bitwise_not(input: Tensor) -> Tensor:
 
 
 def _compare(name: str, kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
-    """``kernel`` of (x, y), or of (y, x) if ``swapped``."""
+    """Apply ``kernel`` to (x, y), or to (y, x) if ``swapped``."""
     if not isinstance(x, Tensor):
         raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
         broadcast_shape(name, x.array.shape, y.array.shape)
         if x.array.dtype is not y.array.dtype and x.array.dtype.kind in "iu" and y.array.dtype.kind in "iu":
-            x, y = promote(name, x, y)  # NumPy compares the numbers before they wrap
+            x, y = promote(name, x, y)  # NumPy compares numbers before they wrap
         other = y.array
     elif is_number(y):
         other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else from_host(y)

@@ -97,7 +97,7 @@ class Pow(Pointwise, formula="power"):  # of a Tensor to a Python number
 
 
 class PowOfNumber(Pointwise, formula="power_of_number"):
-    """base**x for a positive base, whose logarithm the gradient uses"""
+    """base**x for a positive base; the gradient uses its logarithm"""
 
 
 class PowTensors(Pointwise, Binary, formula="pow"):
@@ -107,14 +107,14 @@ class PowTensors(Pointwise, Binary, formula="pow"):
 
 
 class Hypot(Pointwise, Binary, formula="hypot"):
-    """sqrt(x**2 + y**2), without overflow between"""
+    """sqrt(x**2 + y**2), without intermediate overflow"""
 
     integers = False
 
 
 @operator(records=Hypot, domains=((0.5, 2.0), (0.5, 2.0)), methods="hypot", in_place=True, numpy="hypot", dtypes="hf")
 def hypot(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """sqrt(input**2 + other**2) without intermediate overflow; as ``add``, but one operand must be floating-point.
+    """sqrt(input**2 + other**2) without intermediate overflow; see ``add``. One operand must be floating-point.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -135,14 +135,14 @@ def square(input: Tensor) -> Tensor:
 
 @operator(records=(Pow, PowOfNumber, PowTensors), methods="pow __pow__", in_place=True, numpy="power", dtypes="bihf")
 def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """input**exponent; one of them may be a number. The gradient to input is 0 where the exponent is 0.
+    """input**exponent; either may be a number. The gradient with respect to input is 0 where the exponent is 0.
 
-    Powers of integers are integers; 0**0 is 1; roots of negative numbers are NaN. A negative exponent in a Tensor of
-    integers gives powers 1 or -1 of 1 and -1, and 0 of all other integers.
+    Powers of integers are integers; 0**0 is 1; roots of negative numbers are NaN. With a Tensor of negative integers
+    as exponent, the bases 1 and -1 give 1 or -1, and all other integers give 0.
 
     Raises:
-        TypeError: an operand is neither a Tensor nor a number, or both hold truth values.
-        ValueError: the shapes do not broadcast, or integers have a negative integer as exponent.
+        TypeError: an operand is neither a Tensor nor a number, or both are boolean.
+        ValueError: the shapes do not broadcast, or integers are raised to a negative integer.
     """
     if interpreters and (seen := interpreted(pow, locals())) is not None:
         return seen
@@ -162,7 +162,7 @@ def pow(input: Tensor | float, exponent: Tensor | float) -> Tensor:
 
 
 def _integer_powers(x: Tensor, y: Tensor) -> Tensor:
-    """x**y truncated to integers, where y < 0 too: 1 / x**-y, truncated, and 0 for x = 0."""
+    """x**y truncated to integers, also for y < 0: 1 / x**-y truncated, or 0 for x = 0."""
     broadcast_shape("pow", x.array.shape, y.array.shape)
     return wrap(kernels.integer_powers(x.array, y.array))
 
@@ -273,7 +273,7 @@ def log1p(input: Tensor) -> Tensor:
 
 
 class Sigmoid(Pointwise, formula="sigmoid"):
-    """1 / (1 + exp(-x)), which for negative x is exp(x) / (1 + exp(x))"""
+    """1 / (1 + exp(-x)), computed as exp(x) / (1 + exp(x)) for negative x"""
 
 
 @operator(records=Sigmoid, domains=((-2.0, 2.0),), methods="sigmoid", in_place=True, dtypes="bif")
@@ -287,12 +287,12 @@ def sigmoid(input: Tensor) -> Tensor:
 
 
 class Sinc(Pointwise, formula="sinc"):
-    """sin(pi x) / (pi x), and 1 at 0"""
+    """sin(pi x) / (pi x), or 1 at 0"""
 
 
 @operator(records=Sinc, domains=((-2.0, 2.0),), methods="sinc", in_place=True, dtypes="bif")
 def sinc(input: Tensor) -> Tensor:
-    """sin(pi input) / (pi input), and 1 at 0"""
+    """sin(pi input) / (pi input), or 1 at 0"""
     if interpreters and (seen := interpreted(sinc, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.char in "fd":
@@ -378,12 +378,12 @@ def logaddexp2(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 
 class Xlogy(Pointwise, Binary, formula="xlogy"):
-    """x log(y), and 0 where x is 0 and y is not NaN"""
+    """x log(y), or 0 where x is 0 and y is not NaN"""
 
 
 @operator(records=Xlogy, domains=((-2.0, 2.0), (0.5, 2.0)), methods="xlogy", in_place=True, dtypes="bihf")
 def xlogy(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input * log(other), and 0 where input is 0 and other is not NaN; shapes broadcast."""
+    """input * log(other), or 0 where input is 0 and other is not NaN; shapes broadcast."""
     if interpreters and (seen := interpreted(xlogy, locals())) is not None:
         return seen
     return binary(Xlogy, "xlogy", input, other)

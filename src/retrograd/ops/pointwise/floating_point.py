@@ -1,4 +1,4 @@
-"""Numbers' signs, binary parts and neighbours, common divisors and multiples, angles in degrees."""
+"""Signs, mantissas and exponents, adjacent numbers, gcd and lcm, and degrees of angles."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MantissaAndExponent(NamedTuple):
 
 
 class Frexp(Function):
-    """x / 2**exponent with a size from 1/2 to 1, and the exponent (int32)"""
+    """x / 2**exponent with an absolute value from 1/2 to 1, and the exponent (int32)"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -58,7 +58,7 @@ class Frexp(Function):
 
 
 class NextAfter(Function):
-    """The neighbor of x towards y: x but for rounding, so the gradient to x is g, and that to y is 0."""
+    """The number next to x toward y. It is x up to rounding, so the gradient is g for x and 0 for y."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -72,7 +72,7 @@ class NextAfter(Function):
 
 
 class Copysign(Pointwise, Binary, formula="copysign"):
-    """|x| with the sign of y, also of -0.0"""
+    """|x| with the sign of y, including that of -0.0"""
 
 
 @operator(
@@ -84,7 +84,7 @@ class Copysign(Pointwise, Binary, formula="copysign"):
     dtypes="bihf",
 )
 def copysign(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The size of input with the sign of other, whose -0.0 counts as negative and NaN as positive; shapes broadcast."""
+    """|input| with the sign of other; -0.0 counts as negative and NaN as positive. Shapes broadcast."""
     if interpreters and (seen := interpreted(copysign, locals())) is not None:
         return seen
     return binary(Copysign, "copysign", input, other)
@@ -116,7 +116,7 @@ def rad2deg(input: Tensor) -> Tensor:
 
 @operator(methods="float_power", in_place=True, numpy="float_power", dtypes="bihf")
 def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
-    """``pow`` in float64: input**exponent; one of them may be a number.
+    """``pow`` in float64: input**exponent; either may be a number.
 
     Raises: as ``pow``.
     """
@@ -129,7 +129,7 @@ def float_power(input: Tensor | float, exponent: Tensor | float) -> Tensor:
 
 @operator(methods="ldexp", in_place=True, numpy="ldexp", dtypes="bif")
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
-    """input * 2**other; shapes broadcast, integers become floating point.
+    """input * 2**other; shapes broadcast, integers become floating-point.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number.
@@ -160,7 +160,7 @@ def gcd(input: Tensor, other: Tensor | int) -> Tensor:
     """The greatest common divisors of integers, at least 0; shapes broadcast.
 
     Raises:
-        TypeError: an operand does not hold integers.
+        TypeError: an operand does not contain integers.
         ValueError: the shapes do not broadcast.
     """
     if interpreters and (seen := interpreted(gcd, locals())) is not None:
@@ -173,7 +173,7 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
     """The least common multiples of integers, at least 0; shapes broadcast.
 
     Raises:
-        TypeError: an operand does not hold integers.
+        TypeError: an operand does not contain integers.
         ValueError: the shapes do not broadcast.
     """
     if interpreters and (seen := interpreted(lcm, locals())) is not None:
@@ -183,7 +183,7 @@ def lcm(input: Tensor, other: Tensor | int) -> Tensor:
 
 @operator(methods="heaviside", in_place=True, numpy="heaviside", dtypes="bihf")
 def heaviside(input: Tensor, values: Tensor) -> Tensor:
-    """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; no gradient to input.
+    """1 where input is above 0, ``values`` where it is 0, 0 elsewhere. Shapes broadcast; input gets no gradient.
 
     Raises:
         TypeError: an operand is not a Tensor, or the types differ.
@@ -204,9 +204,9 @@ def heaviside(input: Tensor, values: Tensor) -> Tensor:
 
 @operator(records=NextAfter, methods="nextafter", in_place=True, numpy="nextafter")
 def nextafter(input: Tensor, other: Tensor) -> Tensor:
-    """The next floating-point number after input towards other; shapes broadcast.
+    """The next floating-point number after input toward other; shapes broadcast.
 
-    As input but for rounding, so its gradient is that of input, and 0 to other.
+    The result is input up to rounding, so input gets the whole gradient and other gets 0.
 
     Raises:
         TypeError: neither operand is floating-point, or one is not a Tensor.

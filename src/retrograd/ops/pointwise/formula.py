@@ -13,10 +13,8 @@ from typing import Any
 from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ...formulas import FORMULAS, PRIMITIVES, form
-from ...formulas.derive import derive, rule_of
-from ...formulas.symbol import FormulaError, Symbol, Trace
-from ...formulas.text import NAMES, function
-from ...formulas.tracing import Meanings, place, require_text, run
+from ...formulas.differentiation import derive, rule_of
+from ...formulas.tracing import NAMES, FormulaError, Meanings, Symbol, Trace, function, place, require_text, run
 from .. import creation
 from ..argument_checks import as_real, is_number
 from ..dtypes.promotion import floats
@@ -27,14 +25,14 @@ from .pointwise import made
 __all__: list[str] = []
 
 
-# ---- Public operators inside users' formulas, where they act on symbols ---------------------------------------------
+# ---- Public operators on symbols, inside user-defined formulas ------------------------------------------------------
 
 _FAMILIES = (arithmetic, comparison, trigonometry, exponential, rounding, piecewise, activation)
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
 def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
-    """A formula of the table on symbols, with the gradients that the table declares for ``name``."""
+    """Apply a built-in formula to symbols, with the gradients declared for ``name``."""
     value, rule = FORMULAS[kernel or name], rule_of(name, kernel)
     one = form(value)
 
@@ -52,7 +50,7 @@ def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
 
 
 def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Callable[..., Any]:
-    """The formula as the operator is called: its numbers may be given by name, or left out."""
+    """Wrap the formula so that its numbers may be passed by name or omitted, as in a call of the operator."""
     numbers = getattr(function, "operator", None) and function.operator.numbers
     if not numbers or name not in FORMULAS or len(form(FORMULAS[name]).numbers) != len(numbers):
         return formula
@@ -69,9 +67,9 @@ def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Cal
 
 @cache
 def meanings() -> Meanings:
-    """The public operators on symbols."""
+    """Return the versions of the public operators that act on symbols."""
     of = {name: _of_table(name) for name in FORMULAS if not name.endswith("_grad")}
-    of |= PRIMITIVES  # the same function under either name
+    of |= PRIMITIVES  # one function under both names
     known: dict[Callable[..., Any], Callable[..., Any]] = {
         formula: _of_table(name) for name, formula in FORMULAS.items() if not name.endswith("_grad")
     }
@@ -143,7 +141,7 @@ def meanings() -> Meanings:
     return Meanings(known)
 
 
-# ---- formula: a user's function of single elements as an operator, in one kernel, with its gradient -----------------
+# ---- User-defined pointwise operators: `formula` --------------------------------------------------------------------
 
 _MOST_OPERANDS, _MOST_NUMBERS = 2, 3
 
@@ -151,8 +149,8 @@ _MOST_OPERANDS, _MOST_NUMBERS = 2, 3
 class Formula:
     """An operator made by `formula`; call it with Tensors.
 
-    function: its Function.
-    source: the compiled text of the operator and its gradient, which can be pasted and edited.
+    function: the operator's Function.
+    source: the compiled source of the operator and its gradient, which can be copied and edited.
     """
 
     function: type[Function]
@@ -186,7 +184,7 @@ class Formula:
         return f"<formula {self._name}{inspect.signature(self._written)}>"
 
     def __reduce__(self) -> str:
-        return self._written.__qualname__  # pickled by name, as functions are; a copy is the same object
+        return self._written.__qualname__  # pickled by name, like a function; a copy is the same object
 
     @property
     def source(self) -> str:
@@ -196,12 +194,12 @@ class Formula:
         return begin + "\n\n".join(text.text for text in texts)
 
     def gradient(self, written: FunctionType) -> FunctionType:
-        """Declare the gradient: a function of g, the gradient of the result, and of the formula's own parameters.
+        """Declare the gradient as a function of g, the gradient of the result, and the formula's parameters.
 
-        With two operands it returns two gradients. Formulas made earlier keep the earlier gradient.
+        With two operands it returns two gradients. Formulas made before keep the previous gradient.
 
         Raises:
-            ValueError: it cannot be compiled, or has other parameters; with file, line and reason.
+            ValueError: it cannot be compiled or has other parameters; the message gives file, line and reason.
         """
         if not isinstance(written, FunctionType):
             raise TypeError(f"{self._name}.gradient: expected a function, got {type(written).__name__}")
@@ -225,11 +223,11 @@ class Formula:
 
     @property
     def _g(self) -> str:
-        """The name of the upstream gradient: g, if no parameter has it."""
+        """Return the name of the upstream gradient: g, unless a parameter has that name."""
         return next(name for name in ("g", "gy", "gz", "gg", "g_", "g__") if name not in self._operands + self._numbers)
 
     def _parameters(self) -> tuple[list[str], list[str], dict[str, float]]:
-        """Names of operands and numbers, and the numbers' defaults."""
+        """Return the names of operands and numbers, and the defaults of the numbers."""
         operands: list[str] = []
         numbers: list[str] = []
         defaults: dict[str, float] = {}
@@ -269,7 +267,7 @@ class Formula:
         return as_real(self._name, label, value)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        """Operands and numbers in order."""
+        """Return operands and numbers in order."""
         try:
             bound = inspect.signature(self._written).bind(*args, **kwargs)
         except TypeError as error:
@@ -285,7 +283,7 @@ class Formula:
         )
 
     def _checked(self, args: tuple[Any, ...]) -> Any:
-        """The result for operands of any kind: Tensors, arrays or symbols."""
+        """Return the result for Tensors, arrays or symbols."""
         if any(isinstance(value, Symbol) for value in args):
             return self._within(args)
         count = len(self._operands)
@@ -296,7 +294,7 @@ class Formula:
         return self.function.apply(*tensors, *args[count:])
 
     def _within(self, args: tuple[Any, ...]) -> Symbol:
-        """The formula as part of another one."""
+        """Apply the formula inside another formula."""
         trace: Trace = next(value.trace for value in args if isinstance(value, Symbol))
         count = len(self._operands)
         symbols = [trace.full(value) for value in args[:count]] + [trace.symbol(value) for value in args[count:]]
@@ -307,11 +305,11 @@ class Formula:
         return result if self._declared is None else trace.call(result, symbols, self._rule)
 
     def _on(self, arguments: list[Symbol]) -> Symbol:
-        """The formula on symbols."""
+        """Apply the formula to symbols."""
         return self._one(self._written, run(self._name, self._written, arguments, meanings()), arguments)
 
     def _one(self, written: FunctionType, result: Any, arguments: list[Symbol]) -> Symbol:
-        """The result of a function, which must be one value."""
+        """Check that a function returned one value, and return it."""
         if isinstance(result, Symbol) and result.kind == "truth":
             reason = "it returns a condition; return numbers, as rg.where(x > 0, 1.0, 0.0) does"
         elif isinstance(result, Symbol) or is_number(result):
@@ -321,7 +319,7 @@ class Formula:
         raise FormulaError(f"{place(written.__name__, written)}: {reason}")
 
     def _rule(self, g: Symbol, _: Any, *arguments: Symbol) -> list[Symbol]:
-        """The declared gradient on symbols, one for each operand."""
+        """Return the declared gradients on symbols, one for each operand."""
         written = self._declared
         assert written is not None
         results = run(written.__name__, written, [g, *arguments], meanings())
@@ -335,13 +333,13 @@ class Formula:
         return [self._one(written, result, [g]) for result in results]
 
     def _derived(self) -> tuple[Trace, list[Symbol]]:
-        """The gradient to each operand, derived from the formula."""
+        """Derive the gradient of each operand from the formula."""
         trace = Trace([self._g, *self._operands], self._numbers)
         g, *operands = trace.operands
         return trace, derive(trace, self._on(trace.parameters[1:]), g, operands)
 
     def _take(self, trace: Trace, gradients: list[Symbol]) -> None:
-        """Make these gradients the backward."""
+        """Use these gradients in the backward."""
         kind = "as it is compiled" if self._declared else "derived"
         comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
         name = f"{self._name}_grad"
@@ -362,23 +360,23 @@ class Formula:
         self.function.backward = staticmethod(refuse)  # type: ignore[method-assign]
 
     def _make(self, parts: list[Any], fused: Any, source: Any) -> None:
-        """Make the Function; backward_source shows ``source``."""
+        """Make the Function, for which backward_source shows ``source``."""
         members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
         self.function = made(self._name, self._value, parts, fused, **members)
         self.function.backward.__wrapped__ = source  # type: ignore[attr-defined]
 
 
 def formula(function: Callable[..., Any]) -> Formula:
-    """Make a function of single elements an operator: one kernel for its result and one for its gradient.
+    """Make an operator from a function of single elements: one kernel for its result, one for its gradient.
 
-    The function takes one or two operands, any Tensors of float32 or float64 that broadcast, followed by up to three
-    numbers, annotated as float. It is written in arithmetic, comparisons, ``rg.where``, operators such as ``rg.exp``
-    and other formulas. It is traced once, at decoration: constants keep the value they have then. The gradient is
-    derived, unless it is declared with ``gradient``, as any function of this kind.
+    The function takes one or two operands (Tensors of float32 or float64 that broadcast), followed by up to three
+    numbers annotated as float. It may use arithmetic, comparisons, ``rg.where``, operators such as ``rg.exp``, and
+    other formulas. It is traced once, when decorated: constants keep the values they have then. The gradient is
+    derived automatically. ``gradient`` declares another one, which is a function of the same kind.
 
     Raises:
         TypeError: ``function`` is not a function.
-        ValueError: it cannot be compiled; with file, line and reason.
+        ValueError: it cannot be compiled; the message gives file, line and reason.
 
     >>> import retrograd as rg
     >>> @rg.formula

@@ -1,4 +1,4 @@
-"""The gated linear unit, softmin and the Gumbel softmax."""
+"""The gated linear unit, softmin and the Gumbel-softmax."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _glu_grad(g: Tensor, x: Tensor, axis: int) -> Tensor:
 
 
 class StraightThrough(Function):
-    """The array ``y`` as the value, and the gradient of x"""
+    """A straight-through estimator: the value is the array ``y``, the gradient is that of x"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
@@ -62,7 +62,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     Raises:
         TypeError: input is not a floating-point Tensor.
         IndexError: input has no axis ``dim``.
-        ValueError: its extent is odd.
+        ValueError: the extent of the axis is odd.
 
     Source: Y. Dauphin et al., "Language Modeling with Gated Convolutional Networks", 2016.
     """
@@ -79,7 +79,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: float = 1e-10, dim: int = -1) -> Tensor:
     """softmax((logits + noise) / tau) along axis ``dim``, with Gumbel noise: a soft sample.
 
-    hard: the value is 1 for the largest and 0 for the others, with the gradient of the soft sample.
+    hard: return 1 for the largest element and 0 for the others, with the gradient of the soft sample.
     eps: has no effect, as in PyTorch.
 
     Raises:
@@ -110,7 +110,7 @@ def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     """softmax(-input) along axis ``dim``; the arguments are those of ``nn.functional.softmax``.
 
     Raises:
-        TypeError: input is not floating-point after the conversion, or holds truth values.
+        TypeError: input is not floating-point after the conversion, or is boolean.
         IndexError: input has no axis ``dim``.
     """
     if interpreters and (seen := interpreted(softmin, locals())) is not None:

@@ -1,4 +1,4 @@
-"""where, maximum and minimum, clamp, relu."""
+"""Piecewise operators: where, maximum, minimum, clamp, relu and nan_to_num."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ __all__ = [
     "where",
 ]
 
-_PLAIN = frozenset((float, int, type(None)))  # types of the limits that ``clamp`` mostly gets
+_PLAIN = frozenset((float, int, type(None)))  # the usual types of the limits of ``clamp``
 
 
 class Relu(Pointwise, formula="relu", straight=True):
-    """max(x, 0); NaN stays"""
+    """max(x, 0); NaN is kept"""
 
 
 class Clamp(Pointwise, formula="clamp"):
-    """min(max(x, low), high); NaN stays"""
+    """min(max(x, low), high); NaN is kept"""
 
 
 class NanToNum(Pointwise, formula="nan_to_num"):
-    """x with NaN, inf and -inf replaced by these numbers"""
+    """x with NaN, inf and -inf replaced by given numbers"""
 
 
 class ClampTensors(Function):
-    """min(max(x, low), high) of three tensors; a limit gets the gradient where it is the result and x is not"""
+    """min(max(x, low), high) of three tensors; a limit gets the gradient where it replaces x"""
 
     gradient = "x: g where low <= x <= high; a limit: g where it is the result and x is not"
 
@@ -159,13 +159,13 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
     """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
-    Where min exceeds max, the result is max. The gradient goes to input from min to max, limits included; outside it
-    goes to the limit, if it is a tensor. NaN stays NaN.
+    Where min exceeds max, the result is max. From min to max, limits included, the gradient goes to input.
+    Outside, it goes to the limit if that is a tensor. NaN is kept.
 
     Raises:
         ValueError: both limits are missing, or shapes do not broadcast.
-        TypeError: input is not a Tensor, a limit is neither a number nor a Tensor, or all hold truth values, unless the
-            only limit is a Tensor.
+        TypeError: input is not a Tensor, a limit is neither a number nor a Tensor, or all operands are boolean, unless
+            the only limit is a Tensor.
     """
     if interpreters and (seen := interpreted(clamp, locals())) is not None:
         return seen
@@ -180,7 +180,7 @@ def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
 
 
 def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
-    """``clamp`` for mixed limits or types: everything becomes a tensor of one type."""
+    """``clamp`` for mixed limits or types, after converting everything to tensors of one type."""
     require_tensor("clamp", x)
     for label, limit in (("min", low), ("max", high)):
         if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
@@ -228,10 +228,10 @@ def clamp_max(input: Tensor, max: Any) -> Tensor:
 def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
     """input where the condition holds, other elsewhere: Tensors or numbers, all three broadcast, types promote.
 
-    With the condition alone: where it is neither 0 nor False, ``nonzero(condition, as_tuple=True)``.
+    With the condition alone, return the indices where it is nonzero: ``nonzero(condition, as_tuple=True)``.
 
     Raises:
-        TypeError: condition is not a Tensor of truth values, or input and other are neither Tensors nor numbers.
+        TypeError: condition is not a boolean Tensor, or input and other are neither Tensors nor numbers.
         ValueError: the shapes do not broadcast.
     """
     if interpreters and (seen := interpreted(where, locals())) is not None:
@@ -257,9 +257,9 @@ def where(condition: Tensor, input: Any = None, other: Any = None) -> Any:
 def nan_to_num(
     input: Tensor, nan: float | None = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """input with NaN and infinities replaced; None: by 0, and by the largest and smallest number of its type.
+    """Replace NaN and infinities in input: by default with 0 and with the largest and smallest number of its type.
 
-    Replaced elements get gradient 0.
+    Replaced elements get a gradient of 0.
     """
     if interpreters and (seen := interpreted(nan_to_num, locals())) is not None:
         return seen

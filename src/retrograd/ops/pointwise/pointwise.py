@@ -1,7 +1,7 @@
 """Base classes of pointwise operators: operand checks, and Functions made from formulas.
 
-What the backward runs is the formula of the gradient: on Tensors where it is recorded, else in one kernel. ``run`` and
-``Backward`` decide that, here alone.
+The backward runs the formula of the gradient: on Tensors if it is recorded, otherwise in one kernel. Only ``run`` and
+``Backward``, both in this file, make that choice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
-from ...formulas.table import gradients_of, same_grad
+from ...formulas.registry import gradients_of, same_grad
 from ...kernel_set import exact, is_copy, kernels
 from ..argument_checks import as_float, require_float
 from ..dtypes.dtype import default_dtype
@@ -43,16 +43,16 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class Binary(Function):
-    """An operator of two broadcast operands; ``exact``: of integers, too, which carry no gradient."""
+    """An operator with two broadcast operands. ``exact``: integers are allowed too, without a gradient."""
 
     formula: Any  # its value
     exact: ClassVar[bool] = False  # False: integers become float32
-    integers: ClassVar[bool] = True  # False: one operand at least must be floating-point
-    truths: ClassVar[bool] = True  # False: no operand may hold truth values
+    integers: ClassVar[bool] = True  # False: at least one operand must be floating-point
+    truths: ClassVar[bool] = True  # False: no operand may be boolean
 
 
 class Constant(Function):
-    """y, piecewise constant in x, such as a count of elements: the gradient to x is 0"""
+    """A result y that is piecewise constant in x, such as a count of elements; the gradient is 0"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: np.ndarray) -> Tensor:
@@ -65,7 +65,7 @@ class Constant(Function):
 
 
 class WithoutGradient(Function):
-    """y, computed from x by the operator ``name``, which has no gradient: a backward through it is an error."""
+    """A result y of the operator ``name``, which has no gradient: a backward through it is an error."""
 
     gradient = "none: a backward through it is an error"
 
@@ -80,7 +80,7 @@ class WithoutGradient(Function):
 
 
 def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    """The operator of a floating-point Tensor.
+    """Apply the operator to a floating-point Tensor.
 
     Raises:
         TypeError: x is not a floating-point Tensor.
@@ -92,10 +92,10 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
 
 @operator
 def unary_exact(operator: type[Function], name: str, x: Tensor) -> Tensor:
-    """The operator of a floating-point Tensor, or of integers, which carry no gradient; ``name`` is its kernel, too.
+    """Apply the operator to a floating-point Tensor, or to integers without a gradient; ``name`` is also its kernel.
 
     Raises:
-        TypeError: x is not a Tensor, or holds truth values.
+        TypeError: x is not a Tensor, or is boolean.
     """
     if interpreters and (seen := interpreted(unary_exact, locals())) is not None:
         return seen
@@ -110,7 +110,7 @@ def unary_exact(operator: type[Function], name: str, x: Tensor) -> Tensor:
 
 @operator
 def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
-    """The operator of two Tensors, or of a Tensor and a number: shapes broadcast, types promote.
+    """Apply the operator to two Tensors, or a Tensor and a number: shapes broadcast, types promote.
 
     Raises:
         ValueError: the shapes do not broadcast, or a number does not fit the type.
@@ -125,12 +125,12 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
     given = x, y
-    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:  # it computes itself, as sparse ones do
+    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:  # y does it, e.g. sparse
         reflected = getattr(y, f"__r{name}__", None)
         if reflected is not None:
             return reflected(x)
     x, y = promoted(operator, name, x, y)
-    if not operator.exact and x.array.dtype.kind != "f":  # before a number wraps in a small type of integers
+    if not operator.exact and x.array.dtype.kind != "f":  # before a number wraps in a small integer type
         x, y = (as_float(name, v) if isinstance(v, Tensor) else wrap(from_host(v, default_dtype())) for v in given)
     broadcast_shape(name, x.array.shape, y.array.shape)
     if x.array.dtype.kind == "f":
@@ -139,14 +139,14 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
 
 
 def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor, Tensor]:
-    """Both operands as Tensors of one type that the operator supports; see ``promote``.
+    """Convert both operands to Tensors of one type that the operator supports; see ``promote``.
 
     Raises:
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
         ValueError: a number does not fit the type.
     """
     if not operator.truths:
-        # 1.0 - mask is allowed: scripts make masks by Tensor(array of truth values), where PyTorch makes numbers
+        # 1.0 - mask is allowed: in scripts, Tensor(boolean array) makes a mask where PyTorch makes numbers
         number = _is_floating(x) or _is_floating(y)
         for label, value in (("input", x), ("other", y)):
             if isinstance(value, (bool, np.bool_)) or (isinstance(value, Tensor) and value.array.dtype.kind == "b"):
@@ -165,14 +165,14 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
 
 
 def _is_floating(value: Any) -> bool:
-    """Whether it is a floating-point number or Tensor."""
+    """Return whether the operand is a floating-point number or Tensor."""
     return value.array.dtype.kind == "f" if isinstance(value, Tensor) else isinstance(value, (float, np.floating))
 
 
 # ---- Pointwise operators: Functions made from their formulas --------------------------------------------------------
 
 Formula = Callable[..., Any]
-on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primitive; ``methods`` fills it
+on_tensors: dict[str, Callable[..., Tensor]] = {}  # the operator of each primitive, filled in by ``methods``
 
 
 def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
@@ -180,11 +180,11 @@ def apply_primitive(name: str, operands: tuple[Any, ...]) -> Tensor:
     return on_tensors[name](*operands)
 
 
-_loaded = kernels.__dict__  # the kernels of the active set that were called before
+_loaded = kernels.__dict__  # kernels of the active set that have been called
 
 
 def kernel(formula: Any) -> Callable[..., Any]:
-    """The kernel of a formula, of the list or a user's, in the active set."""
+    """Return the kernel of a built-in or user-defined formula in the active kernel set."""
     return _loaded.get(formula.kernel) or _load(formula)
 
 
@@ -197,7 +197,7 @@ def _load(formula: Any) -> Callable[..., Any]:
 def carried(
     composed: Formula, kernel: Callable[..., Any], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
 ) -> Tensor:
-    """Apply a formula to Tensors: recorded operator by operator, or without a record in one kernel."""
+    """Apply a formula to Tensors: operator by operator if recording, otherwise in one kernel."""
     if recording():
         result: Tensor = composed(*operands, *numbers)
         return result
@@ -205,7 +205,7 @@ def carried(
 
 
 def run(formula: Formula, operands: Sequence[Tensor], numbers: Sequence[float] = ()) -> Tensor:
-    """A formula of Tensors, on the one carrier or the other."""
+    """Run a gradient formula on Tensors: operator by operator if recording, otherwise in one kernel."""
     if formula is same_grad:
         return operands[0]
     if recording():
@@ -215,9 +215,9 @@ def run(formula: Formula, operands: Sequence[Tensor], numbers: Sequence[float] =
 
 
 class _Job(NamedTuple):
-    """One call of a kernel: a formula of g, of saved tensors and of numbers, for the gradients of some operands.
+    """One kernel call: a formula of g, saved tensors and numbers, which computes the gradients of some operands.
 
-    operands: places among the saved; -1 stands for g where the formula reads none. flags: which results are wanted.
+    operands: indices of saved tensors; -1 means g if the formula reads none. flags: which results are requested.
     """
 
     formula: Formula
@@ -230,15 +230,16 @@ class _Job(NamedTuple):
 class Backward:
     """The gradient of each operand of an operator, which may have been broadcast.
 
-    parts: a formula for each operand. fused: all of them, but for those that are g itself, as one formula of several
-    results; None if there is none.
-    saved: the names of the operands, or of the result y, that they take.
+    parts: a formula for each operand. fused: one formula that returns all gradients except those equal to g, or None.
+    saved: the names of the operands, or of the result y, that the formulas read.
     """
+
+    numbers: Sequence[str]
 
     def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
         self.parts, self.fused, self.numbers = parts, fused, numbers
         taken = [name for part in parts for name in form(part).operands[1:]]
-        self.saved = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
+        self.saved: tuple[str, ...] = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
         self._through = all(part is same_grad for part in parts)
         self._name: str = getattr(fused, "kernel", "")
@@ -252,14 +253,14 @@ class Backward:
         shapes: Sequence[tuple[int, ...]],
         wanted: tuple[bool, ...],
     ) -> tuple[Tensor | None, ...]:
-        """Those that are wanted, in the shapes of their operands; no ``shapes`` if all have that of g."""
+        """Return the requested gradients in the shapes of their operands; no ``shapes`` if all have that of g."""
         if self._through:
             found: list[Any] = [g if want else None for want in wanted]
         elif recording():
             found = [g if want else None for want in wanted]
             for formula, operands, own, _, (place,) in self._parts(wanted):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
-        elif self._two and wanted == (True, True):  # the same as below, in the most frequent case
+        elif self._two and wanted == (True, True):  # a shortcut for the most frequent case
             x, y = saved
             run_both = _loaded.get(self._name) or _load(self.fused)
             x_grad, y_grad = run_both(g.array, x.array, y.array, True, True)
@@ -295,7 +296,7 @@ class Backward:
         return found
 
     def _parts(self, wanted: tuple[bool, ...]) -> list[_Job]:
-        """Each operand's gradient on its own."""
+        """Compute the gradient of each operand separately."""
         return [
             self._job(part, (), (place,))
             for place, part in enumerate(self.parts)
@@ -303,7 +304,7 @@ class Backward:
         ]
 
     def _planned(self, wanted: tuple[bool, ...]) -> list[_Job]:
-        """All gradients in one job, where there is a formula of them and no kernel for the one that is wanted."""
+        """Plan one job for all gradients if they have a joint formula and the requested one has no kernel."""
         apart = self._parts(wanted)
         if self.fused is None or not apart or (len(apart) == 1 and hasattr(apart[0].formula, "kernel")):
             return apart
@@ -319,15 +320,15 @@ class Backward:
 
 
 class Pointwise(Function):
-    """An operator of single elements, made of formulas: ``class Silu(Pointwise, formula="silu")``.
+    """A pointwise operator defined by formulas: ``class Silu(Pointwise, formula="silu")``.
 
-    formula: in ``formulas``, by name; its gradients are declared there, or it is ``<name>_grad``. value: the formula of
-    the value, if several operators share it and differ in their gradients. straight: it is made of straight pieces, so
-    that its second derivative is 0. An operator of two operands is a ``Binary`` as well.
+    formula: a name in ``formulas``; its gradients are declared there, or its gradient is ``<name>_grad``. value: the
+    formula of the value, if operators share it and differ in their gradients. straight: the operator is piecewise
+    linear, so its second derivative is 0. An operator with two operands is a ``Binary`` as well.
     """
 
-    formula: Any  # of the value; the export to ONNX writes it in another form
-    formulas: tuple[Any, ...] = ()  # what the documentation and backward_source show
+    formula: Any  # of the value; the ONNX export writes it in another form
+    formulas: tuple[Any, ...] = ()  # shown by the documentation and by backward_source
     _made: _Made
 
     def __init_subclass__(
@@ -336,7 +337,7 @@ class Pointwise(Function):
         super().__init_subclass__(**kwargs)
         if made is None:
             if not formula:
-                return  # a variant of another one
+                return  # a variant of another operator
             value, parts = value or formula, gradients_of(formula)
             shown = *[FORMULAS[each] for each in (value,) if each in FORMULAS], *dict.fromkeys(parts)
             made = _Made(POINTWISE[value], parts, FUSED.get(f"{formula}_grad"), shown)
@@ -344,12 +345,12 @@ class Pointwise(Function):
         cls.formula, cls.formulas = staticmethod(made.value), made.shown or (made.value,)
         cls.__doc__ = cls.__doc__ or made.value.__doc__
         cls._made = made
-        forward, backward = _passes(made)
-        cls.forward, cls.backward = staticmethod(forward), staticmethod(backward)  # type: ignore[method-assign]
+        for name, function in zip(("forward", "backward"), _passes(made), strict=True):
+            setattr(cls, name, staticmethod(function))
 
     @classmethod
     def backward_with(cls, text: Callable[..., Any]) -> Callable[..., Any] | None:
-        """The backward in which a changed copy of a gradient replaces it, on Tensors; None if it is no such copy."""
+        """Return a backward that calls an edited copy of a gradient on Tensors, or None for any other function."""
         value, parts, fused, _ = cls._made
         own = [is_copy(text, part) for part in parts]
         if not any(own):
@@ -374,7 +375,7 @@ class Pointwise(Function):
 
 
 class _Made(NamedTuple):
-    """The formulas of an operator: of its value, of the gradients one by one and together, and those to be shown."""
+    """The formulas of an operator: its value, its gradients (separate and joint), and the formulas to show."""
 
     value: Any
     parts: Sequence[Formula]
@@ -383,14 +384,14 @@ class _Made(NamedTuple):
 
 
 def made(title: str, value: Any, parts: Sequence[Formula], fused: Formula | None, **members: Any) -> type[Pointwise]:
-    """The Function of a user's formula."""
+    """Make the Function of a user-defined formula."""
     bases = (Pointwise, Binary) if len(form(value).operands) == 2 else (Pointwise,)
     name = "".join(word[:1].upper() + word[1:] for word in title.split("_"))
     return type(name, bases, members, made=_Made(value, parts, fused))
 
 
 def _passes(made: _Made) -> tuple[Any, Any]:
-    """forward and backward, see ``Backward``."""
+    """Make forward and backward; see ``Backward``."""
     value, parts, fused, _ = made
     name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)

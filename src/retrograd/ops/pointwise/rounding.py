@@ -34,27 +34,27 @@ class Abs(Pointwise, formula="abs"):
 
 
 class Sign(Pointwise, formula="sign"):
-    """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
+    """1 where x > 0, -1 where x < 0, 0 elsewhere, including at NaN"""
 
 
 class Ceil(Pointwise, formula="ceil"):
-    """The least integer that is not below x."""
+    """The smallest integer not below x."""
 
 
 class Floor(Pointwise, formula="floor"):
-    """The largest integer that is not above x."""
+    """The largest integer not above x."""
 
 
 class Trunc(Pointwise, formula="trunc"):
-    """The integer next to x towards 0."""
+    """x rounded toward 0."""
 
 
 class Round(Pointwise, formula="round"):
-    """The nearest integer; halves go to the even one."""
+    """The nearest integer; halves round to even."""
 
 
 class RoundPlaces(Pointwise, formula="round_places"):
-    """x rounded to decimal places: factor is 10 to their number"""
+    """x rounded to n decimal places, with factor = 10**n"""
 
 
 class RoundTens(Pointwise, formula="round_tens"):
@@ -99,7 +99,7 @@ def abs(input: Tensor) -> Tensor:
 
 @operator(records=Sign, methods="sign sgn", in_place=True, numpy="sign", dtypes="bif")
 def sign(input: Tensor) -> Tensor:
-    """-1, 0 or 1, and 0 for NaN; the gradient is 0. Truth values are their own sign."""
+    """-1, 0 or 1, and 0 for NaN; the gradient is 0. Booleans are their own sign."""
     if interpreters and (seen := interpreted(sign, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.kind == "b":
@@ -109,7 +109,7 @@ def sign(input: Tensor) -> Tensor:
 
 @operator(records=Ceil, methods="ceil", in_place=True, numpy="ceil", dtypes="if")
 def ceil(input: Tensor) -> Tensor:
-    """The least integer that is not below input; the gradient is 0."""
+    """The smallest integer not below input; the gradient is 0."""
     if interpreters and (seen := interpreted(ceil, locals())) is not None:
         return seen
     return unary_exact(Ceil, "ceil", input)
@@ -117,7 +117,7 @@ def ceil(input: Tensor) -> Tensor:
 
 @operator(records=Floor, methods="floor", in_place=True, numpy="floor", dtypes="if")
 def floor(input: Tensor) -> Tensor:
-    """The largest integer that is not above input; the gradient is 0."""
+    """The largest integer not above input; the gradient is 0."""
     if interpreters and (seen := interpreted(floor, locals())) is not None:
         return seen
     return unary_exact(Floor, "floor", input)
@@ -125,7 +125,7 @@ def floor(input: Tensor) -> Tensor:
 
 @operator(records=Trunc, methods="trunc fix", in_place=True, numpy="trunc", dtypes="if")
 def trunc(input: Tensor) -> Tensor:
-    """The integer next to input towards 0; the gradient is 0."""
+    """input rounded toward 0; the gradient is 0."""
     if interpreters and (seen := interpreted(trunc, locals())) is not None:
         return seen
     return unary_exact(Trunc, "trunc", input)
@@ -133,12 +133,12 @@ def trunc(input: Tensor) -> Tensor:
 
 @operator(records=(RoundPlaces, RoundTens, Round), methods="round", in_place=True, numpy="rint", dtypes="if")
 def round(input: Tensor, *, decimals: int = 0) -> Tensor:
-    """input rounded to ``decimals`` decimal places (negative: left of the point), halves to the even digit.
+    """input rounded to ``decimals`` decimal places (negative: left of the point), halves to even.
 
     The gradient is 0.
 
     Raises:
-        TypeError: input is neither floating-point nor int64, or decimals are given for int64.
+        TypeError: input is neither floating-point nor int64, or decimals is given for int64.
     """
     if interpreters and (seen := interpreted(round, locals())) is not None:
         return seen
@@ -173,7 +173,7 @@ def fmod(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 @operator(records=Remainder, methods="remainder __mod__", in_place=True, numpy="remainder", dtypes="ihf")
 def remainder(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """input - other * floor(input / other), with the sign of other, as Python's %; shapes broadcast.
+    """input - other * floor(input / other), with the sign of other, like Python's %; shapes broadcast.
 
     Raises:
         ZeroDivisionError: integers are divided by 0.
@@ -185,7 +185,7 @@ def remainder(input: Tensor | float, other: Tensor | float) -> Tensor:
 
 @operator(records=FloorDivide, methods="floor_divide __floordiv__", in_place=True, numpy="floor_divide", dtypes="ihf")
 def floor_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """floor(input / other), as Python's //; shapes broadcast; the gradient is 0.
+    """floor(input / other), like Python's //; shapes broadcast; the gradient is 0.
 
     Raises:
         ZeroDivisionError: integers are divided by 0.

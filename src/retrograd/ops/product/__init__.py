@@ -1,1 +1,1 @@
-"""Matrix products, einsum, distances, attention."""
+"""Matrix products, einsum, distances and attention."""

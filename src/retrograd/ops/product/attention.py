@@ -1,6 +1,6 @@
 """Scaled dot-product attention: one fused kernel where possible, otherwise composed of operators.
 
-q query (..., L, E), k key (..., S, E), v value (..., S, Ev); scores s = scale q kT + bias, weights p = softmax(s)
+With q query (..., L, E), k key (..., S, E), v value (..., S, Ev), scores s = scale q kT + bias, weights p = softmax(s)
 
 y = p v,    gv = pT gy,    gp = gy vT,    gs = p (gp - sum gp p),    gq = scale gs k,    gk = scale gsT q
 """
@@ -57,7 +57,7 @@ class Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """The fused gradient; the composed one if it is recorded."""
+        """Compute the fused gradient, or the composed one if it is recorded."""
         q, k, v, y, log_sum, bias = ctx.saved_tensors
         wanted, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():
@@ -77,7 +77,7 @@ def attention_grad(
     causal: bool,
     wanted: tuple[bool, ...] = (True, True, True),
 ) -> Gradients:
-    """The gradients of ``Attention`` to q, k and v, composed of operators; the fused ones must equal them."""
+    """Gradients of ``Attention`` for q, k and v, composed of operators. The fused gradients must match them."""
     heads = q.array.shape[1]
     keys = _for_queries(k, heads)
     p = attention_weights(q, keys, None if bias is None else wrap(bias), scale, causal)
@@ -91,7 +91,7 @@ def attention_grad(
 
 
 class MaskedSoftmax(Function):
-    """softmax along the last axis; 0, not NaN, where all elements are -inf."""
+    """Softmax along the last axis, which gives 0, not NaN, where all elements are -inf."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -107,7 +107,7 @@ class MaskedSoftmax(Function):
 
 
 def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, causal: bool) -> Tensor:
-    """softmax(scale q kT + bias), with 0 for keys after the query's position if ``causal``."""
+    """Compute softmax(scale q kT + bias), with 0 for keys after the query's position if ``causal``."""
     scores = Scale.apply(matmul(q, swap_last(k)), scale)
     if causal:
         scores = scores + wrap(kernels.causal_bias(scores.array))
@@ -120,7 +120,7 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
 
 
 def _for_queries(x: Tensor, heads: int) -> Tensor:
-    """Each key head repeated for its G query heads: (..., H/G, S, E) -> (..., H, S, E)."""
+    """Repeat each key head for its G query heads: (..., H/G, S, E) -> (..., H, S, E)."""
     *lead, own, rows, last = x.array.shape
     if own == heads:
         return x
@@ -129,7 +129,7 @@ def _for_queries(x: Tensor, heads: int) -> Tensor:
 
 
 def _for_keys(gx: Tensor, x: Tensor) -> Tensor:
-    """The sum over the G query heads of each key head: (..., H, S, E) -> (..., H/G, S, E)."""
+    """Sum over the G query heads of each key head: (..., H, S, E) -> (..., H/G, S, E)."""
     *lead, own, rows, last = x.array.shape
     if gx.array.shape == x.array.shape:
         return gx
@@ -138,7 +138,7 @@ def _for_keys(gx: Tensor, x: Tensor) -> Tensor:
 
 
 def append_row(x: Tensor, row: Tensor | None, axis: int = 2) -> Tensor:
-    """x with ``row``, of extent 1 along ``axis``, or zeros appended along ``axis``."""
+    """Append ``row``, which has extent 1 along ``axis``, or zeros to x along ``axis``."""
     shape, extent = list(x.array.shape), x.array.shape[axis]
     shape[axis] += 1
     before = (slice(None),) * axis
@@ -157,19 +157,19 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """softmax(scale query keyT + mask) value: for each query, a mean of the values weighted by the keys.
+    """softmax(scale query keyT + mask) value: for each query, a weighted mean of the values.
 
     query (..., L, E), key (..., S, E), value (..., S, Ev) -> (..., L, Ev); leading axes broadcast.
 
-    attn_mask: (..., L, S), broadcast: bool, True where a query may attend to a key; or of query's type, added to the
-        scores. A query without keys gets 0.
-    dropout_p: probability of dropping each weight, not only in training: pass 0.0 in evaluation.
+    attn_mask: (..., L, S), broadcast. A bool mask is True where a query may attend to a key; a mask of query's type is
+        added to the scores. A query without keys gets 0.
+    dropout_p: probability of dropping each weight. It applies in evaluation too, so pass 0.0 there.
     is_causal: query i attends to keys 0 to i.
     scale: 1/sqrt(E) by default.
-    enable_gqa: axis -3 holds heads; G adjacent query heads share one head of key and value.
+    enable_gqa: axis -3 contains the heads, and G adjacent query heads share one head of key and value.
 
     Raises:
-        TypeError: query, key, value or a mask of numbers differ in type or are not floating point.
+        TypeError: query, key, value or a numeric mask differ in type or are not floating point.
         ValueError: shapes do not fit, dropout_p is not in [0, 1], or both attn_mask and is_causal are given.
     """
     if interpreters and (seen := interpreted(scaled_dot_product_attention, locals())) is not None:
@@ -182,7 +182,7 @@ def scaled_dot_product_attention(
     is_causal = as_flag(name, "is_causal", is_causal)
     dropout_p = as_probability(name, "dropout_p", dropout_p)
     if attn_mask is not None and is_causal:
-        raise ValueError(f"{name}: attn_mask is given and is_causal=True; make attn_mask causal, or drop it")
+        raise ValueError(f"{name}: attn_mask is given and is_causal=True; make attn_mask causal, or leave it out")
     rows = (*lead, query.array.shape[-2], key.array.shape[-2])
     bias = None if attn_mask is None else _bias(name, attn_mask, query, rows)
     depth = query.array.shape[-1]
@@ -213,7 +213,7 @@ def _composed(
     dropout_p: float,
     grouped: bool,
 ) -> Tensor:
-    """Attention composed of operators; ``Attention`` must equal it."""
+    """Attention composed of operators. ``Attention`` must match it."""
     if grouped:
         heads = query.array.shape[-3]
         key, value = _for_queries(key, heads), _for_queries(value, heads)
@@ -222,7 +222,7 @@ def _composed(
 
 
 def _four(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape with exactly two leading axes, batch and heads."""
+    """Return the shape with exactly two leading axes, batch and heads."""
     lead = shape[:-2]
     if len(lead) < 2:
         return (1,) * (2 - len(lead)) + shape
@@ -233,9 +233,9 @@ def _as_four(x: Tensor) -> Tensor:
     return Reshape.apply(x, _four(x.array.shape))
 
 
-@operator(by_shape=True)  # where it makes an array
+@operator(by_shape=True)  # because it creates an array
 def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
-    """The mask as numbers to add: 0 where a query may attend to a key, else -inf."""
+    """Convert the mask to an additive one: 0 where a query may attend to a key, else -inf."""
     if interpreters and (seen := interpreted(_bias, locals())) is not None:
         return seen
     if not isinstance(mask, Tensor):
@@ -257,7 +257,7 @@ def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
 
 
 def _leading(name: str, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ...], grouped: bool) -> tuple[int, ...]:
-    """The leading axes of the result; ValueError unless the shapes of query, key and value fit."""
+    """Return the leading axes of the result; ValueError unless the shapes of query, key and value fit."""
     shapes = f"query.shape={q}, key.shape={k}, value.shape={v}"
     least = 3 if grouped else 2
     if min(len(q), len(k), len(v)) < least:

@@ -1,4 +1,4 @@
-"""Distances and similarities of vectors, row by row or of all pairs."""
+"""Distances and similarities of vectors, row by row or between all pairs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class EuclideanDistance(Function):
 
 
 class RowProducts(Function):
-    """The sums over the last axis of x y, x x and y y; x, y (N, D)"""
+    """Sums of x y, x x and y y over the last axis; x, y (N, D)"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -144,7 +144,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
     """(sum |x1 - x2 + eps|^p)^(1/p) along the last axis.
 
     x1, x2 (..., D), broadcast -> (...), or (..., 1) with ``keepdim``
-    p: any number; inf and -inf for the largest and smallest difference, 0 for the number of nonzero ones
+    p: any number; inf and -inf give the largest and smallest difference, 0 the number of nonzero differences
 
     Raises:
         TypeError: an operand is not a Tensor of numbers.
@@ -170,7 +170,7 @@ def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6,
 
 
 def as_float_pair(name: str, **operands: Any) -> tuple[Tensor, ...]:
-    """Two operands, by their names in the caller, promoted to a floating-point type.
+    """Promote two operands, given by their names in the caller, to a floating-point type.
 
     Two integer operands become their exact difference and 0. TypeError unless both are Tensors of numbers.
     """
@@ -190,7 +190,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
     Raises:
         TypeError: an operand is not a Tensor, or neither is floating-point.
         ValueError: the shapes do not broadcast.
-        IndexError: there is no axis ``dim``.
+        IndexError: the operands have no axis ``dim``.
     """
     if interpreters and (seen := interpreted(cosine_similarity, locals())) is not None:
         return seen
@@ -205,24 +205,24 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def _unit(x: Tensor, along: int, eps: float) -> Tensor:
-    """x / max(|x|, eps); the gradient ignores the max, as PyTorch's does."""
+    """Return x / max(|x|, eps); the gradient ignores the max, as in PyTorch."""
     square = sum(x * x, along, True)
     length, short = kernels.short_lengths(square.array, eps)
     if not any_true(short, "whether a vector is shorter than eps"):
         return x / sqrt(square)
-    # at length 0, use the derivative of the root at 1
+    # at length 0, use the derivative of the square root at 1
     root = sqrt(_divisor(square))
     longer = kernels.maximum(length, from_host(eps, length.dtype, like=length))
-    return x / (root - wrap(root.array) + wrap(longer))  # the value is that of longer, with no rounding of 1 + eps
+    return x / (root - wrap(root.array) + wrap(longer))  # the value of longer, without rounding 1 + eps
 
 
 def _divisor(y: Tensor) -> Tensor:
-    """y with 1 in place of 0; the gradient is that of y."""
+    """Return y with 1 in place of 0; the gradient is that of y."""
     zero = kernels.is_zero(y.array)
     return y + wrap(kernels.cast(zero, y.array.dtype)) if any_true(zero, "whether a length is 0") else y
 
 
-# ---- Distances of all pairs of vectors ------------------------------------------------------------------------------
+# ---- Distances between all pairs of vectors -------------------------------------------------------------------------
 
 _MODES = "use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"
 
@@ -232,8 +232,8 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     """y[..., i, j] = (sum over k of |x1[..., i, k] - x2[..., j, k]|^p)^(1/p)
 
     x1 (..., P, M), x2 (..., R, M) -> (..., P, R); the gradient at distance 0 is 0
-    p: at least 0; float("inf") for the largest difference, 0 for the number of nonzero ones
-    compute_mode: one of PyTorch's three; all of them sum differences here, which is accurate
+    p: at least 0; float("inf") gives the largest difference, 0 the number of nonzero differences
+    compute_mode: one of PyTorch's three names; here all of them sum differences, which is accurate
 
     Raises:
         TypeError: the types differ or are not floating point.
@@ -258,7 +258,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
 
 @operator
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """The p-norms of the differences of all pairs of rows, row 0 with row 1 first: input (N, M) -> (N (N - 1) / 2,)
+    """The p-norms of the differences of all pairs of rows, starting with rows 0 and 1: input (N, M) -> (N (N - 1) / 2,)
 
     p: as in ``cdist``
 

@@ -1,4 +1,4 @@
-"""einsum: sums of products by index letters. Two operands at a time become a batched matrix product.
+"""Einstein summation (einsum), which multiplies two operands at a time as a batched matrix product.
 
 With more than two operands, ``numpy.einsum_path`` decides the order.
 """
@@ -31,8 +31,8 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 
     equation: for each operand a word with a letter per axis, then "->" and the letters of the result. Without "->" the
-    result has the letters that occur once, in alphabetical order. "..." stands for any further axes, which are
-    broadcast and, without "->", come first in the result. A letter repeated within a word takes the diagonal.
+    result has the letters that occur once, in alphabetical order. "..." means any further axes. They are broadcast
+    and, without "->", come first in the result. A letter repeated within a word takes the diagonal.
 
     Raises:
         TypeError: an operand is not a Tensor, two that are contracted differ in type or are bool, or lists of ints are
@@ -68,7 +68,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
 
 
 def _product(x: Tensor, word_x: str, y: Tensor, word_y: str, needed: set[str]) -> tuple[Tensor, str]:
-    """Two operands as a batched matrix product (*batch, rows, inner) (*batch, inner, columns)."""
+    """Multiply two operands as a batched matrix product (*batch, rows, inner) (*batch, inner, columns)."""
     x, word_x = _summed(x, word_x, needed | {*word_y})
     y, word_y = _summed(y, word_y, needed | {*word_x})
     plan = _grouped(word_x, word_y, frozenset(needed), x.array.shape, y.array.shape)
@@ -80,7 +80,7 @@ def _product(x: Tensor, word_x: str, y: Tensor, word_y: str, needed: set[str]) -
 
 
 class _Plan(NamedTuple):
-    """The axis order and shape of each factor of the product, and of its result."""
+    """The axis order and shape of the factors of a product and of its result."""
 
     left: tuple[tuple[int, ...], tuple[int, ...]]
     right: tuple[tuple[int, ...], tuple[int, ...]]
@@ -93,7 +93,7 @@ class _Plan(NamedTuple):
 def _grouped(
     word_x: str, word_y: str, needed: frozenset[str], shape_x: tuple[int, ...], shape_y: tuple[int, ...]
 ) -> _Plan:
-    """Letters grouped into batch, rows, inner and columns; batch letters keep separate axes."""
+    """Group the letters into batch, rows, inner and columns; batch letters keep separate axes."""
     extents = dict(zip(word_x + word_y, shape_x + shape_y, strict=True))
     batch = [c for c in word_x if c in word_y and c in needed]
     inner = [c for c in word_x if c in word_y and c not in needed]
@@ -111,14 +111,14 @@ def _grouped(
 
 
 def _in_form(x: Tensor, order: tuple[int, ...], shape: tuple[int, ...]) -> Tensor:
-    """x permuted, then reshaped."""
+    """Permute x, then reshape it."""
     if order != tuple(range(len(order))):
         x = Permute.apply(x, order)
     return x if x.array.shape == shape else Reshape.apply(x, shape)
 
 
 def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:
-    """x with each letter once, and without axes of extent 1 that are larger in another operand."""
+    """Reduce x to one axis per letter, without axes of extent 1 that are larger in another operand."""
     while len({*word}) != len(word):
         letter = next(c for c, count in Counter(word).items() if count > 1)
         a, b = word.index(letter), word.rindex(letter)
@@ -130,7 +130,7 @@ def _plain(x: Tensor, word: str, extents: dict[str, int]) -> tuple[Tensor, str]:
 
 
 def _summed(x: Tensor, word: str, needed: set[str]) -> tuple[Tensor, str]:
-    """x summed over the letters not needed elsewhere."""
+    """Sum x over the letters that are not needed elsewhere."""
     over = tuple(i for i, c in enumerate(word) if c not in needed)
     return (x.sum(over), "".join(c for c in word if c in needed)) if over else (x, word)
 
@@ -147,7 +147,7 @@ def _path(words: tuple[str, ...], output: str, shapes: tuple[tuple[int, ...], ..
 
 @lru_cache(maxsize=1024)
 def _parse(equation: str, shapes: tuple[tuple[int, ...], ...]) -> tuple[list[str], str, dict[str, int]]:
-    """Letters for each operand and the result, without "...", and the extent of each; ValueError if they do not fit."""
+    """Return the letters of operands and result, without "...", and their extents; ValueError if they do not fit."""
     text = equation.replace(" ", "")
     left, arrow, output = text.partition("->")
     words = left.split(",")

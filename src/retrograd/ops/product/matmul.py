@@ -1,4 +1,6 @@
-"""Matrix products. For a matrix w, T(x, w, g) = sum x[n,k] w[m,k] g[n,m] is a trilinear form as in convolution.py:
+"""Matrix products: matmul, linear and bilinear.
+
+For a matrix w, T(x, w, g) = sum x[n,k] w[m,k] g[n,m] is a trilinear form, as for convolution:
 
 value                        gradient to 1st input (v)       gradient to 2nd input
 linear(x, w) = x wT          matmul(v, w)                    linear_weight_grad(x, v)
@@ -57,7 +59,7 @@ class LinearWeightGrad(Function):
         if xs.ndim != 2:
             rows = math.prod(xs.shape[:-1])
             xs, gs = reshaped(xs, (rows, xs.shape[-1])), reshaped(gs, (rows, gs.shape[-1]))
-        return wrap(kernels.matmul(xs.T, gs).T)  # in a weight's memory order, (Ci, Co)
+        return wrap(kernels.matmul(xs.T, gs).T)  # in the memory order of a weight, (Ci, Co)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -196,6 +198,6 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
 
 def swap_last(x: Tensor) -> Tensor:
-    """x with its last two axes swapped."""
+    """Swap the last two axes of x."""
     last = x.array.ndim - 1
     return Permute.apply(x, tuple(range(last - 1)) + (last, last - 1))

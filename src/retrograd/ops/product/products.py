@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, and sums with them: special cases of ``matmul``."""
+"""Products of vectors and matrices, alone or added to a tensor: special cases of ``matmul``."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ __all__ = [
 
 @operator(records=MatMul, methods="mm", dtypes="if")
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
-    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); one of them may be sparse.
+    """Product of two matrices: input (M, K), mat2 (K, N) -> (M, N); either may be sparse.
 
     Raises:
         TypeError: the types differ or are bool.
@@ -99,7 +99,7 @@ def dot(input: Tensor, tensor: Tensor) -> Tensor:
 
 @operator(records=Linear, methods="inner", dtypes="if")
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Sums of products over the last axis of both: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales.
+    """Sums of products over both last axes: input (*A, K), other (*B, K) -> (*A, *B); a 0-d operand scales the other.
 
     Raises:
         TypeError: the types differ or are bool.
@@ -120,7 +120,7 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 
 @operator(methods="vdot", dtypes="if")
 def vdot(input: Tensor, other: Tensor) -> Tensor:
-    """``dot``: input (K,), other (K,) -> ()
+    """Alias of ``dot``: input (K,), other (K,) -> ()
 
     Raises: as ``dot``.
     """
@@ -176,7 +176,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 @operator(records=MatMul, methods="addmm", in_place=True, dtypes="if")
 def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0 input is ignored.
+    """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0, input is ignored.
 
     Raises:
         TypeError: the types differ or are bool, or a factor is not a number.
@@ -193,7 +193,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 
 
 @operator(methods="addmv", in_place=True, dtypes="if")
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0 input is ignored.
+    """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0, input is ignored.
 
     Raises: as ``addmm``.
     """
@@ -208,9 +208,9 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1,
 
 @operator(records=MatMul, methods="addbmm", in_place=True, dtypes="if")
 def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta input + alpha times the sum over b of batch1[b] batch2[b]; (B, M, K) and (B, K, N), input to (M, N).
+    """beta input + alpha times the sum over b of batch1[b] batch2[b].
 
-    With beta 0 input is ignored.
+    batch1 (B, M, K), batch2 (B, K, N), input broadcast to (M, N). With beta 0, input is ignored.
 
     Raises: as ``addmm``.
     """
@@ -230,7 +230,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: flo
 def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha batch1[b] batch2[b] for each b; (B, M, K) and (B, K, N), input broadcast to (B, M, N).
 
-    With beta 0 input is ignored.
+    With beta 0, input is ignored.
 
     Raises: as ``addmm``.
     """
@@ -247,10 +247,11 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: fl
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the outer product of vec1 (M,) and vec2 (N,), input broadcast to (M, N).
 
-    With beta 0 input is ignored. Types promote.
+    With beta 0, input is ignored. Types promote.
 
     Raises:
-        TypeError: an operand is not a Tensor, or a factor is not a number, or a float and the operands are integers.
+        TypeError: an operand is not a Tensor, a factor is not a number, or a factor is a float and the operands are
+            integers.
         ValueError: the shapes do not fit.
     """
     if interpreters and (seen := interpreted(addr, locals())) is not None:
@@ -279,7 +280,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
     Raises:
         TypeError: the types differ or are bool.
         IndexError: an operand has no such axis.
-        ValueError: ``dims`` is negative, lists of different lengths, or repeats an axis, or paired extents differ.
+        ValueError: ``dims`` is negative, has lists of different lengths or repeats an axis, or paired extents differ.
     """
     if interpreters and (seen := interpreted(tensordot, locals())) is not None:
         return seen
@@ -303,7 +304,7 @@ def tensordot(a: Tensor, b: Tensor, dims: Any = 2) -> Tensor:
         raise ValueError(f"tensordot: dims={dims} names an axis twice")
     for i, j in zip(of_a, of_b, strict=True):
         if sa[i] == 1 != sb[j]:
-            b = sum(b, j, True, dtype=b.array.dtype)  # that of small integers is int64 otherwise
+            b = sum(b, j, True, dtype=b.array.dtype)  # small integers would give int64 otherwise
         elif sb[j] == 1 != sa[i]:
             a = sum(a, i, True, dtype=a.array.dtype)
         elif sa[i] != sb[j]:
@@ -327,7 +328,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
     Raises:
         TypeError: an operand is not a Tensor.
-        IndexError: there is no such axis.
+        IndexError: the operands have no such axis.
         ValueError: the extent of the axis is not 3, or the shapes do not broadcast.
     """
     if interpreters and (seen := interpreted(cross, locals())) is not None:
@@ -347,7 +348,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
         if extents[position] != 3:
             raise ValueError(
                 f"cross: {label}.shape={given.array.shape} has extent {extents[position]} along dim={dim}, needs 3; "
-                "name the axis of the three elements by dim"
+                "name the axis of three elements with dim"
             )
     before = (slice(None),) * position
     turned = [(*before, list(order)) for order in ((1, 2, 0), (2, 0, 1))]
@@ -355,7 +356,7 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 
 def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta x + alpha product, x broadcast to the product; for integers the factors are truncated."""
+    """Return beta x + alpha product, with x broadcast to the product. For integers the factors are truncated."""
     require_same(name, "input", x, "the product", product, True)
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):

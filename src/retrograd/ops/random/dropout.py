@@ -1,8 +1,8 @@
-"""Dropout in all its forms: random zeros in the forward pass, the same ones in derivatives of any order.
+"""Dropout operators: of elements, of channels, and alpha dropout.
 
-Two random words and an element's index in C order decide whether it is dropped, so strides and threads do not matter.
-The mask is saved, a byte per element: drawing it again would take longer. ``inplace=True`` writes the result into the
-memory of the input, which is returned.
+Derivatives of any order use the mask of the forward pass. Two random words and an element's index in C order decide
+whether it is dropped, so strides and threads do not matter. The mask is saved with a byte per element, because drawing
+it again would take longer. ``inplace=True`` writes the result into the memory of the input and returns the input.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .random import default_generator
 
 __all__ = ["alpha_dropout", "dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"]
 
-# the limit of SELU towards -inf: the value of dropped elements in alpha dropout
+# the limit of SELU toward -inf: the value of dropped elements in alpha dropout
 _SATURATED = -1.7580993408473766
 
 
@@ -48,7 +48,7 @@ class Dropout(Function):
 
 
 class DropoutGrad(Function):
-    """g * mask, with the mask of the forward pass: its own gradient"""
+    """g * mask, with the mask of the forward pass. It is also its own gradient."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, kept: np.ndarray, p: float) -> Tensor:
@@ -63,7 +63,7 @@ class DropoutGrad(Function):
 
 @operator(records=Dropout)
 def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
-    """In training, each element is zeroed with probability p and the others are scaled by 1/(1 - p).
+    """Zero each element with probability p in training, and scale the others by 1/(1 - p).
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -84,7 +84,7 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: p is not in [0, 1], or input has a wrong number of axes.
+        ValueError: p is not in [0, 1], or input has the wrong number of axes.
     """
     if interpreters and (seen := interpreted(dropout1d, locals())) is not None:
         return seen
@@ -95,8 +95,8 @@ def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: boo
 def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """``dropout`` of whole channels: input (N, C, H, W) or (C, H, W). See ``dropout1d``.
 
-    Other inputs of at least 2 axes are read as (N, C, *I) with a UserWarning, as in PyTorch: of (N, C), single
-    elements are dropped.
+    Other inputs of at least 2 axes are read as (N, C, *I) with a UserWarning, as in PyTorch. In an input
+    (N, C), single elements are dropped.
     """
     if interpreters and (seen := interpreted(dropout2d, locals())) is not None:
         return seen
@@ -151,7 +151,7 @@ def feature_alpha_dropout(input: Tensor, p: float = 0.5, training: bool = False,
 
 
 def _applies(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool:
-    """Check the arguments; whether anything is dropped."""
+    """Check the arguments and return whether anything is dropped."""
     require_tensor(name, x)
     training = as_flag(name, "training", training)
     as_truth(name, "inplace", inplace)
@@ -167,7 +167,7 @@ def _words() -> tuple[int, int]:
 
 
 def _mask(shape: tuple[int, ...], p: float, like: np.ndarray) -> np.ndarray:
-    """1 / (1 - p), and 0 with probability p, in the type of ``like``."""
+    """Draw a mask in the type of ``like``: 0 with probability p, else 1 / (1 - p)."""
     mask, _ = kernels.dropout(ones(shape, like.dtype, like=like), p, *_words())
     return mask
 
@@ -181,7 +181,7 @@ def _channels(
     if inplace:
         return in_place(function)(x, p)
     shape = x.array.shape
-    if count == 2 and len(shape) not in (0, 1, 3, 4):  # PyTorch's own example of MNIST asks for (N, C)
+    if count == 2 and len(shape) not in (0, 1, 3, 4):  # PyTorch's MNIST example passes (N, C)
         warnings.warn(
             f"dropout2d: input.shape={shape} is read as (N, C, *I), which is deprecated; write "
             f"{'dropout' if len(shape) == 2 else 'dropout3d'} instead",

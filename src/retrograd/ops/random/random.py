@@ -1,6 +1,6 @@
-"""Random generators: the default one, seeds, and states restored from untrusted data.
+"""Random generators: the default generator, seeds, and states restored from untrusted data.
 
-It starts from a fixed seed: without manual_seed, every run draws the same numbers.
+The default generator starts from a fixed seed. Without manual_seed, every run draws the same numbers.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ __all__ = [
 ]
 
 
-# ---- Setting the state of a random generator from untrusted data ----------------------------------------------------
+# ---- Generator states from untrusted data ---------------------------------------------------------------------------
 
-# The largest numbers in states. With a larger pos, NumPy reads beyond its arrays.
+# The largest numbers allowed in a state. With a larger pos, NumPy reads beyond its arrays.
 _LARGEST = {"state": 2**128 - 1, "inc": 2**128 - 1, "pos": 624, "buffer_pos": 4, "has_uint32": 1, "uinteger": 2**32 - 1}
 
 
 def set_state_of(generator: np.random.BitGenerator, state: Any) -> None:
-    """Set the state of a NumPy generator; ValueError, without any change, if it is invalid."""
+    """Set the state of a NumPy generator. An invalid state raises ValueError and changes nothing."""
     checked = _checked("state", state, generator.state)
     inner = checked.get("state")
     if isinstance(inner, dict):
@@ -49,7 +49,7 @@ def set_state_of(generator: np.random.BitGenerator, state: Any) -> None:
 
 
 def _checked(name: str, value: Any, own: Any) -> Any:
-    """``value``, checked to have the form of ``own``."""
+    """Check that ``value`` has the structure of ``own``, and return it."""
     if isinstance(own, Mapping):
         table = check_table(name, value)
         if table.keys() != own.keys():
@@ -67,13 +67,13 @@ def _checked(name: str, value: Any, own: Any) -> Any:
     return count(0, _LARGEST.get(name.rpartition("['")[2].removesuffix("']"), 2**63 - 1))(name, value)
 
 
-# ---- Generators of random numbers, and the default one --------------------------------------------------------------
+# ---- Random generators and the default generator --------------------------------------------------------------------
 
 
 class Generator(np.random.Generator):
-    """A generator with its own state: ``retrograd.rand(3, generator=Generator().manual_seed(1))``.
+    """A random generator with its own state: ``retrograd.rand(3, generator=Generator().manual_seed(1))``.
 
-    NumPy's PCG64 with PyTorch's methods. A new one starts from seed 0.
+    It is NumPy's PCG64 with PyTorch's methods. A new generator starts from seed 0.
     """
 
     def __init__(self) -> None:
@@ -96,26 +96,26 @@ class Generator(np.random.Generator):
         return self
 
     def seed(self) -> int:
-        """Restart from a seed that the operating system draws, and return it."""
+        """Restart from a seed drawn by the operating system, and return it."""
         self.manual_seed(secrets.randbits(63))
         return self._seed
 
     def initial_seed(self) -> int:
-        """The seed that the generator last started from."""
+        """Return the seed that the generator last started from."""
         return self._seed
 
     def get_state(self) -> dict[str, Any]:
-        """The state: nested dicts of str and int, which JSON can hold.
+        """Return the state: nested dicts of str and int, which can be stored as JSON.
 
         The entry "spawned" counts the epochs for which a DataLoader has seeded worker processes; it is absent if zero.
         """
         return state_of(self)
 
     def set_state(self, state: dict[str, Any]) -> Self:
-        """Continue from a state that ``get_state`` returned.
+        """Continue from a state returned by ``get_state``.
 
         Raises:
-            ValueError: this is not a valid state; the generator is left as it was.
+            ValueError: the state is invalid; the generator is unchanged.
         """
         try:
             restore(self, state)
@@ -176,7 +176,7 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
 
 
 def chosen(name: str, generator: Any) -> np.random.Generator:
-    """``generator``, or the default one for None; TypeError if it is not a generator."""
+    """Return ``generator``, or the default generator for None; TypeError if it is not a generator."""
     if generator is None:
         return default_generator
     if not isinstance(generator, np.random.Generator):
@@ -185,14 +185,14 @@ def chosen(name: str, generator: Any) -> np.random.Generator:
 
 
 def state_of(generator: np.random.Generator) -> dict[str, Any]:
-    """The state of a Generator, or of one of NumPy."""
+    """Return the state of a Generator or a NumPy generator."""
     state = dict(generator.bit_generator.state)
     spawned = generator._spawned if isinstance(generator, Generator) else 0
     return {**state, "spawned": spawned} if spawned else state
 
 
 def restore(generator: np.random.Generator, state: Any) -> None:
-    """Continue from a state that ``state_of`` returned; ValueError, without any change, if it is invalid."""
+    """Continue from a state returned by ``state_of``. An invalid state raises ValueError and changes nothing."""
     spawned = 0
     if isinstance(generator, Generator) and isinstance(state, Mapping) and "spawned" in state:
         spawned = count()("state['spawned']", state["spawned"])
@@ -206,14 +206,15 @@ def spawned_seed(generator: np.random.Generator) -> int:
     """Return a seed from 0 to 2**63 - 1 without advancing the generator's stream; each call returns a new one.
 
     It depends on the generator's state and on the number of earlier calls, which a Generator counts from the last
-    ``manual_seed`` and keeps in its state. For a generator of NumPy it is the number of spawned children.
+    ``manual_seed`` and keeps in its state. For a NumPy generator it is the number of
+    spawned children.
     """
     if isinstance(generator, Generator):
         number = generator._spawned
         generator._spawned += 1
     elif hasattr(generator.bit_generator.seed_seq, "spawn"):
         number = generator.bit_generator.seed_seq.spawn(1)[0].spawn_key[-1]
-    else:  # made from a RandomState, which has nothing that counts
+    else:  # made from a RandomState, which has no counter
         number = int(generator.integers(2**63))
     following = int(deepcopy(generator).integers(2**63))
     return int(SeedSequence(following, spawn_key=(number,)).generate_state(1, np.uint64)[0]) >> 1

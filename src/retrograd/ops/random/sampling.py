@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-# ---- Random Tensors, from the default generator or a given one ------------------------------------------------------
+# ---- Random Tensors -------------------------------------------------------------------------------------------------
 
 
 @operator(dtypes="")
@@ -49,7 +49,7 @@ def rand(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Uniform random numbers in [0, 1); of shape ``extents``, or by name ``size``.
+    """Uniform random numbers in [0, 1); the shape is ``extents``, or ``size`` by name.
 
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
@@ -71,7 +71,7 @@ def randn(
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Standard normal random numbers; of shape ``extents``, or by name ``size``.
+    """Standard normal random numbers; the shape is ``extents``, or ``size`` by name.
 
     Raises:
         TypeError: ``dtype`` is not a floating-point type.
@@ -124,7 +124,7 @@ def randperm(
     """The numbers 0 to n - 1 in random order.
 
     Raises:
-        ValueError: n is negative, or too large for any memory.
+        ValueError: n is negative, or too large to fit in memory.
     """
     if interpreters and (seen := interpreted(randperm, locals())) is not None:
         return seen
@@ -138,7 +138,7 @@ def randperm(
 def rand_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
-    """Uniform random numbers in [0, 1) of input's shape, and of its type where ``dtype`` is None.
+    """Uniform random numbers in [0, 1) of input's shape, and of its type if ``dtype`` is None.
 
     Raises:
         TypeError: the type is not a floating-point type.
@@ -159,7 +159,7 @@ def rand_like(
 def randn_like(
     input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
-    """Standard normal random numbers of input's shape, and of its type where ``dtype`` is None.
+    """Standard normal random numbers of input's shape, and of its type if ``dtype`` is None.
 
     Raises:
         TypeError: the type is not a floating-point type.
@@ -186,7 +186,7 @@ def randint_like(
     requires_grad: bool = False,
     **options: Unpack[Like],
 ) -> Tensor:
-    """Uniform random integers in [low, high), or [0, low), of input's shape and type (where ``dtype`` is None).
+    """Uniform random integers in [low, high), or [0, low), of input's shape and type (if ``dtype`` is None).
 
     Raises:
         ValueError: the range is empty.
@@ -241,7 +241,7 @@ def normal(
 
 @operator(records=Constant, methods="bernoulli")
 def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
-    """1 with probability input, or ``p`` if given, else 0; in input's type; the gradient is 0.
+    """1 with probability input (or ``p`` if given), else 0. The type is that of input; the gradient is 0.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -260,7 +260,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
 
 @operator(records=Constant)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Poisson random numbers with rates input, in input's type; the gradient is 0.
+    """Poisson random numbers with the rates input. The type is that of input; the gradient is 0.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -278,13 +278,13 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 @operator(methods="multinomial")
 def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
-    """Indices drawn by the weights in each row of input; int64, input (M, N) or (N,) -> (M, K) or (K,)
+    """Indices drawn according to the weights in each row of input: int64, input (M, N) or (N,) -> (M, K) or (K,)
 
     num_samples: K. replacement: an index may be drawn several times.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: input has a wrong number of axes, a weight is negative or not finite, or a row has no weight above
+        ValueError: input has the wrong number of axes, a weight is negative or not finite, or a row has no weight above
             0, or, without ``replacement``, fewer than ``num_samples``.
     """
     if interpreters and (seen := interpreted(multinomial, locals())) is not None:
@@ -298,7 +298,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     valid = within(weights, 0, sys.float_info.max, "whether weights are finite and not negative")
     counts = integers(kernels.count_positive(weights), "whether enough weights are above 0")
     if not valid or 0 in counts:
-        raise ValueError("multinomial: weights must be finite and at least 0, and one of each row above 0")
+        raise ValueError("multinomial: weights must be finite and at least 0, and each row needs one above 0")
     if as_flag("multinomial", "replacement", replacement):
         uniform = from_host(source.random((len(weights), num_samples)), like=weights)
         places = kernels.multinomial_repeated(weights, uniform)
@@ -329,8 +329,8 @@ def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: A
     """Fill input with uniform random numbers in [from_, to).
 
     Raises:
-        TypeError: input does not hold floating-point numbers.
-        ValueError: ``from_`` is above ``to``. And as ``engine.modify``.
+        TypeError: input does not contain floating-point numbers.
+        ValueError: ``from_`` is above ``to``. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(uniform_, locals())) is not None:
         return seen
@@ -345,8 +345,8 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: An
     """Fill input with normal random numbers.
 
     Raises:
-        TypeError: input does not hold floating-point numbers.
-        ValueError: ``std`` is negative. And as ``engine.modify``.
+        TypeError: input does not contain floating-point numbers.
+        ValueError: ``std`` is negative. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(normal_, locals())) is not None:
         return seen
@@ -358,11 +358,11 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: An
 
 @operator(records=Replaced, methods="exponential_", dtypes="hf")
 def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill input with exponential random numbers of the rate ``lambd``.
+    """Fill input with exponential random numbers with the rate ``lambd``.
 
     Raises:
-        TypeError: input does not hold floating-point numbers.
-        ValueError: ``lambd`` is not above 0. And as ``engine.modify``.
+        TypeError: input does not contain floating-point numbers.
+        ValueError: ``lambd`` is not above 0. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(exponential_, locals())) is not None:
         return seen
@@ -374,11 +374,11 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) ->
 
 @operator(records=Replaced, methods="cauchy_", dtypes="hf")
 def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill input with numbers of the Cauchy distribution about ``median`` with the scale ``sigma``.
+    """Fill input with Cauchy random numbers with location ``median`` and scale ``sigma``.
 
     Raises:
-        TypeError: input does not hold floating-point numbers.
-        ValueError: ``sigma`` is not above 0. And as ``engine.modify``.
+        TypeError: input does not contain floating-point numbers.
+        ValueError: ``sigma`` is not above 0. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(cauchy_, locals())) is not None:
         return seen
@@ -390,11 +390,11 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
 
 @operator(records=Replaced, methods="log_normal_", dtypes="hf")
 def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
-    """Fill input with exp of normal random numbers.
+    """Fill input with log-normal random numbers: exp of normal ones.
 
     Raises:
-        TypeError: input does not hold floating-point numbers.
-        ValueError: ``std`` is not above 0. And as ``engine.modify``.
+        TypeError: input does not contain floating-point numbers.
+        ValueError: ``std`` is not above 0. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(log_normal_, locals())) is not None:
         return seen
@@ -406,10 +406,10 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
 
 @operator(records=Replaced, methods="geometric_", dtypes="bihf")
 def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
-    """Fill input with the number of trials up to the first success, each succeeds with probability p.
+    """Fill input with the number of trials up to the first success, each with success probability p.
 
     Raises:
-        ValueError: p is not in (0, 1). And as ``engine.modify``.
+        ValueError: p is not in (0, 1). Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(geometric_, locals())) is not None:
         return seen
@@ -423,7 +423,7 @@ def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tenso
     """Fill input with 1 with probability p, else 0.
 
     Raises:
-        ValueError: p is not in [0, 1]. And as ``engine.modify``.
+        ValueError: p is not in [0, 1]. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(bernoulli_, locals())) is not None:
         return seen
@@ -436,10 +436,10 @@ def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tenso
 def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Tensor:
     """Fill input with uniform random integers in [from_, to); ``random_(to)`` starts from 0.
 
-    Without ``to`` they go up to the largest that input's type holds exactly.
+    Without ``to`` they go up to the largest integer that input's type represents exactly.
 
     Raises:
-        ValueError: the range is empty. And as ``engine.modify``.
+        ValueError: the range is empty. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(random_, locals())) is not None:
         return seen

@@ -1,4 +1,4 @@
-"""Checking the arguments of a recurrent layer."""
+"""Argument checks of recurrent layers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ALGORITHMS = ("auto", "fused", "composed")
 
 @lru_cache(maxsize=4096)
 def weight_shapes(spec: Recurrence) -> Weights:
-    """The shape of each weight of a direction; None for those that the layer lacks."""
+    """Return the shape of each weight of a direction, or None for weights that the layer lacks."""
     rows, hidden = spec.gates * spec.hidden, spec.hidden
     bias = (rows,) if spec.bias else None
     gain = (rows,) if spec.norm else None
@@ -41,7 +41,7 @@ def weight_shapes(spec: Recurrence) -> Weights:
 
 
 def runs_fused(name: str, spec: Recurrence, algorithm: str) -> bool:
-    """Whether the fused kernels compute a layer; otherwise it is composed of operators.
+    """Return whether the fused kernels compute a layer; otherwise it is composed of operators.
 
     Raises:
         ValueError: the algorithm is unknown, or does not support the layer.
@@ -51,7 +51,7 @@ def runs_fused(name: str, spec: Recurrence, algorithm: str) -> bool:
     supported = spec.reset_after and not spec.norm and not spec.draws
     if algorithm == "fused" and not supported:
         raise ValueError(
-            f"{name}: algorithm='fused' does not support layer normalisation, zoneout, recurrent dropout or "
+            f"{name}: algorithm='fused' does not support layer normalization, zoneout, recurrent dropout or "
             "reset_after=False; leave algorithm='auto'"
         )
     return supported and algorithm != "composed"
@@ -71,7 +71,7 @@ def check_layer(
     if spec.cells:
         states.append(("c0", c0, spec.hidden))
     elif c0 is not None:
-        raise ValueError(f"{name}: c0 is given, and mode {spec.mode!r} has no cell state; leave it out")
+        raise ValueError(f"{name}: c0 is given, but mode {spec.mode!r} has no cell state; leave it out")
     for label, state, width in states:
         if state is None:
             continue
@@ -83,7 +83,7 @@ def check_layer(
                 f"input.shape={shape}"
             )
     if len(weights) != spec.directions:
-        raise ValueError(f"{name}: weights of {len(weights)} directions, and the layer has {spec.directions}")
+        raise ValueError(f"{name}: weights of {len(weights)} directions, but the layer has {spec.directions}")
     shapes, dtype = weight_shapes(spec), x.array.dtype
     for given in weights:
         for weight, shape in zip(given, shapes, strict=True):
@@ -98,7 +98,7 @@ def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: 
         if weight is None and expected is None:
             continue
         if weight is None or expected is None:
-            there = "missing" if weight is None else "given, and the layer has none"
+            there = "missing" if weight is None else "given, but the layer has none"
             raise ValueError(f"{name}: {label} is {there}; the layer is {spec}")
         require_same(name, "input", x, label, weight)
         if weight.array.shape != expected:
@@ -106,16 +106,16 @@ def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: 
 
 
 class Rest(list[int]):
-    """Lengths within a piece of long sequences: a sequence that has ended has 0 and keeps its state."""
+    """Lengths within a segment of long sequences. A sequence that has ended has length 0 and keeps its state."""
 
 
 @operator
 def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarray:
-    """The lengths of N sequences, copied as int64.
+    """Check the lengths of N sequences, and copy them as int64.
 
     Raises:
         TypeError: they are not ints.
-        ValueError: their number is not N, or one is not 1 to T (of a ``Rest``: 0 to T).
+        ValueError: there are not N lengths, or one is not from 1 to T (in a ``Rest``: from 0 to T).
     """
     if interpreters and (seen := interpreted(checked_lengths, locals())) is not None:
         return seen
@@ -132,7 +132,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
 
 
 def checked_interval(name: str, checkpoint: Any, steps: int) -> int:
-    """The number of steps between two saved states.
+    """Check and return the number of steps between two saved states.
 
     Raises:
         ValueError: it is neither "auto" nor an int of at least 1.

@@ -1,7 +1,7 @@
-"""A recurrent layer in operators, step by step: every option, and derivatives of every order.
+"""A recurrent layer composed of operators, step by step, with all options and derivatives of every order.
 
-The fused kernels must equal it; it replaces them for second derivatives, and for layer normalisation, zoneout,
-recurrent dropout and the GRU with the reset gate before the product.
+The fused kernels must match it. It replaces them for second derivatives, layer normalization, zoneout, recurrent
+dropout, and the GRU with the reset gate before the product.
 
 Source: J. Ba et al., "Layer Normalization", 2016, arXiv:1607.06450; D. Krueger et al., "Zoneout: Regularizing RNNs by
 Randomly Preserving Hidden Activations", 2016, arXiv:1606.01305; Y. Gal, Z. Ghahramani, "A Theoretically Grounded
@@ -36,7 +36,7 @@ __all__ = ["Masks", "composed", "draw_masks", "in_evaluation"]
 
 
 class Masks(NamedTuple):
-    """The masks that a layer drew for one sequence of calls; None if it does not have them."""
+    """The masks that a layer drew for one sequence of calls; None for those it does not use."""
 
     recurrent: Tensor | None = None  # (D, N, O): 0 where h' is dropped before W_hh, 1/(1 - p) elsewhere
     cell: Tensor | None = None  # (D, T, N, H) bool: where the cell state keeps its value
@@ -44,9 +44,9 @@ class Masks(NamedTuple):
 
 
 def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> Masks | None:
-    """The masks of zoneout and recurrent dropout for x (T, N, I) from the default generator; None without them.
+    """Draw the masks of zoneout and recurrent dropout for x (T, N, I), or return None if the layer has neither.
 
-    recurrent: the mask of recurrent dropout, if steps before x drew it.
+    The masks come from the default generator. recurrent: the mask of recurrent dropout, if an earlier step drew it.
     """
     steps, batch = x.array.shape[:2]
     p, (p_cell, p_hidden), dtype = spec.recurrent_dropout, spec.zoneout, x.array.dtype
@@ -56,7 +56,7 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
             return None
         found = empty(math.prod(shape), np.bool_, like=x.array)
         limit = full((), chance, like=x.array)
-        for begin in range(0, found.size, 1 << 16):  # in pieces: a float takes eight times the memory of a bool
+        for begin in range(0, found.size, 1 << 16):  # in pieces, because a float takes eight times the memory of a bool
             piece = found[begin : begin + (1 << 16)]
             uniform = from_host(default_generator.random(piece.size), like=x.array)
             kernels.copy(piece, kernels.bernoulli(uniform, limit, found.dtype))
@@ -74,12 +74,12 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
 
 @lru_cache(maxsize=4096)
 def in_evaluation(spec: Recurrence) -> Recurrence:
-    """The layer without recurrent dropout, whose expectation is the identity; zoneout then mixes old and new."""
+    """Return the layer without recurrent dropout, whose expectation is the identity; zoneout mixes old and new."""
     return replace(spec, recurrent_dropout=0.0) if spec.recurrent_dropout else spec
 
 
 class _Product(NamedTuple):
-    """W x + b, or gain * normalised W x + b."""
+    """W x + b, or gain * normalized W x + b."""
 
     w: Tensor
     b: Tensor | None
@@ -102,7 +102,7 @@ def composed(
     cells: bool = False,
     masks: Masks | None = None,
 ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
-    """``recurrent_layer`` with arguments that it has checked."""
+    """Compute ``recurrent_layer`` with arguments that it has checked."""
     steps, batch = x.array.shape[:2]
     ended: list[Tensor | None] = [None] * steps  # (N, 1): the sequences that have ended
     if lengths is not None:
@@ -139,7 +139,7 @@ def _direction(
     ended: Sequence[Tensor | None],
     masks: Masks | None,
 ) -> tuple[list[Tensor], list[Tensor], Tensor, Tensor]:
-    """h and c of all steps in order of time, and the last ones."""
+    """Return h and c of all steps in time order, and the last h and c."""
     sums = [Unbind.apply(product(x), 0) for product in _products(w.w_ih, w.b_ih, w.norm_ih, spec)]
     products = _products(w.w_hh, w.b_hh, w.norm_hh, spec)
     recurrent = None if masks is None or masks.recurrent is None else masks.recurrent[d]
@@ -184,14 +184,14 @@ def _gru(ax: Sequence[Tensor], products: Sequence[_Product], dropped: Tensor, h:
 
 
 def _zoned(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t: int) -> Tensor:
-    """The old state where zoneout keeps it, else the new one; without a mask, the expectation."""
+    """Return the old state where zoneout keeps it, else the new one. Without a mask, return the expectation."""
     if mask is not None:
         return where(wrap(mask.array[d, t]), before, now)
     return now + p * (before - now) if p else now
 
 
 def _products(w: Tensor, b: Tensor | None, gain: Tensor | None, spec: Recurrence) -> list[_Product]:
-    """One product for all gates; of a GRU one for r and z, and one for n, which are normalised separately."""
+    """Split the products: one for all gates, or in a GRU one for r and z and one for n, normalized separately."""
     if spec.mode != "gru":
         return [_Product(w, b, gain, spec.norm)]
     cut = [2 * spec.hidden, spec.hidden]

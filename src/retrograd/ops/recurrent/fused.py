@@ -1,10 +1,10 @@
 """Fused recurrent layers: one kernel for all steps, or checkpointed segments.
 
-``kernels/textbook/recurrent.py`` has all steps, forward and backward, in NumPy.
+``kernels/textbook/recurrent.py`` implements all steps, forward and backward, in NumPy.
 
-Of T steps in segments of k, T/k states are saved, and everything backward needs of one segment: with k = sqrt(T) both
-grow like sqrt(T). The fused kernels compute a segment or, where they lack an option, operators; the masks of zoneout
-and dropout are saved, so that the second run repeats the first.
+With T steps in segments of k, memory is needed for T/k states and for what backward needs of one segment. With
+k = sqrt(T) both grow like sqrt(T). The fused kernels compute a segment; operators do if the kernels lack an option. The
+masks of zoneout and dropout are saved, so that the second run repeats the first.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174; A. Gruslys et al.,
 "Memory-Efficient Backpropagation Through Time", 2016, arXiv:1606.03401.
@@ -44,16 +44,16 @@ __all__ = [
 ]
 
 
-# ---- The fused recurrent layer, one kernel for all its steps --------------------------------------------------------
+# ---- Fused recurrent layer: one kernel for all steps ----------------------------------------------------------------
 
 
 class RecurrentLayer(Function):
-    """All steps of a layer in all its directions; see ``recurrent_layer``.
+    """All steps of a layer in all directions; see ``recurrent_layer``.
 
-    x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None -> y (T, N, D*O), hn (D, N, O), of an LSTM cn (D, N, H) and with
-    ``cells`` its cell states (T, N, D*H)
+    x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None -> y (T, N, D*O), hn (D, N, O), for an LSTM cn (D, N, H),
+    and with ``cells`` its cell states (T, N, D*H)
 
-    Gradients flow through time also with frozen weights, to x or h0.
+    Gradients flow through time to x or h0 even if the weights are frozen.
     """
 
     @staticmethod
@@ -72,7 +72,7 @@ class RecurrentLayer(Function):
             x.array, array(h0), array(c0), weight_arrays(flat, spec), lengths, spec, save, cells
         )
         if save:
-            # y may be a view of what the kernels save: a change in place must be noticed
+            # y may be a view of what the kernels save, so in-place changes must be detected
             kept = y if y.base is not None else None
             ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
             ctx.options = (lengths, spec, cells)
@@ -81,7 +81,7 @@ class RecurrentLayer(Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        """The fused gradient, or the composed one where it must be differentiable."""
+        """Compute the fused gradient, or the composed one if it must be differentiable."""
         x, h0, c0, saved, _, *flat = ctx.saved_tensors
         lengths, spec, cells = ctx.options
         wanted, upstream = ctx.needs_input_grad, named(upstream, spec, cells)
@@ -90,7 +90,7 @@ class RecurrentLayer(Function):
         gy, ghn, gcn, gcells = map(array, upstream)
         of_weights, forward = any(wanted[6:]), saved[0]
         if last := not is_graph_kept():
-            ctx.free()  # the kernel overwrites what was saved, and the sweep may fail before it frees it
+            ctx.free()  # the kernel overwrites the saved arrays, and the sweep may fail before freeing them
         gx, gh0, gc0, found = kernels.recurrent_grad(
             gy,
             ghn,
@@ -131,9 +131,10 @@ def composed_grad(
     masks: Masks | None = None,
     create_graph: bool = True,
 ) -> tuple[Tensor | None, ...]:
-    """The gradients of a layer by running the composed layer again; they are differentiable.
+    """Compute differentiable gradients of a layer by running the composed layer again.
 
-    upstream: to y, hn, cn and the cell states. wanted: for x, h0, c0, three that are not Tensors, and ``flat``.
+    upstream: the gradients of y, hn, cn and the cell states. wanted: a flag for each of x, h0, c0, three arguments
+    that are not Tensors, and ``flat``.
 
     The layer runs on aliases of the arguments, so that if one depends on another (an initial state made from x), each
     gets only its direct gradient.
@@ -154,7 +155,7 @@ def composed_grad(
 
 
 def boxed(saved: Any) -> np.ndarray:
-    """Wrap the state that a kernel set saves in an array of one object, which is freed once the sweep has used it."""
+    """Wrap the state saved by a kernel set in an array of one object, which is freed once the sweep has used it."""
     box = empty(1, object)
     box[0] = saved
     return box
@@ -170,21 +171,21 @@ def wrapped(array: np.ndarray | None) -> Tensor | None:
 
 @lru_cache(maxsize=4096)
 def _places(spec: Recurrence) -> tuple[int, ...]:
-    """The indices of the fields of Weights that the layer has."""
+    """Return the indices of the fields of Weights that the layer has."""
     return tuple(place for place, shape in enumerate(weight_shapes(spec)) if shape is not None)
 
 
 def flattened(weights: Sequence[Weights], spec: Recurrence) -> list[Any]:
-    """The weights of all directions in one list, without None: fewer arguments make a faster call."""
+    """Return the weights of all directions in one list, without None. Fewer arguments make calls faster."""
     places = _places(spec)
     return [direction[place] for direction in weights for place in places]
 
 
 def regrouped(flat: Sequence[Any], spec: Recurrence) -> list[Weights]:
-    """The Weights of each direction: the inverse of ``flattened``."""
+    """Return the Weights of each direction: the inverse of ``flattened``."""
     places, weights = _places(spec), []
     count = len(places)
-    if places[-1] == count - 1:  # the first fields: the others are None
+    if places[-1] == count - 1:  # the first fields; the others are None
         return [Weights(*flat[first : first + count]) for first in range(0, len(flat), count)]
     for first in range(0, len(flat), count):
         fields: list[Any] = [None] * len(Weights._fields)
@@ -195,23 +196,23 @@ def regrouped(flat: Sequence[Any], spec: Recurrence) -> list[Weights]:
 
 
 def weight_arrays(flat: Sequence[Tensor], spec: Recurrence) -> list[Weights]:
-    """The weights of each direction as arrays."""
+    """Return the weights of each direction as arrays."""
     return regrouped([piece.array for piece in flat], spec)
 
 
 def named(upstream: Sequence[Tensor | None], spec: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:
-    """The gradients to y, hn, cn and the cell states; None for those that the layer does not return."""
+    """Return the gradients of y, hn, cn and the cell states, or None for those that the layer does not return."""
     gy, ghn, *rest = upstream
     return gy, ghn, rest[0] if spec.cells else None, rest[1] if cells else None
 
 
-# ---- A recurrent layer that saves its states at the ends of segments ------------------------------------------------
+# ---- Checkpointed recurrent layer -----------------------------------------------------------------------------------
 
 Array = np.ndarray | None
 
 
 class _Segment(NamedTuple):
-    """Some steps of one direction, for both of its runs: x (k, N, I), h (1, N, O), c (1, N, H)."""
+    """Some steps of one direction, run in forward and again in backward: x (k, N, I), h (1, N, O), c (1, N, H)."""
 
     x: np.ndarray
     h: Array
@@ -224,7 +225,7 @@ class _Segment(NamedTuple):
     fused: bool
 
     def run(self) -> Sequence[Array]:
-        """y, hn, cn and the cell states."""
+        """Return y, hn, cn and the cell states."""
         x, h, c, weights, lengths, spec, cells, masks, fused = self
         if fused:
             return kernels.recurrent(x, h, c, [weights], lengths, spec, False, cells)[:4]
@@ -232,9 +233,9 @@ class _Segment(NamedTuple):
         return [array(y) for y in composed(wrap(x), wrapped(h), wrapped(c), [tensors], spec, lengths, cells, masks)]
 
     def gradient(self, upstream: Sequence[Array], of_x: bool, of_weights: Weights) -> tuple[Any, ...]:
-        """The gradients to x, h, c and the weights; None for those that are not wanted.
+        """Return the gradients of x, h, c and the weights, or None for those not requested.
 
-        upstream: the gradients to what ``run`` returns. of_weights: a bool for each field.
+        upstream: the gradients of the results of ``run``. of_weights: a bool for each field.
         """
         x, h, c, weights, lengths, spec, cells, masks, fused = self
         if fused:
@@ -308,7 +309,7 @@ class CheckpointedLayer(Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor | None) -> tuple[Tensor | None, ...]:
-        """Segment by segment from the last one; the composed gradient where it must be differentiable."""
+        """Compute the gradient segment by segment, last first, or the composed one if it must be differentiable."""
         x, h0, c0, kept, *flat = ctx.saved_tensors
         lengths, spec, cells, masks, every, fused = ctx.options
         wanted, of_weights = ctx.needs_input_grad[:3], ctx.needs_input_grad[9:]
@@ -372,7 +373,7 @@ def _segment(
     d: int,
     steps_of: slice,
 ) -> _Segment:
-    """The steps of a direction, with their part of the lengths and of the masks."""
+    """Return the steps of a direction, with their part of the lengths and masks."""
     if masks is not None:
         of_direction = [None if mask is None else mask.array[d : d + 1] for mask in masks]
         parts = [of_direction[0], *[None if mask is None else mask[:, steps_of] for mask in of_direction[1:]]]
@@ -387,7 +388,7 @@ def _direction(spec: Recurrence, d: int) -> Recurrence:
 
 
 def _segments(steps: int, every: int, reverse: bool) -> Iterator[slice]:
-    """In the order in which a direction computes them."""
+    """Return the segments in the order in which a direction computes them."""
     if not reverse:
         yield from (slice(first, min(first + every, steps)) for first in range(0, steps, every))
     else:
@@ -395,7 +396,7 @@ def _segments(steps: int, every: int, reverse: bool) -> Iterator[slice]:
 
 
 def _within(lengths: Array, steps_of: slice) -> Array:
-    """The part of the lengths within a segment: from 0 to all of its steps."""
+    """Return the lengths within a segment: from 0 to all of its steps."""
     if lengths is None:
         return None
     return kernels.lengths_within(lengths, steps_of.start, steps_of.stop)
@@ -410,5 +411,5 @@ def _cut(g: Array, steps_of: slice, d: int, width: int) -> Array:
 
 
 def _part(state: Array, d: int) -> Array:
-    """The state of a direction, or its gradient."""
+    """Return the state of a direction, or its gradient."""
     return None if state is None else state[d : d + 1]

@@ -1,9 +1,8 @@
 """Recurrent layers and cells: fused where possible, otherwise composed of operators.
 
-``formulas/gates.py`` has the equations.
-
-N sequences, I inputs, H units: input (N, I), hx and cx (N, H), w_ih (G*H, I), w_hh (G*H, H), b_ih and b_hh (G*H,) or
-None. ``retrograd.specs.recurrence`` has the equations and the order of the gates.
+For N sequences, I inputs and H units, a cell takes input (N, I), hx and cx (N, H), w_ih (G*H, I), w_hh (G*H, H), and
+b_ih and b_hh (G*H,) or None. ``retrograd.specs.recurrence`` and ``formulas/gates.py`` have the equations, the former
+also the order of the gates.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from .fused import CheckpointedLayer, RecurrentLayer, flattened
 __all__ = ["gru_cell", "lstm_cell", "rnn_relu_cell", "rnn_tanh_cell"]
 
 
-# ---- A recurrent layer: one fused kernel for all its steps where possible, else composed of operators ---------------
+# ---- Recurrent layers -----------------------------------------------------------------------------------------------
 
 Result = tuple[Tensor, Tensor, Tensor | None, Tensor | None]
 
@@ -48,24 +47,24 @@ def recurrent_layer(
     algorithm: str = "auto",
     name: str = "recurrent_layer",
 ) -> Result:
-    """One layer over a whole sequence, in all its directions: y, hn, cn (LSTM, else None) and all cell states.
+    """Apply a layer to a whole sequence in all directions: y, hn, cn (LSTM, else None) and all cell states.
 
     x (T, N, I), h0 (D, N, O) and c0 (D, N, H) or None (zeros), weights: a Weights of Tensors for each direction ->
-    y (T, N, D*O), hn (D, N, O), cn (D, N, H), and with ``cells`` the cell state of every step (T, N, D*H)
+    y (T, N, D*O), hn (D, N, O), cn (D, N, H), and with ``cells`` the cell state of each step (T, N, D*H)
 
-    lengths: the steps of each sequence, 1 to T: (N,) ints. Beyond them x may be anything and y is 0; hn and cn are the
-        states after the last step of each sequence, where the reverse direction begins.
-    masks: of zoneout and recurrent dropout, from ``draw_masks``; without them both take their expectation.
-    checkpoint: save the states at every k-th step only, and recompute the steps between in backward; "auto" takes the
-        square root of T, so that memory grows like it. None saves everything. The outputs have the same bits; the
-        gradients to the weights are summed in another order.
+    lengths: the number of steps of each sequence, from 1 to T: (N,) ints. Later steps of x are ignored and those of y
+        are 0. hn and cn are the states after the last step of each sequence, where the reverse direction begins.
+    masks: those of zoneout and recurrent dropout, from ``draw_masks``; without them both use their expectation.
+    checkpoint: save the states only at every k-th step, and recompute the steps between in backward. "auto" uses the
+        square root of T, so memory grows like sqrt(T). None saves everything. The outputs are the same bit for bit;
+        the gradients of the weights are summed in another order.
     algorithm: "fused" kernels, "composed" of operators, or "auto".
-    name: the caller's, for messages.
+    name: the name of the caller, for messages.
 
     Raises:
         TypeError: types differ or are not floating point.
-        ValueError: a shape does not fit, a length is not 1 to T, ``checkpoint`` is below 1, or the algorithm does not
-            support the layer.
+        ValueError: a shape does not fit, a length is not from 1 to T, ``checkpoint`` is below 1, or the algorithm does
+            not support the layer.
     """
     check_layer(name, x, h0, c0, weights, spec)
     counts = None
@@ -90,7 +89,7 @@ def recurrent_layer(
     return y, hn, rest[0], rest[1] if cells else None
 
 
-# ---- One step of a recurrent network as a function of its weights ---------------------------------------------------
+# ---- Recurrent cells ------------------------------------------------------------------------------------------------
 
 
 @operator
@@ -173,7 +172,7 @@ def _step(
     b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """A sequence of one step; one missing bias is 0."""
+    """Run a layer on a sequence of one step. If one bias is missing, it is 0."""
     require_float(name, x)
     states = [("hx", h)] if c is None else [("hx[0]", h), ("hx[1]", c)]
     for label, tensor in (("w_ih", w_ih), ("w_hh", w_hh), *states):

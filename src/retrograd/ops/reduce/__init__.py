@@ -1,1 +1,1 @@
-"""Reductions along axes: sums, statistics, norms, extremes, scans."""
+"""Reductions and scans along axes: sums, statistics, norms, extremes, cumulative operators."""

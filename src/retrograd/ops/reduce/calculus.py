@@ -23,9 +23,9 @@ __all__ = ["cumulative_trapezoid", "gradient", "trapezoid", "trapz"]
 
 @operator(dtypes="if")
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (1).
+    """The sum of (y[i] + y[i + 1]) / 2 * (x[i + 1] - x[i]) along axis ``dim``; without x the steps are dx (default 1).
 
-    x: as many elements as y has along ``dim``, or a shape that broadcasts to y's
+    x: a vector with as many elements as y has along ``dim``, or a Tensor that broadcasts to the shape of y
 
     Raises:
         TypeError: y or x is not a Tensor of numbers, or dx is not a number.
@@ -40,7 +40,7 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, di
 
 @operator(dtypes="if")
 def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None = None, dim: int = -1) -> Tensor:
-    """The sums of the first 1, 2, ... terms of ``trapezoid``: one element less than y has along ``dim``.
+    """Cumulative sums of the terms of ``trapezoid``: one element fewer than y has along ``dim``.
 
     Raises: as ``trapezoid``.
     """
@@ -52,15 +52,15 @@ def cumulative_trapezoid(y: Tensor, x: Tensor | None = None, *, dx: float | None
 
 @operator(dtypes="if")
 def gradient(input: Tensor, *, spacing: Any = None, dim: Any = None, edge_order: int = 1) -> tuple[Tensor, ...]:
-    """The derivatives of the function whose values are input, along each axis of ``dim`` (all by default).
+    """Estimate the derivatives of a function with the values input along each axis of ``dim`` (all by default).
 
-    By central differences, at the ends by differences of ``edge_order`` 1 or 2.
+    It uses central differences, and at the ends one-sided differences of ``edge_order`` 1 or 2.
 
     spacing: the distance between neighbors (1 if None), or one for each axis; or a list of Tensors, the coordinates
         along each axis. A distance of 0 gives infinities and NaN.
 
     Raises:
-        TypeError: input is not a Tensor of numbers, or spacing holds anything but numbers and Tensors.
+        TypeError: input is not a Tensor of numbers, or spacing contains anything other than numbers and Tensors.
         ValueError: there are too few elements along an axis, or coordinates do not fit.
         IndexError: input has no such axis.
     """
@@ -124,12 +124,12 @@ def _derivative(x: Tensor, along: int, step: Any, edge_order: int) -> Tensor:
 
 
 def _wide(x: Tensor) -> Tensor:
-    """x with integers in int64, in which sums and differences of smaller ones do not wrap."""
+    """Convert integers to int64, so that sums and differences of smaller types do not wrap."""
     return x if x.array.dtype.kind == "f" else cast(x, int64)
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
-    """The area below each pair of neighbours, and the axis."""
+    """Return the area below each pair of neighbors, and the axis."""
     require_number(name, y, "y")
     along = axis(name, "dim", dim, y.array.ndim)
     front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)

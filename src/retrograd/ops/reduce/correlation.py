@@ -1,4 +1,4 @@
-"""Covariances and correlations of variables, distances, and slices of a limited norm."""
+"""Covariance and correlation matrices, dist and renorm."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def cov(
 ) -> Tensor:
     """The covariance matrix (M, M) of M variables, the rows of input (M, N).
 
-    A vector, a number or a single row gives the variance (). Integers and truth values become the default type.
+    A vector, a number or a single row gives the variance (). Integers and booleans become the default type.
 
-    correction: what is subtracted from the number of observations N. fweights (N,): how often each observation counts,
-    integers. aweights (N,): how important it is, floating-point numbers or integers; a wider type than input's widens
-    the result.
+    correction: subtracted from the number of observations N. fweights (N,): integers, how often each observation
+    counts. aweights (N,): floating-point numbers or integers, the importance of each observation. A type wider than
+    input's widens the result.
 
     Raises:
-        TypeError: input is not a Tensor, or fweights does not hold integers.
+        TypeError: input is not a Tensor, or fweights does not contain integers.
         ValueError: input has more than 2 axes, or weights do not have the shape (N,) or are negative.
     """
     if interpreters and (seen := interpreted(cov, locals())) is not None:
@@ -84,7 +84,7 @@ def _any_negative(weight: np.ndarray) -> bool:
 def corrcoef(input: Tensor) -> Tensor:
     """The matrix (M, M) of the correlations of M variables, the rows of input (M, N), from -1 to 1; see ``cov``.
 
-    Of a vector, a number or a single row it is 1, or NaN where the variance is 0 or NaN.
+    For a vector, a number or a single row it is 1, or NaN if the variance is 0 or NaN.
 
     Raises: as ``cov``.
     """
@@ -115,7 +115,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
 
 @operator(methods="renorm", in_place=True)
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
-    """input with each slice along ``dim`` whose p-norm is above ``maxnorm`` scaled to that norm.
+    """Scale each slice of input along ``dim`` whose p-norm is above ``maxnorm`` down to that norm.
 
     Raises:
         TypeError: input is not a floating-point Tensor.

@@ -48,7 +48,7 @@ class Norm1(Function):
 
 
 class Signed(Function):
-    """g times the sign of x, g having extent 1 along ``axes``: linear in g; x only gives the signs."""
+    """g times the sign of x, where g has extent 1 along ``axes``. It is linear in g; x only gives the signs."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
@@ -81,7 +81,7 @@ class Norm2(Function):
 
 @operator(methods="norm")
 def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None are 2; see ``linalg.vector_norm``.
+    """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None mean 2; see ``linalg.vector_norm``.
 
     "nuc" is the sum of the singular values of matrices, see ``linalg.matrix_norm``.
 
@@ -104,7 +104,7 @@ def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, 
 
 
 def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, dtype: Any) -> Tensor:
-    """The norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
+    """Compute the norm of any order over axes, for ``norm``, ``linalg.vector_norm`` and ``linalg.norm``."""
     require_float(name, x)
     if order != 2:
         if not is_number(order) or math.isnan(number := as_real(name, "ord", order)):
@@ -128,12 +128,12 @@ def vector_norm_of(name: str, x: Tensor, order: float, dim: Dim, keepdim: bool, 
     size = abs(x)
     if math.isinf(order):
         return Amax.apply(size, over, keepdim, order < 0)
-    # dividing by the element that counts most keeps powers from overflowing and from vanishing
+    # dividing by the dominant element prevents overflow and underflow of the powers
     scale = kernels.decisive(size.array, over, order < 0)
     size, scale_left = size / wrap(scale), wrap(scale.reshape(left_shape(shape, over, keepdim)))
-    # powers of 0 have no derivative: replace 0 by 1, without counting it
+    # powers of 0 have no derivative: replace 0 with 1, but do not count it
     at_zero = wrap(kernels.at_zero(x.array))
-    if order < 0:  # if an element is 0, the norm is 0
+    if order < 0:  # the norm is 0 if an element is 0
         no_zero = wrap(kernels.cast(kernels.all(x.array, over, keepdim), x.array.dtype))
         return pow(Sum.apply(pow(size + at_zero, order), over, keepdim), 1 / order) * scale_left * no_zero
     total = Sum.apply(pow(size + at_zero, order) - at_zero, over, keepdim)
@@ -149,8 +149,8 @@ ORDERS = ("fro", "nuc", inf, -inf, 1, -1, 2, -2)
 class Svd(Function):
     """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) from the largest down, v (..., N, K), K = min(M, N).
 
-    Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal, and
-    their vectors not unique, the gradient of u and v is not finite.
+    Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal,
+    their vectors are not unique, and the gradient through u and v is not finite.
     """
 
     gradient = "x: u (gs + (J + JT) s + s (K + KT)) vT, J = F uT gu, K = F vT gv, F = 1 / (s_j**2 - s_i**2)"
@@ -183,12 +183,12 @@ class Svd(Function):
 
 
 def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dtype: Any) -> Tensor:
-    """The norm of matrices over the axes (rows, columns) ``dim``, for ``norm``, ``linalg.norm`` and ``matrix_norm``.
+    """Norm of matrices over the axes (rows, columns) ``dim``, for ``norm``, ``linalg.norm`` and ``matrix_norm``.
 
     Raises:
         TypeError: x is not a floating-point Tensor.
-        ValueError: ``order`` is not in ORDERS, ``dim`` does not name two axes, or a smallest value of no elements is
-            needed.
+        ValueError: ``order`` is not in ORDERS, ``dim`` does not name two axes, or the order needs the
+            smallest of no elements.
         IndexError: x has no such axis.
     """
     require_float(name, x)
@@ -222,7 +222,7 @@ def _transposed(x: Tensor) -> Tensor:
 
 
 def _most(name: str, order: Any, values: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
-    """The largest value along an axis, 0 where there is none, or the smallest if ``order`` is negative."""
+    """Return the largest value along an axis (0 over no elements), or the smallest if ``order`` is negative."""
     if values.array.shape[axis]:
         return Amax.apply(values, (axis,), True, order < 0)
     if order < 0:

@@ -1,4 +1,4 @@
-"""Reductions over axes: sum, mean, product, logic, and extremes with their indices."""
+"""Reductions over axes: sum, mean, product, all and any, and extremes with their indices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ __all__ = [
 
 # ---- Sum, mean, product and similar reductions over all or some axes ------------------------------------------------
 
-_ALL = [tuple(range(ndim)) for ndim in range(65)]  # by the number of axes; NumPy allows 64
+_ALL = [tuple(range(ndim)) for ndim in range(65)]  # indexed by the number of axes, of which NumPy allows 64
 Dim = int | tuple[int, ...] | list[int] | None
 
 
@@ -64,7 +64,7 @@ class Mean(Function):
 
 
 class Prod(Function):
-    """Product over ``axes`` (sorted, non-negative); the gradient is correct also at zeros."""
+    """Product over ``axes`` (sorted, non-negative); the gradient is also correct at zeros."""
 
     gradient = "x: g times the product of the other elements"
 
@@ -82,7 +82,7 @@ class Prod(Function):
         why = "whether a product can be divided by its factors"
         if all_true(y.array, why) and all_finite(y.array, why):  # no zeros, no underflow
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
-        # for each element: the product of all before it and all after it, on one line
+        # for each element, the product of all elements before and after it, on one line
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         order = (*kept, *axes)
         lines = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
@@ -93,7 +93,7 @@ class Prod(Function):
 
 
 class NanToZero(Function):
-    """x, and 0 where it is NaN"""
+    """x, or 0 where x is NaN"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -108,9 +108,9 @@ class NanToZero(Function):
 
 @operator(records=Sum, methods="sum", dtypes="bihf")
 def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Sum of input over ``dim`` (all axes if None); integers and truth values sum to int64.
+    """Sum of input over ``dim`` (all axes if None); integers and booleans sum to int64.
 
-    dtype: convert input first; with bool the result says whether any element is not 0.
+    dtype: convert input first; with bool the result is whether any element is nonzero.
 
     Raises:
         TypeError: input is not a Tensor, or ``dtype`` is not an element type.
@@ -132,7 +132,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
     dtype: convert input first.
 
     Raises:
-        TypeError: input holds integers or truth values.
+        TypeError: input contains integers or booleans.
         IndexError: input has no such axis.
         ValueError: an axis is named twice.
     """
@@ -145,9 +145,9 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
-    The gradient to an element is the product of the others, also where that or the element is 0.
+    The gradient of an element is the product of the others, even where either is 0.
 
-    dtype: convert input first; with bool the result says whether all elements are not 0.
+    dtype: convert input first; with bool the result is whether all elements are nonzero.
 
     Raises: as ``sum``.
     """
@@ -160,13 +160,13 @@ def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
 
 def _wide(x: Tensor, dtype: Any) -> Any:
-    """The type to reduce integers in: ``dtype`` if it is given; in bool, a sum is any, a product all."""
+    """Return the type for reducing integers: ``dtype`` if given. In bool, a sum is ``any`` and a product ``all``."""
     return int64 if dtype is None else x.array.dtype
 
 
 @operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """As ``sum``, with NaN counted as 0, without gradient.
+    """``sum`` with NaN counted as 0; it has no gradient.
 
     Raises: as ``sum``.
     """
@@ -180,7 +180,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
 
 @operator(records=(Sum, NanToZero), methods="nanmean")
 def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """Mean of the elements over ``dim`` that are not NaN; NaN where there is none.
+    """Mean of the elements over ``dim`` that are not NaN, or NaN if all are.
 
     Raises: as ``mean``.
     """
@@ -194,7 +194,7 @@ def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any
 
 @operator(methods="count_nonzero", dtypes="bihf")
 def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
-    """The number of nonzero elements over ``dim`` (all axes if None), NaN included. int64, no gradient.
+    """The number of nonzero elements over ``dim`` (all axes if None), NaN included; int64, no gradient.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -209,7 +209,7 @@ def count_nonzero(input: Tensor, dim: Dim = None) -> Tensor:
 
 @operator(methods="all", dtypes="bihf")
 def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether no element of input over ``dim`` (all axes if None) is 0 or False. ``dim=()`` tells it of each element.
+    """Return whether all elements of input over ``dim`` (all axes if None) are nonzero; ``dim=()`` tests each one.
 
     Raises: as ``count_nonzero``.
     """
@@ -222,9 +222,7 @@ def all(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 @operator(methods="any", dtypes="bihf")
 def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
-    """Whether some element of input over ``dim`` (all axes if None) is neither 0 nor False.
-
-    ``dim=()`` tells it of each element.
+    """Return whether any element of input over ``dim`` (all axes if None) is nonzero; ``dim=()`` tests each one.
 
     Raises: as ``count_nonzero``.
     """
@@ -238,7 +236,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 def operands(
     name: str, x: Tensor, dim: Dim, keepdim: bool = False, dtype: Any = None, floating: bool = False
 ) -> tuple[Tensor, tuple[int, ...], bool]:
-    """The checked arguments of a reduction: x, converted to ``dtype`` if given, the axes, and whether to keep them.
+    """Return a reduction's checked arguments: x (converted to ``dtype`` if given), the axes, whether to keep them.
 
     Raises:
         TypeError: x is not a Tensor, or not ``floating`` point, or ``dtype`` is not an element type.
@@ -257,11 +255,11 @@ def operands(
 
 
 def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
-    """``dim`` as sorted, non-negative axes; None and () mean all; a 0-d tensor accepts 0 and -1, as in PyTorch.
+    """Return ``dim`` as sorted, non-negative axes. None and () mean all. A 0-d tensor accepts 0 and -1 as in PyTorch.
 
     Raises:
         TypeError: an entry is not an int.
-        IndexError: there is no such axis.
+        IndexError: the tensor has no such axis.
         ValueError: an axis is named twice.
     """
     if dim is None:
@@ -277,11 +275,11 @@ def axes(name: str, dim: Dim, ndim: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def left_shape(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape of a result over ``axes``."""
+    """Return the shape of a reduction over ``axes``."""
     return kept_shape(shape, axes) if keepdims else tuple(n for i, n in enumerate(shape) if i not in axes)
 
 
-# ---- The largest and smallest elements and their indices. NaN counts as the largest and as the smallest -------------
+# ---- Largest and smallest elements and their indices (NaN counts as both) -------------------------------------------
 
 
 class Extremes(NamedTuple):
@@ -344,13 +342,13 @@ class ExtremeAlong(Function):
 def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
     """The largest element of input, or (values, indices) along axis ``dim``. NaN counts as the largest.
 
-    other: ``maximum(input, other)`` instead; a Tensor in the place of ``dim`` is ``other``.
+    other: return ``maximum(input, other)`` instead. A Tensor passed as ``dim`` is ``other``.
 
-    The gradient of ``max(input)`` is shared evenly among ties; that of ``max(input, dim)`` goes to the index
-    returned, the first one.
+    The gradient of ``max(input)`` is shared evenly among ties. That of ``max(input, dim)`` goes to the returned
+    index, which is the first one.
 
     Raises:
-        TypeError: input or ``other`` is not a Tensor, or there are both ``other`` and ``dim`` or ``keepdim``.
+        TypeError: input or ``other`` is not a Tensor, or ``other`` is given together with ``dim`` or ``keepdim``.
         ValueError: there is no element to choose from.
         IndexError: input has no axis ``dim``.
     """
@@ -363,7 +361,7 @@ def max(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *
 
 @operator(records=(Amax, ExtremeAlong), methods="min", dtypes="bihf")
 def min(input: Tensor, dim: int | Tensor | None = None, keepdim: bool = False, *, other: Tensor | None = None) -> Any:
-    """The smallest element of input, or (values, indices) along axis ``dim``, or ``minimum(input, other)``; as ``max``.
+    """The smallest element of input, (values, indices) along axis ``dim``, or ``minimum(input, other)``; see ``max``.
 
     Raises: as ``max``.
     """
@@ -415,7 +413,7 @@ def aminmax(input: Tensor, *, dim: int | None = None, keepdim: bool = False) -> 
 
 @operator(methods="argmax", dtypes="bihf")
 def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first largest element along ``dim``, or among all elements in C order. int64, no gradient.
+    """Index of the first largest element along ``dim``, or among all elements in C order; int64, no gradient.
 
     Raises: as ``aminmax``.
     """
@@ -426,7 +424,7 @@ def argmax(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 @operator(methods="argmin", dtypes="bihf")
 def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """Index of the first smallest element along ``dim``, or among all elements in C order. int64, no gradient.
+    """Index of the first smallest element along ``dim``, or among all elements in C order; int64, no gradient.
 
     Raises: as ``aminmax``.
     """
@@ -436,7 +434,7 @@ def argmin(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Tens
 
 
 def _other(name: str, dim: Any, keepdim: bool, other: Any) -> Tensor:
-    """The second operand of maximum or minimum, given as ``dim`` or ``other``."""
+    """Return the second operand of maximum or minimum, given as ``dim`` or ``other``."""
     if as_flag(name, "keepdim", keepdim) or (dim is not None and other is not None):
         raise TypeError(f"{name}: two tensors do not allow dim or keepdim; reduce the result in a second call")
     operand = dim if other is None else other
@@ -492,12 +490,12 @@ def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool)
 
 
 def _first_of_all(x: np.ndarray, smallest: bool) -> np.ndarray:
-    """Index in C order of the first extreme."""
+    """Return the index in C order of the first extreme."""
     find = kernels.min if smallest else kernels.max
     if x.flags.c_contiguous:
         return find(x.reshape(-1), 0)[1]
     order = memory_order(x)
-    line = reshaped(x.transpose(order), (-1,))  # in memory order; among ties C order decides
+    line = reshaped(x.transpose(order), (-1,))  # in memory order; C order decides among ties
     value, first = find(line, 0)
     return kernels.first_equal(line, value, first, x.shape, order)
 

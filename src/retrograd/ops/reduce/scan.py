@@ -1,4 +1,4 @@
-"""Scans along one axis: cumulative sums, products and maxima; differences of neighbours."""
+"""Scans along one axis: cumulative sums, products and extremes, and differences of neighbors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CumulativeMaximum(NamedTuple):
 
 
 class CumSum(Function):
-    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``: each is the other's transpose"""
+    """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``, the transpose"""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, reverse: bool) -> Tensor:
@@ -55,7 +55,7 @@ class CumProd(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """y[i] = x[i] y[i - 1]: the gradient reaching y[i], with all later ones, times y[i - 1]. x may be 0."""
+        """Since y[i] = x[i] y[i - 1], multiply the gradient of y[i], later ones included, by y[i - 1]. x may be 0."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         arriving = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
         return arriving * shifted(y, along, 1, 1.0), None
@@ -91,7 +91,7 @@ class LogCumSumExp(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """gx[i] = sum over j >= i of g[j] exp(x[i] - y[j]), y the result. The sum of g[j] exp(-y[j]) would overflow, so
+        """gx[i] = sum over j >= i of g[j] exp(x[i] - y[j]), where y is the result. Sums of g[j] exp(-y[j]) overflow, so
         scan a[i] = gx[i] / exp(x[i] - y[i]) = g[i] + exp(y[i] - y[i + 1]) a[i + 1] instead."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         # exp(y[i] - y[i + 1]); the last one is exp(-inf) = 0
@@ -119,7 +119,7 @@ class CumExtreme(Function):
 
 
 class Shift(Function):
-    """x shifted by ``step`` positions along ``axis``, filled up with ``fill``."""
+    """x shifted by ``step`` positions along ``axis``, with gaps filled with ``fill``."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, step: int, fill: float) -> Tensor:
@@ -132,12 +132,12 @@ class Shift(Function):
 
 
 def shifted(x: Tensor, axis: int, step: int, fill: float) -> Tensor:
-    """x shifted by one position to the back (``step`` 1) or front (-1) along ``axis``."""
+    """Shift x by one position toward the back (``step`` 1) or front (-1) along ``axis``."""
     return Shift.apply(x, axis, step, fill)
 
 
 def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
-    """The product of all before each element along ``axis`` (after it, if ``reverse``); 1 at the first."""
+    """Compute the product of all elements before each one along ``axis`` (after it if ``reverse``); the first is 1."""
     if reverse:
         turned = (slice(None),) * axis + (slice(None, None, -1),)
         return GetItem.apply(prefix_products(GetItem.apply(x, turned), axis, False), turned)
@@ -146,9 +146,9 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
 
 @operator(records=CumSum, methods="cumsum", in_place=True, dtypes="bihf")
 def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and truth values sum to int64.
+    """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and booleans sum to int64.
 
-    dtype: convert input first; the result has this type, in which integers wrap.
+    dtype: convert input first; the result has this type, and integers wrap in it.
 
     Raises:
         TypeError: input is not a Tensor, or ``dtype`` is not an element type.
@@ -166,7 +166,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 @operator(records=CumProd, methods="cumprod", in_place=True, dtypes="bihf")
 def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is correct also at zeros.
+    """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is also correct at zeros.
 
     dtype: as in ``cumsum``
 
@@ -183,7 +183,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 def _of_integers(found: np.ndarray, x: Tensor, dtype: Any) -> Tensor:
-    """The result in int64, or in the type of x if it was converted to a type that was asked for: integers wrap."""
+    """Return the result in int64, or in the type of x if the caller requested a type; integers wrap."""
     return wrap(found if dtype is None or found.dtype == x.array.dtype else kernels.cast(found, x.array.dtype))
 
 
@@ -220,7 +220,7 @@ def cummax(input: Tensor, dim: int) -> CumulativeMaximum:
 
 @operator(records=CumExtreme, methods="cummin", dtypes="bihf")
 def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
-    """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; as ``cummax``.
+    """(values, indices): the smallest of input[0] ... input[i] along axis ``dim``; see ``cummax``.
 
     Raises: as ``cummax``.
     """
@@ -233,10 +233,9 @@ def cummin(input: Tensor, dim: int) -> CumulativeMaximum:
 def diff(
     input: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
-    """input[i + 1] - input[i] along axis ``dim``, ``n`` times over; prepend and append are joined to input first,
-    unless n is 0.
+    """input[i + 1] - input[i] along axis ``dim``, applied ``n`` times.
 
-    Types promote.
+    Unless n is 0, prepend and append are first joined to input. Types promote.
 
     Raises:
         TypeError: input, prepend or append is not a Tensor.

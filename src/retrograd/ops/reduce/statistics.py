@@ -1,4 +1,4 @@
-"""Variance, standard deviation and the logarithm of a sum of exponentials, over all axes or some of them."""
+"""Variance, standard deviation and logsumexp over some or all axes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class VarMean(Function):
-    """(variance, mean) over ``axes``: sum (x - mean)^2 / (count - correction), or the root of it (``root``).
+    """(variance, mean) over ``axes``: sum (x - mean)^2 / (count - correction), or its square root (``root``).
 
-    The gradient of a deviation of 0 is 0.
+    The gradient of a standard deviation of 0 is 0.
     """
 
     @staticmethod
@@ -37,7 +37,7 @@ class VarMean(Function):
         ctx.count = math.prod([shape[i] for i in axes])
         ctx.rest = max(ctx.count - correction, 0)
         found, y = kernels.moments(x.array, axes, 1.0 / ctx.rest if ctx.rest else 1.0)
-        if not ctx.rest:  # over too few elements: y / 0
+        if not ctx.rest:  # y / 0 for too few elements
             y = kernels.scale(y, math.inf)
         if root:
             y = kernels.sqrt(y)
@@ -117,7 +117,7 @@ class LogSumExpGrad(Function):
 
 
 def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
-    """x / y, and 0 where y is 0, whatever x is; so are its derivatives."""
+    """Return x / y, or 0 where y is 0, whatever x is. Its derivatives are 0 there too."""
     at_zero = kernels.at_zero(y.array)
     if not any_true(at_zero, "whether a divisor is 0"):
         return x / y
@@ -136,7 +136,7 @@ def var(
 ) -> Tensor:
     """Variance of input over ``dim`` (all axes if None): sum (input - mean)^2 / (count - correction)
 
-    correction is 1 by default; ``unbiased`` True means 1 and False 0. A bool in the place of dim is ``unbiased``.
+    correction is 1 by default; ``unbiased`` True means 1 and False 0. A bool passed as dim is ``unbiased``.
 
     Raises:
         TypeError: input is not a floating-point Tensor, or correction is not a number.
@@ -157,7 +157,7 @@ def std(
     *,
     correction: float | None = None,
 ) -> Tensor:
-    """Standard deviation of input over ``dim``: the root of ``var``. Where it is 0, its gradient is 0.
+    """Standard deviation of input over ``dim``: the square root of ``var``. Where it is 0, its gradient is 0.
 
     Raises: as ``var``.
     """
@@ -219,7 +219,7 @@ def logsumexp(input: Tensor, dim: Dim, keepdim: bool = False) -> Tensor:
 def _arguments(
     name: str, x: Tensor, dim: Any, unbiased: bool | None, keepdim: bool, correction: float | None, root: bool
 ) -> tuple[Any, ...]:
-    """The arguments of ``VarMean``."""
+    """Return the arguments of ``VarMean``."""
     require_float(name, x)
     if isinstance(dim, bool):
         if unbiased is not None:

@@ -1,1 +1,1 @@
-"""Operators that only move elements: shapes, joins, padding, windows, broadcasting."""
+"""Operators that only move elements: reshaping, joining, splitting, padding, windows and broadcasting."""

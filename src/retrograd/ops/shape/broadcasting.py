@@ -1,4 +1,4 @@
-"""Sum and expand, each the transpose of the other; they give the gradient of broadcasting."""
+"""Sum and expand, each the transpose of the other, and the gradient of broadcasting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Sum(Function):
 
 
 class Expand(View):
-    """x repeated along axes of extent 1 and new leading axes: a view with stride 0."""
+    """x repeated along axes of extent 1 and new leading axes, as a view with stride 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -43,7 +43,7 @@ class Expand(View):
         ctx.input_shape = a.shape
         missing = len(shape) - a.ndim
         if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
-            return wrap(a[(None,) * missing])  # nothing is repeated: the view stays writable
+            return wrap(a[(None,) * missing])  # nothing is repeated, so the view stays writable
         return wrap(arrays.broadcast_to(a, shape))
 
     @staticmethod
@@ -104,7 +104,7 @@ def expand_as(input: Tensor, other: Tensor) -> Tensor:
 def expand_axes(
     g: Tensor, shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool, factor: float = 1.0
 ) -> Tensor:
-    """``factor`` times g, the result of a reduction over ``axes``, broadcast to ``shape`` again."""
+    """Return ``factor`` times g, broadcast back to ``shape``; g has the shape of a reduction over ``axes``."""
     if not is_grad_enabled():  # the same result in one step
         small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
         return wrap(repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
@@ -116,12 +116,12 @@ def expand_axes(
 
 @lru_cache(maxsize=4096)
 def kept_shape(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
-    """``shape`` with extent 1 along ``axes``."""
+    """Return ``shape`` with extent 1 along ``axes``."""
     return tuple(1 if i in axes else n for i, n in enumerate(shape))
 
 
 def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """g summed over the axes along which ``shape`` was broadcast to g's shape: broadcasting's gradient."""
+    """Sum g over the axes along which ``shape`` was broadcast to g's shape: the gradient of broadcasting."""
     if g.array.shape == shape:
         return g
     axes, keepdims, reshaped = _broadcast_axes(g.array.shape, shape)
@@ -131,7 +131,7 @@ def sum_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=4096)
 def _broadcast_axes(full: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, ...], bool, bool]:
-    """Axes to sum from ``full`` to ``shape``, whether to keep them, and whether a reshape must follow."""
+    """Return the axes to sum from ``full`` to ``shape``, whether to keep them, and whether a reshape must follow."""
     leading = len(full) - len(shape)
     inner = tuple(i for i in range(leading, len(full)) if full[i] != shape[i - leading])
     keepdims = bool(inner)
@@ -140,13 +140,13 @@ def _broadcast_axes(full: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tupl
 
 @lru_cache(maxsize=4096)
 def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array of this shape broadcasts to ``target``."""
+    """Return whether an array of this shape broadcasts to ``target``."""
     leading = len(target) - len(shape)
     return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
 
 
 def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
-    """The common shape of x and y; ValueError if they do not broadcast."""
+    """Return the common shape of x and y; ValueError if they do not broadcast."""
     ndim = max(len(x), len(y))
     a, b = (1,) * (ndim - len(x)) + x, (1,) * (ndim - len(y)) + y
     for i, (m, n) in enumerate(zip(a, b, strict=True)):

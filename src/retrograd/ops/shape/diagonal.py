@@ -17,7 +17,7 @@ __all__ = ["diag", "diag_embed", "diagflat", "diagonal", "trace", "tril", "triu"
 
 
 class Diagonal(View):
-    """The diagonal ``offset`` of the matrices in axes a and b, as the last axis: a view."""
+    """The diagonal ``offset`` of the matrices in axes a and b, as the last axis of a view."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, offset: int, a: int, b: int) -> Tensor:
@@ -59,7 +59,7 @@ class Triangle(Function):
 
 @operator(records=Triangle, methods="tril", in_place=True, dtypes="bihf")
 def tril(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The lower triangles of input (..., M, N), 0 above the ``diagonal`` (0 the main one, 1 that above it).
+    """The lower triangles of input (..., M, N), with 0 above the ``diagonal`` (0: the main one, 1: the one above it).
 
     Raises:
         TypeError: ``diagonal`` is not an int.
@@ -73,7 +73,7 @@ def tril(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @operator(records=Triangle, methods="triu", in_place=True, dtypes="bihf")
 def triu(input: Tensor, diagonal: int = 0) -> Tensor:
-    """The upper triangles of input (..., M, N), 0 below the ``diagonal`` (0 the main one, 1 that above it).
+    """The upper triangles of input (..., M, N), with 0 below the ``diagonal`` (0: the main one, 1: the one above it).
 
     Raises: as ``tril``.
     """
@@ -85,7 +85,7 @@ def triu(input: Tensor, diagonal: int = 0) -> Tensor:
 
 @operator(methods="diagonal", dtypes="bihf")
 def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """The diagonal of the matrices in axes ``dim1`` and ``dim2``, as the last axis: a view.
+    """The diagonal of the matrices in axes ``dim1`` and ``dim2``, as the last axis of a view.
 
     offset: 0 for the main diagonal, positive above it, negative below.
 
@@ -176,14 +176,14 @@ def trace(input: Tensor) -> Tensor:
 
 
 def nearest_offset(name: str, argument: str, offset: Any, rows: int, columns: int) -> int:
-    """``offset``, clipped to one position outside the matrix, since NumPy is not safe with very large ones."""
+    """Clip ``offset`` to one position outside the matrix, because very large offsets are not safe in NumPy."""
     found = as_int(name, argument, offset)
     rows, columns = as_count(name, "row", rows, 0), as_count(name, "col", columns, 0)
     return found if -rows <= found <= columns else -rows if found < 0 else columns
 
 
 def _diagonal(name: str, x: Tensor, diagonal: Any) -> int:
-    """The offset of a diagonal of x (..., M, N)."""
+    """Check and return the offset of a diagonal of x (..., M, N)."""
     shape = x.array.shape
     if len(shape) < 2:
         raise ValueError(f"{name}: input.shape={shape} has fewer than 2 axes")

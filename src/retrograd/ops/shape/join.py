@@ -1,4 +1,4 @@
-"""Joining tensors: cat, stack, meshgrid, blocks; and splits, their gradients."""
+"""Joining tensors: cat, stack, meshgrid and blocks, with the splits that are their gradients."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ __all__ = [
 ]
 
 
-# ---- Joining tensors and splitting one: each is the gradient of the other -------------------------------------------
+# ---- Joining and splitting, each the gradient of the other ----------------------------------------------------------
 
-_LARGE = 4096  # elements per tensor: NumPy joins smaller ones faster
+_LARGE = 4096  # elements per tensor, below which NumPy joins faster
 
 
 class Cat(Function):
@@ -64,7 +64,7 @@ class Cat(Function):
 
 
 class Split(View):
-    """x split along ``axis`` into pieces of these extents: views."""
+    """x split along ``axis`` into pieces of given extents, as views."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
@@ -94,7 +94,7 @@ class Stack(Function):
 
 
 class Unbind(View):
-    """The slices of x along ``axis``, without that axis: views."""
+    """The slices of x along ``axis``, without that axis, as views."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, ...]:
@@ -109,13 +109,13 @@ class Unbind(View):
 
 @operator(dtypes="bihf")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    """Tensors concatenated along axis ``dim``; all other extents are equal. Types are promoted as in arithmetic.
+    """Tensors concatenated along axis ``dim``; all other extents must be equal. Types promote as in arithmetic.
 
-    A tensor of shape (0,) fits everywhere and adds nothing.
+    A tensor of shape (0,) fits any shape and adds nothing.
 
     Raises:
         TypeError: ``tensors`` is not a sequence of Tensors.
-        IndexError: there is no such axis.
+        IndexError: the tensors have no such axis.
         ValueError: ``tensors`` is empty, or the extents differ.
     """
     if interpreters and (seen := interpreted(cat, locals())) is not None:
@@ -161,7 +161,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 @operator(dtypes="bihf")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors side by side: ``cat`` along axis 1, or axis 0 of vectors; raises as ``cat``."""
+    """Tensors side by side: ``cat`` along axis 1, or along axis 0 for vectors; raises as ``cat``."""
     if interpreters and (seen := interpreted(hstack, locals())) is not None:
         return seen
     many = [with_axes(t, 1) for t in as_tensors("hstack", tensors)]
@@ -170,7 +170,7 @@ def hstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @operator(dtypes="bihf")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors below each other: ``cat`` along axis 0, of vectors as rows; raises as ``cat``."""
+    """Tensors below each other: ``cat`` along axis 0, with vectors as rows; raises as ``cat``."""
     if interpreters and (seen := interpreted(vstack, locals())) is not None:
         return seen
     return joined_along("vstack", [with_axes(t, 2) for t in as_tensors("vstack", tensors)], 0)
@@ -178,7 +178,7 @@ def vstack(tensors: Sequence[Tensor]) -> Tensor:
 
 @operator(dtypes="bihf")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors stacked in depth: ``cat`` along axis 2, of (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
+    """Tensors stacked in depth: ``cat`` along axis 2, (N,) as (1, N, 1), (M, N) as (M, N, 1); raises as ``cat``."""
     if interpreters and (seen := interpreted(dstack, locals())) is not None:
         return seen
     return joined_along("dstack", [with_axes(t, 3) for t in as_tensors("dstack", tensors)], 2)
@@ -203,13 +203,13 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 
 @operator(dtypes="bihf")
 def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
-    """For vectors of lengths A, B, ...: one Tensor (A, B, ...) each, the i-th with vector i along axis i, repeated.
+    """Expand vectors of lengths A, B, ... to Tensors (A, B, ...); the i-th repeats vector i along all other axes.
 
     indexing: "ij", or "xy", which swaps the first two axes of the results.
 
     Raises:
         TypeError: an argument is not a Tensor.
-        ValueError: one has several axes, or ``indexing`` is unknown.
+        ValueError: an argument has several axes, or ``indexing`` is unknown.
     """
     if interpreters and (seen := interpreted(meshgrid, locals())) is not None:
         return seen
@@ -231,13 +231,13 @@ def meshgrid(*tensors: Any, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 @operator(dtypes="bihf")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of one element of each vector, the last one changing fastest: (A*B*..., number of vectors).
+    """All combinations of one element of each vector, the last changing fastest: (A*B*..., number of vectors).
 
     A single vector is returned unchanged.
 
     Raises:
         TypeError: an argument is not a Tensor.
-        ValueError: one does not have exactly one axis.
+        ValueError: an argument does not have exactly one axis.
     """
     if interpreters and (seen := interpreted(cartesian_prod, locals())) is not None:
         return seen
@@ -249,7 +249,7 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 
 def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
-    """The arrays concatenated, in the memory order of the first one."""
+    """Concatenate the arrays, in the memory order of the first one."""
     shape = list(arrays[0].shape)
     shape[axis] = sum(array.shape[axis] for array in arrays)
     if math.prod(shape) < _LARGE * len(arrays):
@@ -264,7 +264,7 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 
 
 def joined_along(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
-    """``cat``, under the name of its caller."""
+    """``cat`` with the name of the caller in messages."""
     many = as_tensors(name, tensors)
     shape = many[0].array.shape
     uneven = len({t.array.ndim for t in many}) > 1
@@ -296,7 +296,7 @@ def _of_one_type(many: list[Tensor]) -> list[Tensor]:
 
 
 def as_tensors(name: str, tensors: Any) -> list[Tensor]:
-    """A sequence of at least one Tensor as a list; TypeError or ValueError otherwise."""
+    """Return a sequence of at least one Tensor as a list; TypeError or ValueError otherwise."""
     if isinstance(tensors, (tuple, list)) and tensors and all(isinstance(t, Tensor) for t in tensors):
         return list(tensors)
     if isinstance(tensors, (tuple, list)) and not tensors:
@@ -308,7 +308,7 @@ def as_tensors(name: str, tensors: Any) -> list[Tensor]:
 
 
 def with_axes(t: Tensor, ndim: int) -> Tensor:
-    """t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
+    """Return t with at least ``ndim`` axes: (), (N,) and (M, N) become (1, 1, 1), (1, N, 1) and (M, N, 1)."""
     shape = t.array.shape
     if len(shape) >= ndim:
         return t
@@ -319,12 +319,12 @@ def with_axes(t: Tensor, ndim: int) -> Tensor:
     return reshape(t, shape + (1,) * (ndim - len(shape)))
 
 
-# ---- Tensors with more axes, and tensors put together as blocks -----------------------------------------------------
+# ---- Added axes, blocks and combinations ----------------------------------------------------------------------------
 
 
 @operator(dtypes="bihf")
 def atleast_1d(*tensors: Any) -> Any:
-    """The tensor with at least 1 axis; of several, or of a sequence, a tuple.
+    """The tensor with at least 1 axis; a tuple for several tensors or a sequence.
 
     Raises:
         TypeError: an argument is not a Tensor.
@@ -336,7 +336,7 @@ def atleast_1d(*tensors: Any) -> Any:
 
 @operator(dtypes="bihf")
 def atleast_2d(*tensors: Any) -> Any:
-    """The tensor with at least 2 axes, (N,) as (1, N); of several, or of a sequence, a tuple.
+    """The tensor with at least 2 axes, (N,) as (1, N); a tuple for several tensors or a sequence.
 
     Raises:
         TypeError: an argument is not a Tensor.
@@ -348,7 +348,7 @@ def atleast_2d(*tensors: Any) -> Any:
 
 @operator(dtypes="bihf")
 def atleast_3d(*tensors: Any) -> Any:
-    """The tensor with at least 3 axes, (N,) as (1, N, 1), (M, N) as (M, N, 1); of several, or of a sequence, a tuple.
+    """The tensor with at least 3 axes, (N,) as (1, N, 1), (M, N) as (M, N, 1); a tuple for several or a sequence.
 
     Raises:
         TypeError: an argument is not a Tensor.
@@ -372,7 +372,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 
 @operator(dtypes="bihf")
 def row_stack(tensors: Sequence[Tensor]) -> Tensor:
-    """``vstack``; raises as ``cat``."""
+    """Alias of ``vstack``; raises as ``cat``."""
     if interpreters and (seen := interpreted(row_stack, locals())) is not None:
         return seen
     return joined_along("row_stack", [with_axes(each, 2) for each in as_tensors("row_stack", tensors)], 0)
@@ -384,7 +384,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
     Raises:
         TypeError: an argument is not a Tensor.
-        ValueError: one has more than 2 axes, or there is none.
+        ValueError: an argument has more than 2 axes, or there are no arguments.
     """
     if interpreters and (seen := interpreted(block_diag, locals())) is not None:
         return seen
@@ -404,11 +404,11 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape to which these broadcast together; an int stands for one axis.
+    """The common shape to which the given shapes broadcast; an int means a single axis.
 
     Raises:
         TypeError: a shape is neither an int nor ints.
-        ValueError: they do not broadcast.
+        ValueError: the shapes do not broadcast.
     """
     found: tuple[int, ...] = ()
     for shape in shapes:

@@ -1,4 +1,4 @@
-"""Padding: axes extended or cropped at both ends, with a constant or with slices of the array itself."""
+"""Padding and cropping of axes at both ends, with a constant or with slices of the array itself."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Extend(Function):
         pieces = _pieces(*ctx.geometry)
         middles = [places[0][0] for places in pieces]
         kernels.copy(y[tuple(middles)], x.array)
-        for axis, (_, *ends) in enumerate(pieces):  # all of the previous axes, the middle of later ones
+        for axis, (_, *ends) in enumerate(pieces):  # all of the previous axes, the middle of the later ones
             before, after = (slice(None),) * axis, middles[axis + 1 :]
             filled = y[(*before, *middles[axis:])]
             for place, source in ends:
@@ -72,7 +72,7 @@ class Extend(Function):
 
 
 class AddEnds(Function):
-    """The middle of g, plus each outer slice where ``Extend`` took it from: its transpose."""
+    """The transpose of ``Extend``: the middle of g, plus each outer slice at the position that it was copied from."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, shape: tuple[int, ...], pairs: Pairs, mode: str) -> Tensor:
@@ -93,7 +93,7 @@ class AddEnds(Function):
 
 
 def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[slice, slice]]]:
-    """For each axis, pairs (slice of the result, slice of x): the middle, before it, after it."""
+    """Return, for each axis, pairs (slice of the result, slice of x): the middle, before it, after it."""
     pieces = []
     for n, (before, after) in zip(shape, pairs, strict=True):
         pieces.append([(slice(before, before + n), slice(None))])
@@ -111,10 +111,11 @@ def _pieces(shape: tuple[int, ...], pairs: Pairs, mode: str) -> list[list[tuple[
 
 @operator(dtypes="bihf")
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
-    """input with its last axes padded: ``pad`` holds (before, after) for the last axis, then for the one before it, and
-    so on. Negative numbers crop.
+    """input with its last axes padded; negative numbers crop.
 
-    mode: "constant" fills with ``value`` (0 by default), for any axes; "reflect" mirrors at the first and the last
+    pad: (before, after) for the last axis, then for the one before it, and so on.
+
+    mode: "constant" fills with ``value`` (0 by default), for any axes. "reflect" mirrors at the first and the last
         element, "replicate" repeats them, "circular" wraps around. These three pad the last 1, 2 or 3 axes of an input
         with 1 or 2 further ones.
 
@@ -144,7 +145,7 @@ def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float 
 
 @operator(dtypes="bihf")
 def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tensor:
-    """``nn.functional.pad`` in mode "constant".
+    """``nn.functional.pad`` in "constant" mode.
 
     Raises: as ``nn.functional.pad``.
     """
@@ -155,7 +156,7 @@ def constant_pad_nd(input: Tensor, pad: Sequence[int], value: float = 0) -> Tens
 
 
 def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
-    """x with ``value`` around it; negative numbers crop."""
+    """Pad x with ``value``; negative numbers crop."""
     shape = tuple(n + before + after for n, (before, after) in zip(x.array.shape, pairs, strict=True))
     left = [n + min(before, 0) + min(after, 0) for n, (before, after) in zip(x.array.shape, pairs, strict=True)]
     if min(left, default=0) < 0:
@@ -206,7 +207,7 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
             )
     if mode == "circular" and not any(map(any, pairs)):
         return unshared(x, given)
-    return Extend.apply(x, pairs, mode)  # also of an empty x, whose second derivative is 0
+    return Extend.apply(x, pairs, mode)  # also for an empty x, whose second derivative is 0
 
 
-_pad = pad  # in the function, its name is that of a parameter
+_pad = pad  # the parameter hides its name in the function

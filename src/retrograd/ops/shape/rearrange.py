@@ -1,4 +1,4 @@
-"""Elements reordered or repeated: flip, roll, rotate, tile, pixel and channel shuffle."""
+"""Reordering and repeating elements: flip, roll, rot90, tile, pixel and channel shuffle."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose, unsha
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
 
-# ---- Elements reordered or repeated: flip, roll, rotate, tile -------------------------------------------------------
+# ---- Flips, shifts, rotations and repetitions -----------------------------------------------------------------------
 
 
 class Flip(Function):
@@ -81,7 +81,7 @@ class Rearrange(Function):
 
 @operator(records=Flip, methods="flip", dtypes="bihf")
 def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
-    """input reversed along the axes ``over``, or by name ``dims``.
+    """input reversed along the axes ``over``, or ``dims`` by name.
 
     Raises:
         IndexError: input has no such axis.
@@ -150,7 +150,7 @@ def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ..
 
 @operator(records=Flip, methods="rot90", dtypes="bihf")
 def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1)) -> Tensor:
-    """input rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
+    """input rotated by k times 90 degrees in the plane of two axes, from the first toward the second.
 
     Raises:
         IndexError: input has no such axis.
@@ -172,12 +172,12 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
 
 @operator(methods="repeat", dtypes="bihf")
 def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
-    """input repeated ``times[i]`` times along axis i; more numbers than axes add axes in front.
+    """input repeated ``times[i]`` times along axis i; extra numbers add axes in front.
 
-    repeats: the times, by name.
+    repeats: the numbers, by name.
 
     Raises:
-        ValueError: there are fewer repeats than axes, or a negative one.
+        ValueError: there are fewer numbers than axes, or one is negative.
     """
     if interpreters and (seen := interpreted(repeat, locals())) is not None:
         return seen
@@ -192,9 +192,9 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
 
 @operator(methods="tile", dtypes="bihf")
 def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
-    """``repeat``; fewer numbers than axes are for the last axes.
+    """``repeat``, but if there are fewer numbers than axes, they apply to the last axes.
 
-    dims: the times, by name.
+    dims: the numbers, by name.
 
     Raises:
         ValueError: a number is negative.
@@ -220,14 +220,14 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
 def repeat_interleave(
     input: Tensor, repeats: int | Tensor, dim: int | None = None, *, output_size: int | None = None
 ) -> Tensor:
-    """Each slice of input along ``dim`` repeated ``repeats`` times: one number for all, or one for each slice.
+    """Each slice of input along ``dim`` repeated ``repeats`` times: one number for all or one per slice.
 
     Without ``dim``, input is flattened first. output_size: the extent of the result, which is checked.
 
     Raises:
         TypeError: ``repeats`` is neither an int nor an int64 Tensor.
         IndexError: input has no such axis.
-        ValueError: a number is negative, their count is not that of the slices, they are too large for any memory, or
+        ValueError: a number is negative, their count is not that of the slices, the result is too large for memory, or
             ``output_size`` differs.
     """
     if interpreters and (seen := interpreted(repeat_interleave, locals())) is not None:
@@ -255,7 +255,7 @@ def repeat_interleave(
     return SparseProduct.apply(input, Matrix(indices, extent), position)
 
 
-# ---- Pixel shuffle, its inverse, and channel shuffle: permutations of parts of axes ---------------------------------
+# ---- Pixel and channel shuffle: permutations of parts of axes -------------------------------------------------------
 
 
 @operator(records=Rearrange, dtypes="bihf")

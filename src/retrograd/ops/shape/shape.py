@@ -1,6 +1,7 @@
-"""Shape operators. The backward of each is its inverse or its transpose.
+"""Shape operators: reshape, permute, squeeze and similar, and contiguous copies.
 
-Results are views where NumPy can make one; strides are never forced to C order.
+The backward of each is its inverse or its transpose. Results are views where NumPy can make one. Strides are never
+forced to C order.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _LARGE = 65536  # elements
 
 
 class Reshape(View):
-    """x in another shape, the elements in C order."""
+    """x in another shape, with the elements in C order."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -76,7 +77,7 @@ class Permute(View):
 
 
 class Clone(Function):
-    """A copy of x: order "K" with x's strides, "C" with the last axis fastest."""
+    """A copy of x: order "K" keeps x's strides, "C" makes the last axis the fastest."""
 
     moves = True
 
@@ -93,7 +94,7 @@ class Clone(Function):
 
 @operator(methods="reshape", dtypes="bihf")
 def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
-    """input in another shape; one extent may be -1 and follows from the others.
+    """input in another shape; one extent may be -1, to be computed from the others.
 
     shape: the extents, by name.
 
@@ -141,7 +142,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @operator(methods="permute", dtypes="bihf")
 def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
-    """input with its axes in this order, axis ``order[i]`` as axis i: a view.
+    """A view of input with axis ``order[i]`` as axis i.
 
     dims: the order, by name.
 
@@ -163,7 +164,7 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
 
 @operator(methods="transpose swapdims", dtypes="bihf")
 def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
-    """Axes ``dim0`` and ``dim1`` of input swapped: a view.
+    """A view of input with axes ``dim0`` and ``dim1`` swapped.
 
     Raises:
         IndexError: input has no such axis.
@@ -221,7 +222,7 @@ def clone(input: Tensor) -> Tensor:
 
 @operator(dtypes="bihf")
 def contiguous(input: Tensor) -> Tensor:
-    """input itself if it is C-contiguous, else a copy that is.
+    """input itself if it is C-contiguous, else a C-contiguous copy.
 
     No operator needs this: all accept any strides, and images are channels-last in memory for speed.
     """
@@ -232,7 +233,7 @@ def contiguous(input: Tensor) -> Tensor:
 
 
 def is_contiguous(input: Tensor) -> bool:
-    """Whether input is C-contiguous."""
+    """Return whether input is C-contiguous."""
     require_tensor("is_contiguous", input)
     return bool(input.array.flags.c_contiguous)
 
@@ -253,7 +254,7 @@ def ravel(input: Tensor) -> Tensor:
 
 
 def unshared(y: Tensor, x: Tensor) -> Tensor:
-    """y, as a copy if it shares memory with x: for operators that must not return a view."""
+    """Return y, copied if it shares memory with x, for operators that must not return a view."""
     return Clone.apply(y, "K") if overlap(y.array, x.array) else y
 
 
@@ -309,7 +310,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
 
 @operator(methods="movedim moveaxis", dtypes="bihf")
 def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
-    """Axes ``source`` of input moved to positions ``destination``, the others in their order: a view.
+    """Axes ``source`` of input moved to positions ``destination``, as a view. The other axes keep their order.
 
     Raises:
         IndexError: input has no such axis.
@@ -322,7 +323,7 @@ def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tup
     counted = ndim or 1
     old, new = axes("movedim", "source", source, counted), axes("movedim", "destination", destination, counted)
     if len(old) != len(new):
-        raise ValueError(f"movedim: source={source} and destination={destination} must name equally many axes")
+        raise ValueError(f"movedim: source={source} and destination={destination} must have the same number of axes")
     rest = iter(i for i in range(ndim) if i not in old)
     places = dict(zip(new, old, strict=True))
     return Permute.apply(input, tuple(places[i] if i in places else next(rest) for i in range(ndim)))
@@ -355,8 +356,8 @@ def t(input: Tensor) -> Tensor:
 
 
 def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """x in another shape, a view where possible; a large copy is made by all threads."""
-    if (x.size < _LARGE and not listeners) or x.flags.c_contiguous:  # listeners are to hear of a copy
+    """Return x in another shape, as a view where possible. Large copies use all threads."""
+    if (x.size < _LARGE and not listeners) or x.flags.c_contiguous:  # listeners must see the copy
         return x.reshape(shape)
     known = math.prod(n for n in shape if n != -1)
     whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
@@ -366,7 +367,7 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
-    """A new array with the memory order of axes that x has (of its ``axes``, if given).
+    """Return a new array with the axes in the same memory order as in x (or in its ``axes``, if given).
 
     An axis with stride 0 is placed just outside the next one.
     """
@@ -381,7 +382,7 @@ def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = N
 
 @lru_cache(maxsize=4096)
 def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[int, ...]) -> bool:
-    """Whether an array with these strides can be viewed in the shape ``target`` with the same number of elements."""
+    """Return whether an array with these strides can be viewed in the shape ``target``, which has as many elements."""
     old = [(extent, stride) for extent, stride in zip(shape, strides, strict=True) if extent != 1]
     new = [extent for extent in target if extent != 1]
     i = j = 0
@@ -401,7 +402,7 @@ def _can_view(shape: tuple[int, ...], strides: tuple[int, ...], target: tuple[in
 
 
 def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
-    """The ints of a call f(2, 3), f((2, 3)) or, by name, f(label=(2, 3)); TypeError for others, or if given twice."""
+    """Return the ints of a call f(2, 3), f((2, 3)) or f(label=(2, 3)); TypeError for others, or if given twice."""
     if named is not None:
         if given:
             raise TypeError(f"{name}: {label}={named!r} is also given by position: {given}; give it once")
@@ -415,7 +416,7 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
 
 
 def axis(name: str, argument: str, dim: int, ndim: int) -> int:
-    """``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
+    """Return ``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
     try:
         position = exact_int(dim)
     except TypeError:
@@ -426,17 +427,17 @@ def axis(name: str, argument: str, dim: int, ndim: int) -> int:
     raise IndexError(f"{name}: {argument}={dim} is out of range; {allowed}")
 
 
-_extents = sizes  # for unflatten, which has a parameter sizes
+_extents = sizes  # for unflatten, which has a parameter named sizes
 
 
 def of_line(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
-    """``function`` of a 0-d x, computed as a line of one element; the results are 0-d again."""
+    """Apply ``function`` to a 0-d x as a vector of one element, and return 0-d results."""
     found = function(reshape(x, 1), *args, **options)
     return reshape(found, ()) if isinstance(found, Tensor) else type(found)(*(reshape(y, ()) for y in found))
 
 
 def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:
-    """``dim``, an int or several, as axes counted from the front; raises as ``axis``, and ValueError if one repeats."""
+    """Return ``dim``, one or several ints, counted from the front; raises as ``axis``, or ValueError on repeats."""
     found = tuple(axis(name, argument, d, ndim) for d in (dim if isinstance(dim, (tuple, list)) else (dim,)))
     if len(set(found)) != len(found):
         raise ValueError(f"{name}: {argument}={dim} names an axis twice")

@@ -1,4 +1,4 @@
-"""Sliding windows (im2col) and their sum (col2im): each is the gradient of the other."""
+"""Sliding windows (im2col) and their sum (col2im), each the gradient of the other."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Ints = tuple[int, ...]
 
 
 class Windows(View):
-    """All windows over ``axes``: these axes become window positions, and the axes within a window come last.
+    """All windows over ``axes``. These axes become window positions, and the axes within a window come last.
 
     x (..., I, ...) -> y (..., O, ..., *R) with y[..., o, ..., r] = x[..., o*step + r*dilation, ...]: a read-only view.
     """
@@ -62,7 +62,7 @@ class AddWindows(Function):
 
 @operator(methods="unfold")
 def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
-    """All windows of ``size`` elements along axis ``dimension``, every ``step``: a read-only view, the window last.
+    """All windows of ``size`` elements along axis ``dimension``, every ``step``, as a read-only view with windows last.
 
     Raises:
         TypeError: the size or the step is not an int.
@@ -92,11 +92,11 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
     """The windows of images as columns (im2col): input (N, C, H, W) or (C, H, W) -> (N, C*R, L) or (C*R, L)
 
-    R elements of a window, L = product over both axes of (I + 2*padding - dilation*(kernel_size-1) - 1)//stride + 1
-    windows, row by row. The padding holds 0.
+    R is the number of elements of a window. L is the number of windows, which are in row order: the product over both
+    axes of (I + 2*padding - dilation*(kernel_size-1) - 1)//stride + 1. The padding is 0.
 
     Raises:
-        TypeError: input holds int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
+        TypeError: input is int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
         ValueError: input has another number of axes, a size is out of range, or no window fits.
     """
     if interpreters and (seen := interpreted(unfold, locals())) is not None:
@@ -128,7 +128,7 @@ def fold(
     The transpose of ``unfold`` of images of ``output_size``; overlapping windows are summed.
 
     Raises:
-        TypeError: input holds int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
+        TypeError: input is int64 or is not a Tensor, or a size is neither an int nor a pair of ints.
         ValueError: the shape of input or a size does not fit.
     """
     if interpreters and (seen := interpreted(fold, locals())) is not None:

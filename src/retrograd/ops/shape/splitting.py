@@ -1,4 +1,4 @@
-"""Splitting a tensor along an axis, into views."""
+"""Splitting a tensor along an axis into views."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ __all__ = [
     "vsplit",
 ]
 
-_MOST_PIECES = 2**20  # if empty: a typo must not exhaust memory
+_MOST_PIECES = 2**20  # of an empty axis, so that a typo does not exhaust memory
 
 
 @operator(methods="split unsafe_split", dtypes="bihf")
 def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ...], dim: int = 0) -> tuple[Tensor, ...]:
-    """input split along ``dim`` into pieces of this extent (the last one may be smaller) or of these extents: views.
+    """input split along ``dim`` into views of the given extent (the last one may be smaller) or extents.
 
     Raises:
         TypeError: a size is not an int.
@@ -45,7 +45,7 @@ def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ..
 
 @operator(methods="chunk unsafe_chunk", dtypes="bihf")
 def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """input split along ``dim`` into at most ``chunks`` pieces of equal extent (the last one may be smaller): views.
+    """input split along ``dim`` into at most ``chunks`` views of equal extent (the last one may be smaller).
 
     Raises:
         IndexError: input has no such axis.
@@ -66,7 +66,7 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 @operator(methods="tensor_split", dtypes="bihf")
 def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """input split along ``dim`` before these indices, or into this many pieces of almost equal extents: views.
+    """input split along ``dim`` into views, before the given indices or into a number of almost equal pieces.
 
     Raises:
         IndexError: input has no such axis.
@@ -102,7 +102,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 @operator(methods="hsplit", dtypes="bihf")
 def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """input split along axis 1, of a vector along axis 0; a number of pieces must divide the extent. Views.
+    """input split into views along axis 1, or axis 0 of a vector; a number of pieces must divide the extent.
 
     Raises:
         ValueError: input has no axis, or the number of pieces does not divide the extent.
@@ -114,7 +114,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 @operator(methods="vsplit", dtypes="bihf")
 def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """input split along axis 0; a number of pieces must divide the extent. Views.
+    """input split into views along axis 0; a number of pieces must divide the extent.
 
     Raises:
         ValueError: input has fewer than 2 axes, or the number of pieces does not divide the extent.
@@ -126,7 +126,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 @operator(methods="dsplit", dtypes="bihf")
 def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
-    """input split along axis 2; a number of pieces must divide the extent. Views.
+    """input split into views along axis 2; a number of pieces must divide the extent.
 
     Raises:
         ValueError: input has fewer than 3 axes, or the number of pieces does not divide the extent.
@@ -138,7 +138,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 @operator(methods="split_with_sizes unsafe_split_with_sizes", dtypes="bihf")
 def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
-    """input split along ``dim`` into pieces of these extents; see ``split``.
+    """input split along ``dim`` into pieces of the given extents; see ``split``.
 
     Raises: as ``split``.
     """
@@ -151,7 +151,7 @@ def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Ten
 
 @operator(methods="unbind", dtypes="bihf")
 def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
-    """The slices of input along ``dim``, without that axis: views.
+    """The slices of input along ``dim``, without that axis, as views.
 
     Raises:
         IndexError: input has no such axis.

@@ -1,7 +1,7 @@
 """Window functions under PyTorch's names: ``torch.signal.windows``.
 
-All take the length M, give (M,), and are symmetric; with ``sym=False`` they are periodic: the first M elements of the
-symmetric window of length M + 1. M = 1 gives 1. Below, n counts from 0 to N, where N = M - 1, or M if periodic.
+All take the length M, return shape (M,), and are symmetric. With ``sym=False`` they are periodic: the first M elements
+of the symmetric window of length M + 1. M = 1 gives 1. Below, n counts from 0 to N, where N = M - 1, or M if periodic.
 
 Source: A. Oppenheim, R. Schafer, "Discrete-Time Signal Processing".
 """
@@ -98,7 +98,7 @@ def exponential(
 
     Raises:
         TypeError: M is not an int, center or tau is not a number, or an option is of the wrong kind.
-        ValueError: M is negative, tau is not positive, center is given although ``sym``, or dtype is not a
+        ValueError: M is negative, tau is not positive, center is given with ``sym``, or dtype is not a
             floating-point type.
     """
     if interpreters and (seen := interpreted(exponential, locals())) is not None:
@@ -106,7 +106,7 @@ def exponential(
     count, last = _extent("exponential", M, sym)
     if center is not None and sym:
         raise ValueError(
-            f"exponential: center={center!r} makes no symmetric window; pass sym=False, or leave center out"
+            f"exponential: center={center!r} does not make a symmetric window; pass sym=False, or leave center out"
         )
     middle = last / 2 if center is None else _number("exponential", "center", center)
     scale = _positive("exponential", "tau", tau)
@@ -260,7 +260,7 @@ def nuttall(
 
 
 def _extent(name: str, M: Any, sym: Any) -> tuple[int, int]:
-    """M and N, which is 0 for M = 1."""
+    """Return M and N; N is 0 for M = 1."""
     symmetric, count = as_flag(name, "sym", sym), as_int(name, "M", M)
     if count < 0:
         raise ValueError(f"{name}: M={M} must be at least 0")
@@ -270,7 +270,7 @@ def _extent(name: str, M: Any, sym: Any) -> tuple[int, int]:
 def _cosines(
     name: str, M: Any, sym: Any, weights: Iterable[float], dtype: Any, requires_grad: bool, options: Any
 ) -> Tensor:
-    """The sum of (-1)**k weights[k] cos(2 pi k n / N), or 1 for M = 1."""
+    """Compute the sum of (-1)**k weights[k] cos(2 pi k n / N), or 1 for M = 1."""
     count, last = _extent(name, M, sym)
     return Tensor(
         kernels.cosine_window(count, last, (*weights,), _kind(name, dtype, options)),
@@ -293,7 +293,7 @@ def _positive(name: str, label: str, value: Any) -> float:
 
 
 def _kind(name: str, dtype: Any, options: Any) -> Any:
-    """The element type, once the options are checked."""
+    """Check the options and return the element type."""
     check_options(name, options)
     kind = as_dtype(dtype, default=True)
     if kind.kind != "f":

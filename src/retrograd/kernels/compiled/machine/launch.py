@@ -303,10 +303,12 @@ def planned_launch(
 class _Pool:
     """The threads. Their state is plain memory that is never freed, so that a late thread finds it."""
 
+    threads: int
+
     def __init__(self) -> None:
         self._state = np.zeros(_WORDS + 8, np.int64)
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._state))  # never freed
-        self.address = (self._state.ctypes.data + 63) & ~63
+        self.address: int = (self._state.ctypes.data + 63) & ~63
         self._words = (ctypes.c_int64 * _WORDS).from_address(self.address)
         self._words[_THREADS] = 1
         self.threads = _default_threads()

@@ -77,6 +77,8 @@ class Objects(NamedTuple):
 class Exposed:
     """Memory by its address; ``np.asarray`` of it keeps the owner alive."""
 
+    owner: Any
+
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
         self.__array_interface__, self.owner = interface, owner
 

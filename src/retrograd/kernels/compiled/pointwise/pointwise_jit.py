@@ -8,7 +8,7 @@ from inspect import isfunction
 from typing import Any
 
 from ....formulas import FUSED, POINTWISE, PRIMITIVES, form
-from ....formulas.table import Together
+from ....formulas.registry import Together
 from ..machine import simd
 from ..machine.compiler import helper, rename
 from ..math import elementary_jit as math

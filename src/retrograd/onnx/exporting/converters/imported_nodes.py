@@ -1,4 +1,4 @@
-"""Nodes of a model that was loaded from ONNX: they are written as they stand in its file."""
+"""Converter for nodes of a model loaded from ONNX, which are written unchanged."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ...operators.registry import Operator
 from ..writer import OPSET, Value, Writer
 from .registry import converter_of
 
-_CHANGED = ("Split", "Resize")  # another meaning since, with the same attributes
+_CHANGED = ("Split", "Resize")  # operators whose meaning has changed since, with the same attributes
 
 
 def _stands(given: dict[str, Any]) -> bool:
-    """Whether a node does the same for every input, and means the same in the opset that is written.
+    """Return whether a node does the same for every input and has the same meaning in the target opset.
 
-    Others are written by the operators that they are computed by.
+    All other nodes are written as the operators that compute them.
     """
     node, operator = given["node"], given["operator"]
     plain = node.domain == DOMAIN and not (operator.stateful or operator.branches or operator.differentiates)

@@ -20,14 +20,14 @@ from ..tracing import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-# ---- Elements by index: slices, lookups, sorting --------------------------------------------------------------------
+# ---- Slices, lookups and sorting ------------------------------------------------------------------------------------
 
-END = 2**62  # beyond every extent
+END = 2**62  # greater than any extent
 
 
 @converter(GetItem)
 def basic(w: Writer, x: Value, index: tuple[Any, ...]) -> Value:
-    """One Slice for all slices; then the axes of ints go, and those of None come."""
+    """Write one Slice for all slices, then remove the axes of ints and insert those of None."""
     parts = parts_of(index, len(x.shape))
     axis = 0
     cuts: list[tuple[int, int, int, int]] = []
@@ -55,7 +55,7 @@ def basic(w: Writer, x: Value, index: tuple[Any, ...]) -> Value:
 
 
 def parts_of(index: tuple[Any, ...], axes: int) -> list[Any]:
-    """A basic index with a slice for each axis that "..." stands for, or that it leaves out."""
+    """Expand a basic index to one slice for each axis that "..." represents or that the index omits."""
     if not any(part is Ellipsis for part in index):
         index = (*index, Ellipsis)
     rest = axes - sum(part is not None and part is not Ellipsis for part in index)
@@ -73,7 +73,7 @@ def _limits(part: slice) -> tuple[int, int, int]:
 
 
 def _by_tensor(given: dict[str, Any]) -> bool:
-    """Whether an index holds a tensor that depends on an input."""
+    """Return whether an index has a tensor that depends on an input."""
     index = given["index"]
     return any(isinstance(part, Known) for part in (index if isinstance(index, tuple) else (index,)))
 
@@ -140,7 +140,7 @@ def bags(
 
 @converter_of(private, in_range)
 def indices(w: Writer, **given: Any) -> Value:
-    """Indices as they are: those of ONNX may be negative, too."""
+    """Keep indices unchanged: ONNX also allows negative ones."""
     return given["array"] if "array" in given else given["index"]
 
 
@@ -151,7 +151,7 @@ def of_all(w: Writer, input: Value, index: Value) -> Value:
 
 @converter_of(bucketize)
 def buckets(w: Writer, input: Value, boundaries: Any, out_int32: bool, right: bool) -> Value:
-    """The number of boundaries below each element, or, with right, not above it."""
+    """Count the boundaries below each element, or, with right, those not above it."""
     w.require(not out_int32, "bucketize with out_int32")
     apart = w.node("Unsqueeze", input, w.ints([-1]))
     edges = w.cast(w.taken(boundaries), input.dtype)
@@ -188,7 +188,7 @@ def masked_fill(w: Writer, x: Value, value: Value, mask: Any) -> Value:
 
 @converter(SparseProduct)
 def sparse_product(w: Writer, x: Value, matrix: Matrix, axis: int) -> Value:
-    """Rows by a fixed index, or a product with a fixed matrix, written in full."""
+    """Write rows selected by a fixed index, or a product with a fixed matrix, as dense operators."""
     if matrix.starts is None and matrix.weights is None:
         return w.node("Gather", x, w.constant(matrix.indices), axis=axis)
     dense = np.zeros((matrix.rows, matrix.columns), x.dtype)
@@ -227,14 +227,14 @@ def _top(w: Writer, x: Value, k: int, dim: int, largest: bool, ordered: bool) ->
     return values, Value(places.name, np.dtype(np.int64))
 
 
-# ---- Tensors with some of their elements replaced or added to, and diagonals ----------------------------------------
+# ---- Replacement and accumulation of elements, and diagonals --------------------------------------------------------
 
 _REDUCTIONS = {None: None, "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
 
 
 @converter(setitem)
 def assigned(w: Writer, x: Value, v: Value, index: tuple[Any, ...]) -> Value:
-    """x with v, of the shape of x[index], in that place: the recorder has such calls for changes of a view."""
+    """Write x with v, which has the shape of x[index], at that index; the recorder uses this for changes of a view."""
     cuts, new, axis = [], [], 0
     for place, part in enumerate(parts_of(index, len(x.shape))):
         if part is None:
@@ -261,7 +261,7 @@ def assigned(w: Writer, x: Value, v: Value, index: tuple[Any, ...]) -> Value:
 
 
 def _between(w: Writer, x: Value, v: Value, shape: tuple[int, ...], cuts: list[tuple[int, int, int]]) -> Value:
-    """x with v between low and high of each axis: what is before, v, and what is after, axis by axis."""
+    """Write x with v between low and high of each axis, by concatenating what is before, v, and what is after."""
     if not cuts:
         return v
     (axis, low, high), *rest = cuts
@@ -311,7 +311,7 @@ def put(w: Writer, x: Value, v: Value, places: Any, accumulate: bool) -> Value:
 def _put_by_values(w: Writer, x: Value, v: Value, parts: list[Any], accumulate: bool) -> Value:
     w.require(all(isinstance(part, Value) for part in parts), "an index of tensors together with ints and slices")
     if [part.dtype.kind for part in parts] == ["b"]:
-        w.require(not v.shape and not accumulate, "several values at the places of a mask; with where they")
+        w.require(not v.shape and not accumulate, "several values at the places of a mask (use where instead)")
         (mask,) = parts
         rest = [*range(len(mask.shape), len(x.shape))]
         mask = w.node("Unsqueeze", mask, w.ints(rest)) if rest else mask
@@ -359,7 +359,7 @@ def reduce_elements(
 
 
 def _slices(w: Writer, x: Value, dim: int, index: Value, source: Any, reduction: str | None) -> Value:
-    """Whole slices of x along dim."""
+    """Write an operation on whole slices of x along dim."""
     w.require(x.shape, "slices of a number")
     axis = dim % len(x.shape)
     shape = [*x.shape]

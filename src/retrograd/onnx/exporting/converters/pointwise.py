@@ -21,7 +21,7 @@ from ..writer import Value, Writer
 from .reductions import reduced
 from .registry import converter, converter_of
 
-# ---- Comparisons, tests and logic -----------------------------------------------------------------------------------
+# ---- Comparisons, predicates and logic ------------------------------------------------------------------------------
 
 _COMPARED = {"eq": "Equal", "ne": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater", "ge": "GreaterOrEqual"}
 _CONNECTED = {
@@ -110,11 +110,11 @@ def isfinite(w: Writer, input: Value) -> Value:
     return _truth(w, "Not", _truth(w, "Or", _truth(w, "IsNaN", input), _truth(w, "IsInf", input)))
 
 
-# ---- Signs with the mean size of what they are signs of -------------------------------------------------------------
+# ---- Signs scaled by the mean magnitude of their inputs -------------------------------------------------------------
 
 
 def _sign(w: Writer, x: Value) -> Value:
-    """1 for 0, too."""
+    """Write the sign of x, which is 1 for 0."""
     up = w.node("GreaterOrEqual", x, w.constant(0, x.dtype), dtype=np.bool_)
     return w.node("Where", up, w.constant(1, x.dtype), w.constant(-1, x.dtype), dtype=x.dtype)
 
@@ -133,7 +133,7 @@ def sign_and_size(w: Writer, x: Value, axis: int) -> tuple[Value, Value]:
     return _sign(w, x), _size(w, x, (axis,))
 
 
-# ---- Pointwise operators: a node of ONNX where it has one, else the nodes of the formula ----------------------------
+# ---- Pointwise operators: one ONNX node where possible, otherwise the nodes of the formula --------------------------
 
 
 @converter(piecewise.Relu)
@@ -264,7 +264,7 @@ _OF_INTEGERS = {
 
 
 def _all_integers(given: dict[str, Any]) -> bool:
-    """Whether an operator computes with integers, which is no call of its Function."""
+    """Return whether an operator computes with integers, which bypasses its Function."""
     operands = [given[name] for name in ("x", "y") if name in given]
     kinds = [each.array.dtype.kind if hasattr(each, "array") else np.asarray(each).dtype.kind for each in operands]
     return given["operator"] in _OF_INTEGERS and "f" not in kinds
@@ -275,7 +275,7 @@ def integers(w: Writer, operator: Any, name: str, x: Any, y: Any) -> Value:
     kind = w.results[0].dtype
     w.require(kind.kind in "iu", f"{name} of {kind}")
     operands = [w.cast(each, kind) if isinstance(each, Value) else w.constant(each, kind) for each in (x, y)]
-    if operator is rounding.FloorDivide:  # what Mod leaves can be divided without a rest
+    if operator is rounding.FloorDivide:  # without the remainder of Mod the division is exact
         operands[0] = w.node("Sub", operands[0], w.node("Mod", *operands))
     return w.node(_OF_INTEGERS[operator], *operands)
 

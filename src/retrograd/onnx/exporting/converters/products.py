@@ -14,7 +14,7 @@ from ..tracing import Known
 from ..writer import Value, Writer
 from .registry import converter, converter_of
 
-# ---- Linear layers and products of matrices -------------------------------------------------------------------------
+# ---- Linear layers and matrix products ------------------------------------------------------------------------------
 
 
 @converter(Linear)
@@ -30,7 +30,7 @@ def matmul(w: Writer, x: Value, y: Value) -> Value:
     return w.node("MatMul", x, y)
 
 
-# ---- Attention, composed of products and a softmax, which every runtime has -----------------------------------------
+# ---- Attention, composed of products and a softmax, which every runtime supports ------------------------------------
 
 
 @converter(Attention)
@@ -42,7 +42,7 @@ def attention(w: Writer, q: Value, k: Value, v: Value, bias: Any, scale: float, 
     scores = w.node("MatMul", q, w.node("Transpose", k, perm=[0, 1, 3, 2]))
     scores = w.node("Mul", scores, w.constant(scale, q.dtype))
     if causal:
-        # True on and below the diagonal, where a query may look
+        # True on and below the diagonal: keys that a query may attend to
         ones = w.node("Expand", w.constant(1, np.int64), w.ints((count, length)))
         seen = w.cast(w.node("Trilu", ones, upper=0), np.bool_)
         scores = w.node("Where", seen, scores, w.constant(-np.inf, q.dtype), dtype=q.dtype)
@@ -53,12 +53,12 @@ def attention(w: Writer, q: Value, k: Value, v: Value, bias: Any, scale: float, 
 
 
 def _may_hide(bias: np.ndarray | None) -> bool:
-    """Whether a mask may leave a query without a key."""
+    """Return whether a mask may leave a query without a key."""
     return bias is None or bool(np.isneginf(bias).all(-1).any())
 
 
 def _repeated(w: Writer, x: Value, groups: int) -> Value:
-    """Each head ``groups`` times, one after the other."""
+    """Repeat each head ``groups`` times consecutively."""
     batch, heads, length, width = x.shape
     apart = w.node("Unsqueeze", x, w.ints([2]))
     many = w.node("Expand", apart, w.ints((batch, heads, groups, length, width)))

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM.
+"""Converters of RNN, GRU and LSTM.
 
 Our gates are i, f, g, o and r, z, n; ONNX's i, o, f, c and z, r, h. Weights are written in ONNX's order.
 """
@@ -19,7 +19,7 @@ from .registry import converter, converter_of
 
 _OPERATORS = {"lstm": "LSTM", "gru": "GRU", "rnn_tanh": "RNN", "rnn_relu": "RNN"}
 _ORDER = {"lstm": (0, 3, 1, 2), "gru": (1, 0, 2), "rnn_tanh": (0,), "rnn_relu": (0,)}
-_PEEPHOLES = (0, 2, 1)  # i, o, f among ours
+_PEEPHOLES = (0, 2, 1)  # i, o, f in our order
 
 
 @converter(RecurrentLayer)
@@ -29,7 +29,7 @@ def layer(
     for option in ("projection", "coupled", "norm", "clip"):
         w.require(not getattr(spec, option), f"a recurrent layer with {option}={getattr(spec, option)!r}")
     key = spec.mode, spec.directions, *(each.name for each in flat)
-    if key not in w.made:  # once for a cell that is called for every step
+    if key not in w.made:  # only once for a cell that is called at every step
         w.made[key] = _weights(w, spec, flat)
     kernel, recurrent, bias, peephole = w.made[key]
     counts = None if lengths is None else w.cast(w.taken(lengths), np.int32)
@@ -60,7 +60,7 @@ def layer(
 
 
 def _weights(w: Writer, spec: Recurrence, flat: tuple[Value, ...]) -> tuple[Value | None, ...]:
-    """W, R, B and P."""
+    """Write the inputs W, R, B and P."""
     weights = regrouped(flat, spec)
     gates, order = spec.gates, _ORDER[spec.mode]
     kernel = _stacked(w, "W", [_reordered(w, each.w_ih, gates, order) for each in weights])
@@ -79,7 +79,7 @@ def _weights(w: Writer, spec: Recurrence, flat: tuple[Value, ...]) -> tuple[Valu
 
 
 def _reordered(w: Writer, x: Value, gates: int, order: tuple[int, ...]) -> Value:
-    """x with the blocks of its gates in another order."""
+    """Write x with its gate blocks in another order."""
     if len(order) == 1:
         return x
     known = w.weight(x)
@@ -98,7 +98,7 @@ def _joined(w: Writer, values: list[Value]) -> Value:
 
 
 def _stacked(w: Writer, name: str, values: list[Value]) -> Value:
-    """The weights of all directions as one, under ONNX's name of it."""
+    """Write the weights of all directions as one input, with ONNX's name for it."""
     known = [w.weight(each) for each in values]
     if all(each is not None for each in known):
         return w.constant(np.stack([each for each in known if each is not None]), name=name, trained=True)

@@ -26,7 +26,7 @@ _REDUCED = {Sum: "ReduceSum", Prod: "ReduceProd", Norm1: "ReduceL1", Norm2: "Red
 
 
 def reduced(w: Writer, operator: str, x: Value, axes: Any, keepdims: Any) -> Value:
-    """A node that reduces the axes; none leave x as it is."""
+    """Write a node that reduces the axes; without axes x is unchanged."""
     axes = list(axes)
     return w.node(operator, x, w.ints(axes), keepdims=int(keepdims), noop_with_empty_axes=None if axes else 1)
 
@@ -107,12 +107,12 @@ def sums_so_far(w: Writer, x: Value, axis: int, reverse: bool) -> Value:
 
 
 def _whole(given: dict[str, Any]) -> bool:
-    """Whether a reduction is one of integers or truth values, which is no call of its Function."""
+    """Return whether a reduction is over integers or booleans, which bypasses its Function."""
     return hasattr(given["input"], "array") and given["input"].array.dtype.kind in "iub" and not given.get("dtype")
 
 
 def _axes(dim: Any, count: int) -> list[int]:
-    """The axes that an argument ``dim`` names; all for None or ()."""
+    """Return the axes that an argument ``dim`` names; all for None or ()."""
     named = list(dim) if isinstance(dim, (tuple, list)) else [] if dim is None else [dim]
     return [int(axis) for axis in named] or list(range(count))
 
@@ -152,7 +152,7 @@ def _is_of_two(given: dict[str, Any]) -> bool:
 
 
 def _counted(w: Writer, x: Value) -> Value:
-    """Truth values as numbers."""
+    """Convert booleans to numbers."""
     return w.cast(x, np.int32) if x.dtype.kind == "b" else x
 
 
@@ -199,12 +199,12 @@ def row_products(w: Writer, x: Value, y: Value) -> tuple[Value, ...]:
     return tuple(reduced(w, "ReduceSum", w.node("Mul", a, b), [-1], False) for a, b in ((x, y), (x, x), (y, y)))
 
 
-# ---- Normalisations and softmax -------------------------------------------------------------------------------------
+# ---- Normalization and softmax --------------------------------------------------------------------------------------
 
 
 @converter(FixedScale)
 def fixed_scale(w: Writer, mean: Value, variance: Value, weight: Value, bias: Value, eps: float) -> tuple[Value, Value]:
-    """Nothing yet: ``ChannelAffine`` takes these five as a BatchNormalization."""
+    """Write nothing yet: ``ChannelAffine`` combines these five into a BatchNormalization."""
     promise = w.promise((mean, variance, weight, bias, eps))
     return promise, promise
 
@@ -219,14 +219,14 @@ def channel_affine(w: Writer, x: Value, scale: Value, shift: Value) -> Value:
 
 
 def _scaled(w: Writer, x: Value, scale: Value, shift: Value, axes: int) -> Value:
-    """x * scale + shift per channel, x with this number of axes."""
+    """Write x * scale + shift per channel, for x with this number of axes."""
     sides = (1, -1, *(1,) * (axes - 2))
     return w.node("Add", w.node("Mul", x, w.reshape(scale, sides)), w.reshape(shift, sides))
 
 
 @converter(BatchNorm)
 def batch_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, statistics: Any) -> Value:
-    """By the statistics of the batch itself, as without running statistics."""
+    """Write a batch norm with the statistics of the batch itself, used when there are no running statistics."""
     axes = [0, *range(2, len(x.shape))]
     away = w.node("Sub", x, reduced(w, "ReduceMean", x, axes, True))
     variance = reduced(w, "ReduceMean", w.node("Mul", away, away), axes, True)
@@ -238,7 +238,7 @@ def batch_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, stat
 def group_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, groups: int, statistics: Any) -> Value:
     if groups == x.shape[1]:
         return w.node("InstanceNormalization", x, weight, bias, epsilon=eps)
-    # each group as one channel
+    # treats each group as one channel
     batch, _, *space = x.shape
     apart = w.reshape(x, (batch, groups, x.shape[1] // groups * math.prod(space)))
     ones, zeros = (w.constant(np.full(groups, number, x.dtype)) for number in (1, 0))
@@ -247,9 +247,9 @@ def group_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, grou
 
 
 @converter(LayerNorm)
-def layer_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, centred: bool, affine: bool) -> Value:
+def layer_norm(w: Writer, x: Value, weight: Value, bias: Value, eps: float, centered: bool, affine: bool) -> Value:
     axis = -len(weight.shape)
-    if centred:
+    if centered:
         return w.node("LayerNormalization", x, weight, bias, axis=axis, epsilon=eps)
     mean = reduced(w, "ReduceMean", w.node("Mul", x, x), range(axis, 0), True)
     y = w.node("Div", x, w.node("Sqrt", w.node("Add", mean, w.constant(eps, x.dtype))))

@@ -1,7 +1,7 @@
-"""The registry of converters, which write the ONNX nodes of each operator.
+"""Registry of converters, which write the ONNX nodes of each operator.
 
-A converter gets the writer and the operator's arguments, a Value in place of each tensor, and returns the Value of its
-result, or a tuple of them.
+A converter receives the writer and the operator's arguments, with a Value in place of each tensor, and returns the
+Value of its result, or a tuple of several.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _functions: dict[Callable[..., Any], Stands] = {}
 
 
 def converter(*operators: Any) -> Callable[[Convert], Convert]:
-    """Register for Functions."""
+    """Register a converter for Functions."""
 
     def register(convert: Convert) -> Convert:
         _converters.update(dict.fromkeys(operators, convert))
@@ -43,9 +43,9 @@ def converter(*operators: Any) -> Callable[[Convert], Convert]:
 
 
 def converter_of(*functions: Callable[..., Any], when: Stands = lambda given: True) -> Callable[[Convert], Convert]:
-    """Register for functions that are no Functions; the converter gets their arguments by name.
+    """Register a converter for functions that are not Functions; it receives their arguments by name.
 
-    when: whether a call stands for all calls inside it, by its arguments.
+    when: decides by its arguments whether a call replaces all calls inside it.
     """
 
     def register(convert: Convert) -> Convert:
@@ -58,14 +58,14 @@ def converter_of(*functions: Callable[..., Any], when: Stands = lambda given: Tr
 
 @lru_cache(maxsize=1)
 def converters() -> tuple[dict[Any, Convert], dict[Callable[..., Any], Stands]]:
-    """Of all operators, and the functions among them."""
+    """Return the converters of all operators, and the plain functions among these operators."""
     for family in _FAMILIES:
         import_module(f"{__package__}.{family}")
     return _converters, _functions
 
 
 def written_for(*operators: Any) -> tuple[str, ...]:
-    """The operators of ONNX that stand in the converters of these functions and Functions, or are their formula."""
+    """Return the ONNX operators used by the converters of these functions and Functions, or by their formulas."""
     found: dict[str, None] = {}
     known, (all_converters, _) = {name for _, name in loaded()}, converters()
     for operator in operators:

@@ -1,4 +1,4 @@
-"""Shapes: views, joining, splitting, padding, rearranging."""
+"""Converters of shape operators: views, joining, splitting, padding, rearranging."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def triangle(w: Writer, x: Value, diagonal: int, lower: bool) -> Value:
 
 @converter(Windows)
 def windows(w: Writer, x: Value, axes: Any, sizes: Any, steps: Any, dilations: Any) -> Value:
-    """Along each axis the places of all windows, taken from it: Gather makes (..., O, R, ...)."""
+    """Gather all windows along each axis: Gather makes (..., O, R, ...)."""
     count, order = len(x.shape), list(range(len(x.shape)))
     for axis, size, step, dilation in zip(axes, sizes, steps, dilations, strict=True):
         outputs = (x.shape[axis] - dilation * (size - 1) - 1) // step + 1

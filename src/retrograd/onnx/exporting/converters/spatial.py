@@ -19,7 +19,7 @@ from .registry import converter, converter_of
 
 
 def pads(window: Window) -> list[int]:
-    """All that is added before, then all that is added after, as ONNX has them."""
+    """Return the padding before each axis, then the padding after each axis, in ONNX's order."""
     return [low for low, _ in window.padding] + [high for _, high in window.padding]
 
 
@@ -40,7 +40,7 @@ def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window,
 
 @converter(ConvInputGrad)
 def conv_transpose(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
-    # what the strides leave over at the end: ONNX's output_padding
+    # input positions that the strides leave over at the end: ONNX's output_padding
     sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
     rest = [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
     return w.node("ConvTranspose", x, weight, bias, output_padding=rest, **_options(window))
@@ -61,11 +61,11 @@ def deform_conv(
     return w.node("DeformConv", x, weight, offset, bias, mask, opset=19, offset_group=groups, **_options(window))
 
 
-# ---- Pooling, and resampling to other sizes -------------------------------------------------------------------------
+# ---- Pooling and resampling -----------------------------------------------------------------------------------------
 
 
 def _even(window: AdaptiveWindow) -> dict[str, Any] | None:
-    """Strides and sizes of windows that divide the input evenly; None if theirs differ."""
+    """Return strides and sizes of windows that divide the input evenly; None if the sizes differ."""
     if any(i % o for i, o in zip(window.input, window.output, strict=True)):
         return None
     sizes = [i // o for i, o in zip(window.input, window.output, strict=True)]
@@ -78,7 +78,7 @@ def _sized(window: Window, dilated: bool) -> dict[str, Any]:
 
 
 def _covers(window: Any) -> bool:
-    """Whether a window is the whole input."""
+    """Return whether a window covers the whole input."""
     return isinstance(window, AdaptiveWindow) or (window.kernel == window.input and not any(map(any, window.padding)))
 
 
@@ -94,7 +94,7 @@ def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
     else:
         sizes = _sized(window, True)
         if any(max(pair) >= kernel for pair, kernel in zip(window.padding, window.kernel, strict=True)):
-            # with a dilation, runtimes refuse such pads in the node itself
+            # with a dilation, runtimes reject such pads in the node itself
             w.require(not return_indices, "indices of max pooling with a padding as large as its kernel")
             lows, highs = zip(*window.padding, strict=True)
             x = w.node("Pad", x, w.ints([0, 0, *lows, 0, 0, *highs]), w.constant(-np.inf, x.dtype))
@@ -102,7 +102,7 @@ def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
     if not return_indices:
         return w.node("MaxPool", x, **sizes)
     y, indices = w.node("MaxPool", x, outputs=2, **sizes)
-    # ONNX counts through the whole batch, ours within each channel
+    # ONNX counts across the whole batch, ours within each channel
     room = math.prod(window.input)
     return y, w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(room, np.int64))
 
@@ -119,7 +119,7 @@ def avg_pool(w: Writer, x: Value, window: Any, count_include_pad: bool) -> Value
 
 
 def _adaptive(w: Writer, x: Value, window: AdaptiveWindow, reduce: str) -> Value:
-    """Windows of different sizes: axis by axis, each output by itself."""
+    """Write windows of different sizes, axis by axis, each output separately."""
     for axis, (extent, outputs) in enumerate(zip(window.input, window.output, strict=True), 2):
         pieces = []
         for o in range(outputs):

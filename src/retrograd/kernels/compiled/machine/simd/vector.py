@@ -18,6 +18,8 @@ BITS = {types.float32: 32, types.float64: 64, types.int32: 32, types.int64: 64}
 class Vector(types.Type):  # type: ignore[misc]
     """A register full of ``dtype``."""
 
+    lanes: int
+
     def __init__(self, dtype: types.Type, lanes: int) -> None:
         self.dtype, self.lanes = dtype, lanes
         super().__init__(name=f"Vector({dtype} x {lanes})")

@@ -92,12 +92,14 @@ def gradients_of(name: str) -> tuple[Formula, ...]:
 class Together:
     """Several gradients as one formula with the parameters of all: g, the operands and the numbers, by name."""
 
+    kernel: str
+
     def __init__(self, name: str, parts: tuple[Formula, ...]) -> None:
         self.__name__ = self.kernel = name
         self.parts, forms = parts, [form(part) for part in parts]
         operands = sorted({each for one in forms for each in one.operands} - {"g"})
         numbers = sorted({each for one in forms for each in one.numbers})
-        self.form = Form(("g", *operands), (*numbers,), (False,) * (1 + len(operands)), False, len(parts))
+        self.form: Form = Form(("g", *operands), (*numbers,), (False,) * (1 + len(operands)), False, len(parts))
         names = ["g", *operands, *numbers]
         self._places = [[names.index(each) for each in one.operands + one.numbers] for one in forms]
 

@@ -9,9 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from .primitive import PRIMITIVES, where
-from .symbol import FormulaError, Symbol, Trace
-from .table import FORMULAS, form, gradients_of
-from .text import inner
+from .registry import FORMULAS, form, gradients_of
+from .tracing import FormulaError, Symbol, Trace, inner
 
 Note = Callable[[Symbol, Symbol, list[tuple[Symbol, Symbol]]], None]
 
