@@ -33,7 +33,8 @@ TIMED = (
     "exchange",
 )
 SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
-# Every operator at three sizes, hundreds of rows: fewer rounds, and by default two threads and no torch.compile.
+# Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
+# no torch.compile.
 BROAD = (
     *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
     "overhead",
@@ -68,7 +69,7 @@ def main() -> int:
                     results.append(result)
                     print(report.line(result), flush=True)
             except Exception:
-                # the results of the other suites are still useful; the exit status reports the failure
+                # the other suites are still worth their figures; the exit status tells
                 failures.append(f"{suite}, {threads} threads" if threads else suite)
                 print(f"{failures[-1]}: stopped by an error", file=sys.stderr)
                 traceback.print_exc()
@@ -98,7 +99,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "distributed":
         yield from distributed.results(effort, arguments.quick)
         return
-    if name == "errors":  # the rows do not depend on the number of threads
+    if name == "errors":  # which do not depend on the number of threads
         libraries.set_threads(1)
         yield from errors.results(arguments.quick)
         return
@@ -123,8 +124,8 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
                 yield result
 
 
-def _threads(suite: str, wanted: list[int] | None) -> list[int | None]:
-    """Return the thread counts with which a suite is measured."""
+def _threads(suite: str, requested: list[int] | None) -> list[int | None]:
+    """The numbers of threads with which a suite is measured."""
     if suite in ("startup", "search", "errors", "distributed"):
         return [None]
     if requested is not None:
@@ -138,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
     parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
     parser.add_argument(
-        "--keep", action="store_true", help="with --only: write the files, with the rows of other suites unchanged"
+        "--keep", action="store_true", help="with --only: write the files, and keep the rows of other suites"
     )
     parser.add_argument(
         "--level",

@@ -1,11 +1,11 @@
-"""Import rules: the imports of every source file are parsed and compared with the table of packages below.
+"""The import rules between packages: the imports of every file are parsed and compared with the table below.
 
-Imports run one way: the command line, train, explanation, interop, distributed and onnx import nn, optim and data, and
-these import ops. ops imports the engine, and both call kernels only through kernel_set. kernels/compiled and
-kernels/textbook never import each other.
+Imports run one way. The command line, train, explanation and interop import nn, optim and data. These import ops, and
+ops imports the engine. Both reach the kernel sets through kernel_set only, and everything may import specs.
+kernels/compiled and kernels/textbook never import each other.
 
-The files of the engine also import each other one way, including imports inside functions. engine/methods.py is the
-exception: it attaches the methods of Tensor that need files above tensor.py.
+The files of the engine import each other one way too, imports inside functions included. Methods of Tensor that need
+later files are attached by engine/methods.py.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _TOOLS = {"train", "explanation", "interop"}
 
 # package -> the other packages that its files may import, and the third-party packages
 PACKAGES: dict[str, tuple[set[str], set[str]]] = {
-    "specs": (set(), {"numpy"}),  # options of an operation, besides its arrays
+    "specs": (set(), {"numpy"}),  # what an operation is told besides its arrays
     "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
-    "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, safe terminal output
-    # PyTorch's and earlier import paths, and messages for missing names
+    "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
+    # PyTorch's and earlier import paths, and what is said about names that are not here
     "torch_api.earlier_paths": (set(), set()),
     "torch_api.imports": ({"torch_api.earlier_paths"}, set()),
     "torch_api.missing": ({"torch_api.imports"}, set()),
-    "torch_api.elastic": (set(), set()),  # part of distributed, under PyTorch's path
+    "torch_api.elastic": (set(), set()),  # a part of distributed under PyTorch's path
     # modules that exist because scripts for PyTorch import them
     "utils": (_LAYERS | {"engine", "ops", "explanation"} | _PATHS, {"numpy"}),  # PyTorch's path to data and checkpoint
     "torch_api": (_LAYERS | _OPERATORS | {"autograd", "explanation", "interop"} | _PATHS, {"numpy"}),
     "onnx": (_OPERATORS | _PATHS | {"nn", "data", "lowbit"}, {"numpy", "onnx"}),
-    "formulas": (set(), {"numpy"}),  # source of pointwise operators and optimizer updates
+    "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
     "kernels": ({"kernels.compiled", "kernels.interface", "kernels.textbook"}, set()),
     "kernels.interface": ({"specs", "formulas"}, {"numpy"}),
     "kernels.compiled": ({"specs", "formulas", "kernels.interface"}, {"numpy", "numba", "llvmlite"}),
@@ -81,49 +81,45 @@ PACKAGES: dict[str, tuple[set[str], set[str]]] = {
     ),
 }
 
-# file -> what it may import as the only file of its package
+# file -> what it may import, as the only file of its package
 EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "engine/steps.py": ("kernels.interface",),  # which kernels write into an argument
     "engine/memory_planning.py": ("kernels.interface",),  # the arrays among arguments and results
-    "kernel_set.py": (
-        "kernels.interface",
-        "kernels.compiled",
-        "kernels.textbook",
-    ),  # the only entry point to the kernel sets
-    # the plan of a kernel set, without running it
+    "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the one door to the kernel sets
+    # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "kernels.textbook.algorithms"),
     "__init__.py": ("kernels.compiled.machine.launch",),  # set_num_threads and get_num_threads
-    # the source that the page steps through
+    # the text that the page steps through
     "explanation/operators/convolution.py": ("kernels.textbook.convolution", "kernels.textbook.algorithms"),
-    "explanation/source_map.py": ("kernels",),  # file and line of kernels
-    # the kernels of formulas, which the page mutates
+    "explanation/source_map.py": ("kernels",),  # where the texts of kernels stand
+    # the kernels of formulas, one of which the page breaks
     "explanation/mutation_testing.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "torch_api/version.py": ("__version__",),
-    "onnx/exporting/export.py": ("__version__",),  # the file records the version that wrote it
+    "onnx/exporting/export.py": ("__version__",),  # a file says what wrote it
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
     "distributed/mpi.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
-    "nn/conv_recurrent.py": ("formulas.gates",),  # composes its cells from operators
+    "nn/conv_recurrent.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
     "interop/sklearn/estimators.py": ("train",),  # fit
-    # the report names the machine and versions
+    # the report says on what it ran
     "train/environment.py": ("kernels.compiled.machine.launch", "kernels.compiled.machine.target", "__version__"),
 }
 
 
-# (file, what it imports when called): names of a higher package that a lower package offers
+# (file, what it imports when it is called): features of a higher package that a lower one offers
 ON_CALL = {
-    ("autograd/__init__.py", "explanation.backward_source.backward_source"),  # imported on first use
+    ("autograd/__init__.py", "explanation.backward_source.backward_source"),  # our path to it, on first use
     ("data/sampler.py", "distributed.world.world"),  # how many processes there are
     ("engine/operator.py", "explanation.operators.names"),  # operator.page
     ("engine/operator.py", "onnx.exporting.converters.registry.written_for"),  # operator.onnx
-    ("engine/operator.py", "explanation.backward_source.gradient_of"),  # operator.mathematics, as source
+    ("engine/operator.py", "explanation.backward_source.gradient_of"),  # operator.mathematics, as text
     ("engine/operator.py", "explanation.source_map.stops_of"),  # operator.textbook
     ("engine/operator.py", "explanation.source_map.textbook_of"),
-    ("engine/backward_rules.py", "rules"),  # the ready-made rules, when one is requested by name
-    ("engine/tensor.py", "explanation.notebook.as_html"),  # the notebook display
+    ("engine/backward_rules.py", "rules"),  # the ready rules, when one is asked for by its name
+    ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
     ("engine/tensor.py", "ops.device.placed"),  # Tensor(..., device=)
     ("lowbit/pack.py", "interop.packed.save_packed"),  # packed.save(path)
     ("nn/__init__.py", "distributed.SyncBatchNorm"),  # PyTorch's path to it
@@ -133,7 +129,7 @@ ON_CALL = {
 
 
 def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of every import in a file of ``package``, anywhere in the file."""
+    """(line, absolute dotted name) of all that a file of ``package`` imports, wherever in the file."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -152,56 +148,56 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _package(path: Sequence[str]) -> str:
-    """The entry of PACKAGES for a module: its first folder or file, or a subpackage with its own rule."""
+    """The package of a module below retrograd: its first folder or file, or a subpackage that has its own rule."""
     two = ".".join(path[:2])
     return two if two in PACKAGES else path[0]
 
 
-def violations(package: Path) -> list[str]:
-    """One line per forbidden import."""
+def violations(root: Path) -> list[str]:
+    """One line per import that the rule forbids."""
     found = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root)
         file = inside.as_posix()
-        owner = _package(inside.with_suffix("").parts)
-        if owner not in PACKAGES:
-            found.append(f"{file}: there is no rule for the package {owner!r}")
+        package = _package(inside.with_suffix("").parts)
+        if package not in PACKAGES:
+            found.append(f"{file}: there is no rule for the package {package!r}")
             continue
-        allowed, outside = PACKAGES[owner]
+        packages, outside = PACKAGES[package]
         tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
         for line, name in imported(tree, [root.name, *inside.parent.parts]):
             first, _, rest = name.partition(".")
-            if first == package.name:
+            if first == root.name:
                 target = _package(rest.split("."))
                 if target not in PACKAGES:
-                    target = "__init__"  # the package itself, or a name that its __init__ defines
-                excepted = any(f"{rest}.".startswith(f"{name}.") for name in EXCEPTIONS.get(file, ()))
-                if target not in (*allowed, owner) and not excepted and (file, rest) not in ON_CALL:
-                    found.append(f"{file}:{line}: {owner} imports {target} ({name})")
+                    target = "__init__"  # retrograd itself, or a name that its __init__ defines
+                excepted = any(f"{rest}.".startswith(f"{allowed}.") for allowed in EXCEPTIONS.get(file, ()))
+                if target not in (*packages, package) and not excepted and (file, rest) not in ON_CALL:
+                    found.append(f"{file}:{line}: {package} imports {target} ({name})")
             elif first not in sys.stdlib_module_names and first not in outside:
-                found.append(f"{file}:{line}: {owner} imports {first} from outside")
+                found.append(f"{file}:{line}: {package} imports {first} from outside")
     return found
 
 
-def test_imports() -> None:
+def test_packages() -> None:
     assert violations(PACKAGE) == []
 
 
 def test_every_package_has_a_rule() -> None:
-    """No file is exempt: every file belongs to an entry of the table."""
+    """Every file of retrograd belongs to a package in the table."""
     there = {_package(path.relative_to(PACKAGE).with_suffix("").parts) for path in PACKAGE.rglob("*.py")}
     assert there <= set(PACKAGES)
     assert {"specs", "kernels.compiled", "kernels.textbook", "engine", "ops", "nn", "optim", "data"} <= there
 
 
 def _drawn(text: str) -> tuple[set[str], set[str]]:
-    """The folders of the tree in CONTRIBUTING.md, and the packages and files that it lists below src/retrograd."""
+    """The folders of the tree in CONTRIBUTING.md, and its entries below src/retrograd."""
     tree = text.partition("## The packages\n\n```\n")[2].partition("```")[0]
     inside = {name for line in tree.splitlines() if line.startswith(" ") for name in _NAME.findall(line)}
     return {line.split()[0] for line in tree.splitlines() if line[:1].strip()}, inside
 
 
-_NAME = re.compile(r"(?:^|; ) *(\w+(?:\.py|/))  ")  # of a package; two spaces and its description follow
+_NAME = re.compile(r"(?:^|; ) *(\w+(?:\.py|/))  ")  # of a package; its description follows two spaces
 
 
 def test_the_tree_of_contributing_is_the_tree() -> None:
@@ -214,7 +210,7 @@ def test_the_tree_of_contributing_is_the_tree() -> None:
     assert all((root / folder).is_dir() for folder in folders)
 
 
-def test_the_tree_is_parsed() -> None:
+def test_names_inside_descriptions_are_no_entries_of_the_tree() -> None:
     tree = "src/retrograd/\n  geometry.py   windows, see ops/\n  nn/  layers; cli/  commands\n"
     text = f"## The packages\n\n```\n{tree}```\n"
     assert _drawn(text) == ({"src/retrograd/"}, {"geometry.py", "nn/", "cli/"})
@@ -222,22 +218,22 @@ def test_the_tree_is_parsed() -> None:
 
 def test_the_rule_has_no_cycle() -> None:
     """Imports run one way: no package can reach itself through others, exceptions included."""
-    reach = {name: set(allowed) for name, (allowed, _) in PACKAGES.items()}
+    reach = {package: set(packages) for package, (packages, _) in PACKAGES.items()}
     for file, names in EXCEPTIONS.items():
         reach[_package(file.removesuffix(".py").split("/"))] |= {_package(name.split(".")) for name in names} & set(
             PACKAGES
         )
     for _ in PACKAGES:
-        for name in reach:
-            reach[name] |= {further for other in reach[name] for further in reach[other]}
-    assert [name for name in reach if name in reach[name]] == []
+        for package in reach:
+            reach[package] |= {further for other in reach[package] for further in reach[other]}
+    assert [package for package in reach if package in reach[package]] == []
     assert "ops" not in reach["engine"]
     for apart in ("kernels.compiled", "kernels.textbook"):
         assert reach[apart] <= {"specs", "formulas", "kernels.interface"}
 
 
 class _Running(ast.NodeTransformer):
-    """Removes code that only a type checker reads."""
+    """Leaves out what only a type checker reads."""
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         if ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING":
@@ -246,18 +242,18 @@ class _Running(ast.NodeTransformer):
 
 
 def needs(folder: Path) -> dict[str, set[str]]:
-    """File of a package without subpackages -> the files of that package that it imports at run time."""
-    names_of = folder.parent.name, folder.name
+    """File of a package without subpackages -> the files of that package that it imports when it runs."""
+    package = folder.parent.name, folder.name
     found = {}
     for path in folder.glob("*.py"):
         tree = _Running().visit(ast.parse(path.read_text(encoding="utf-8"), str(path)))
-        names = [name.split(".") for _, name in imported(tree, [*names_of])]
-        found[path.stem] = {name[2] for name in names if (*name[:2],) == names_of and len(name) > 2}
+        names = [name.split(".") for _, name in imported(tree, [*package])]
+        found[path.stem] = {name[2] for name in names if (*name[:2],) == package and len(name) > 2}
     return {file: others & set(found) for file, others in found.items()}
 
 
-def cyclic(folder: Path) -> list[str]:
-    """The files of a package that import themselves, directly or through others."""
+def import_cycles(folder: Path) -> list[str]:
+    """The files of a package that import themselves through others."""
     reach = needs(folder)
     for _ in reach:
         for file, others in reach.items():
@@ -265,12 +261,12 @@ def cyclic(folder: Path) -> list[str]:
     return sorted(file for file, others in reach.items() if file in others)
 
 
-def test_the_engine_has_no_cycle() -> None:
-    assert cyclic(PACKAGE / "engine") == []
+def test_the_engine_has_no_import_cycle() -> None:
+    assert import_cycles(PACKAGE / "engine") == []
 
 
-def test_only_methods_goes_the_other_way() -> None:
-    """Only methods.py attaches methods to Tensor, no file of the engine imports it, and few methods are private."""
+def test_methods_of_the_engine_are_the_one_exception() -> None:
+    """Only methods.py attaches methods to Tensor, no file imports it, and few of its methods are private."""
     assert [file for file, others in needs(PACKAGE / "engine").items() if "methods" in others] == ["__init__"]
     assert [name for name in METHODS if name.startswith("_")] == ["_as_intermediate", "_as_saved", "_rebase"]
     attaching = [path.stem for path in (PACKAGE / "engine").glob("*.py") if "setattr(Tensor" in path.read_text("utf-8")]
@@ -280,19 +276,19 @@ def test_only_methods_goes_the_other_way() -> None:
 @pytest.mark.parametrize(
     "back", ["from .tensor import Tensor\n", "def f():\n    from . import tensor\n", "import retrograd.engine.tensor\n"]
 )
-def test_a_planted_cycle_is_caught(tmp_path: Path, back: str) -> None:
+def test_a_planted_import_cycle_is_caught(tmp_path: Path, back: str) -> None:
     folder = tmp_path / "retrograd" / "engine"
     folder.mkdir(parents=True)
     (folder / "tensor.py").write_text("def f():\n    from .node import Node\n")
     (folder / "node.py").write_text("from .line import describe_place\n")
     (folder / "line.py").write_text("if TYPE_CHECKING:\n    from .tensor import Tensor\n")
-    assert cyclic(folder) == []
+    assert import_cycles(folder) == []
     (folder / "line.py").write_text(back)
-    assert cyclic(folder) == ["line", "node", "tensor"]
+    assert import_cycles(folder) == ["line", "node", "tensor"]
 
 
 def test_the_oracle_shares_nothing() -> None:
-    """tests/naive*.py import NumPy and the standard library only, nothing from retrograd or the other tests."""
+    """tests/naive*.py import NumPy and the standard library, nothing from retrograd or from the other tests."""
     for path in TESTS.glob("naive*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         names = {name.split(".")[0] for _, name in imported(tree, [])}
