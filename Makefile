@@ -1,7 +1,7 @@
-# Everything runs in .venv, which is made here. A stamp in it says which extra of pyproject.toml is installed;
-# once it is, nothing is fetched again until pyproject.toml changes.
+# Everything runs in .venv, which is created here. A stamp file records which extra of pyproject.toml is installed;
+# nothing is fetched again until pyproject.toml changes.
 
-# The first interpreter that is recent enough.
+# the first interpreter that is recent enough
 PYTHON ?= $(shell for name in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	"$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo "$$name"; break; }; done)
 VENV := .venv
@@ -9,18 +9,18 @@ BIN := $(VENV)/bin
 PINS :=
 ARGS ?=
 
-# One test process per core. Tests that need several threads request them. Kernels are compiled beforehand, so that the
-# processes do not all compile the same ones. Each process gets neighboring tests, which load the same modules.
+# One test process per core; tests that need several threads request them. Kernels are compiled beforehand, because
+# otherwise each process would compile the same ones. Each process runs adjacent tests, which load the same modules.
 PYTEST := RETROGRAD_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist worksteal
 
-# Processors for which every x86-64 machine can run compiled kernels: AVX2 with FMA, and SSE 4.2 without it. Each
-# name means the same to LLVM and, with a capital, to OpenBLAS.
+# Processors whose compiled kernels every x86-64 machine can run: AVX2 with FMA, and SSE 4.2 without it. LLVM uses these
+# names, and OpenBLAS the same names with a capital.
 PROCESSORS := haswell nehalem
 AS_PROCESSOR = NUMBA_CPU_NAME=$(1) OPENBLAS_CORETYPE=$$(echo $(1) | sed 's/./\u&/') $(PYTEST)
 KERNEL_TESTS := tests/kernels tests/textbook tests/conformance
 TRAINING_TESTS := tests/train/test_trainer.py tests/train/test_fit.py -k learns
 
-# Hundreds of test processes import the package. All but the first one find its bytecode.
+# Hundreds of test processes import the package; all but the first find its bytecode compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help train explain test processors blas versions arm browser nightly sweeps peers bench docs onnx-table lint clean
@@ -28,20 +28,20 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report'
-	@echo 'make explain   open the page that explains a gradient entry by entry'
+	@echo 'make explain   open a page that shows every gradient entry as a sum of products'
 	@echo 'make test      run the tests'
 	@echo 'make processors  run a tenth of the kernel tests, and train, as on machines with AVX2 and with SSE 4.2 only'
-	@echo 'make blas      run the tests with the BLAS kernels of other processors, on one thread and on two'
-	@echo 'make versions  run the tests with other versions: PYTHONS="python3.12 python3.14", and the oldest packages'
+	@echo 'make blas      run the tests with the BLAS kernels of other processors, with one and two threads'
+	@echo 'make versions  run the tests with other Pythons (PYTHONS="python3.12 python3.14") and the oldest packages'
 	@echo 'make arm       run a tenth of the kernel tests on an emulated 64-bit ARM processor (Debian, as root)'
-	@echo 'make browser   run the tests of the page in the installed Chromium'
-	@echo 'make nightly   run all tests, including the slow ones'
-	@echo 'make sweeps    run the hyperparameter sweeps among the examples, with Optuna and Ray'
+	@echo 'make browser   run the tests of the page in a Chromium on this machine'
+	@echo 'make nightly   run all tests, including those that take long'
+	@echo 'make sweeps    run the example hyperparameter sweeps with Optuna and Ray'
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html and run their code'
-	@echo 'make onnx-table  write the table of passing ONNX tests to docs/onnx_table.md'
-	@echo 'make lint      ruff, mypy, editor checks, and the import rules between packages'
+	@echo 'make onnx-table  write the table of passing ONNX tests, docs/onnx_table.md'
+	@echo 'make lint      ruff, mypy, what editors show, and which package may import which'
 	@echo 'make clean     remove everything that these commands created'
 	@echo 'ARGS="..." is passed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
 
@@ -56,7 +56,7 @@ test: $(VENV)/.test
 	$(PYTEST) $(ARGS)
 
 processors: $(VENV)/.test
-	test "$$(uname -m)" = x86_64 || { echo 'these are processors for x86-64'; exit 0; }; \
+	test "$$(uname -m)" = x86_64 || { echo 'these processors need an x86-64 machine'; exit 0; }; \
 	seed=$$(date +%s); for name in $(PROCESSORS); do \
 		echo "== $$name"; $(call AS_PROCESSOR,$$name) $(KERNEL_TESTS) --tenth $$seed $(ARGS) && \
 		$(call AS_PROCESSOR,$$name) $(TRAINING_TESTS) || exit 1; \
@@ -66,7 +66,7 @@ blas: $(VENV)/.test
 	for threads in 1 2; do for name in Nehalem Haswell SkylakeX; do \
 		echo "== OpenBLAS for $$name, $$threads threads"; \
 		OPENBLAS_CORETYPE=$$name $(BIN)/python -c 'import numpy as np; np.ones((99, 99)) @ np.ones((99, 99))' || \
-			{ echo 'it does not run on this processor'; continue; }; \
+			{ echo 'these kernels do not run on this processor'; continue; }; \
 		OPENBLAS_CORETYPE=$$name OPENBLAS_NUM_THREADS=$$threads $(PYTEST) $(ARGS) || exit 1; \
 	done; done
 
@@ -74,7 +74,7 @@ PYTHONS := python3.11 python3.12 python3.13 python3.14
 versions:
 	for name in $(PYTHONS); do if command -v $$name >/dev/null; then \
 		$(MAKE) test VENV=.venv/versions/$$name PYTHON=$$name || exit 1; \
-	else echo "there is no $$name"; fi; done
+	else echo "$$name is not installed"; fi; done
 	$(MAKE) test VENV=.venv/versions/oldest PYTHON=python3.11 PINS='numpy==1.26.* numba==0.63.*'
 
 arm: $(VENV)/.test
@@ -112,13 +112,13 @@ lint: $(VENV)/.lint
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
-	$(BIN)/python -m pytest -q tests/test_rooms.py tests/test_editors.py
+	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_editors.py
 
 clean:
 	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# $(VENV)/.NAME: the package, editable, with the extra NAME; PINS="numpy==1.26.*" asks for other versions
+# $(VENV)/.NAME: the package, editable, with the extra NAME; PINS="numpy==1.26.*" requests other versions
 $(VENV)/.%: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$*]' $(PINS)
 	@touch $@

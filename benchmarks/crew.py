@@ -1,6 +1,6 @@
-"""A group of processes of one library, which measure on request and sleep in between.
+"""Crew: several processes of one library that measure on request and sleep in between.
 
-This way the processes of two libraries take turns on the same cores, block by block, as in harness.py for one process.
+The processes of two libraries take turns on the same cores, block by block, as harness.py does in one process.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Crew:
     Each has one thread and its own core, as long as there are enough cores.
 
     Raises:
-        RuntimeError: they do not start, or one of them fails; the message includes its output.
+        RuntimeError: the processes do not start, or one of them fails; the message contains its output.
     """
 
     def __init__(self, library: str, size: int = 2) -> None:
@@ -53,11 +53,11 @@ class Crew:
                 self._let_in(listener)
 
     def ask(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
-        """Have a method of Member called in all processes, or in some of them; returns what each answers."""
+        """Call a method of Member in all processes, or in some of them, and return their answers."""
         return [self.answer(rank) for rank in self.begin(method, *arguments, ranks=ranks)]
 
     def begin(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> Sequence[int]:
-        """`ask`, without waiting for the answers; returns who is to be asked for them."""
+        """Send a request like `ask` without waiting for the answers; return the processes that will answer."""
         chosen = sorted(self._streams) if ranks is None else ranks
         for rank in chosen:
             self._streams[rank].write(json.dumps([method, arguments]) + "\n")
@@ -75,7 +75,7 @@ class Crew:
         return answer["value"]
 
     def forget(self, rank: int) -> None:
-        """Exclude a process that will be killed."""
+        """Stop using a process that is going to be killed."""
         self._streams.pop(rank)
 
     def __enter__(self) -> Self:

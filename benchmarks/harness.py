@@ -1,9 +1,9 @@
-"""The rows to measure, their results, and the statistics that connect the two.
+"""Benchmark rows, results, and the statistics that turn measured rows into results.
 
-The variants of a row take turns in blocks, A B C A B C ..., each block after a few calls that do not count. turns.py
-runs them. A block gives the median of its calls, a row the median of its blocks. The ratio is the
-median of the ratios of single rounds: on a shared machine, speed changes from second to second, but little within a
-round. The spread of those ratios says how far the median can be trusted.
+The variants of a row take turns in blocks, A B C A B C ..., each block after a few warm-up calls; turns.py runs them.
+The result of a block is the median of its calls, the result of a row the median of its blocks. The ratio is the median
+of the ratios of single rounds: on a shared machine, speed changes from second to second, but little within a round. The
+spread of those ratios shows how reliable the median is.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ OURS = "retrograd"
 
 
 def is_ours(way: str) -> bool:
-    """Return whether a variant is retrograd's, which its name shows; it is then not a figure of PyTorch's."""
+    """Return whether a variant is retrograd's, judging by its name; such a variant is not a figure of PyTorch's."""
     return way.startswith(OURS)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is measured: ``rounds`` blocks of each candidate, each of at least ``block`` seconds."""
+    """The amount of measuring: ``rounds`` blocks of each candidate, each of at least ``block`` seconds."""
 
     rounds: int = 9
     block: float = 0.05
@@ -41,11 +41,11 @@ class Effort:
 
 @dataclass
 class Row:
-    """One comparison: the same work done by retrograd and, in several ways, by PyTorch.
+    """One comparison: the same work done by retrograd and, in several variants, by PyTorch.
 
-    theirs: name of the way (layout, compiled) -> call. The fastest way counts, among those named in ``against`` if any.
-        A name that begins with "retrograd" is another way of ours.
-    values: gives our results and theirs, pair by pair; they are compared before anything is timed.
+    theirs: name of the variant (layout, compiled) -> call. The fastest one counts, among those named in ``against`` if
+        any. A name that begins with "retrograd" is another variant of ours.
+    values: returns our results and theirs, pair by pair; they are compared before anything is timed.
     target: the least ratio (their time / our time) that passes; None for a row that only informs.
     """
 
@@ -59,7 +59,7 @@ class Row:
     against: tuple[str, ...] = ()
 
     def without_calls(self) -> Row:
-        """Return the row in a form that can be sent to another process."""
+        """Return the row without its calls, which cannot be sent to another process."""
         return replace(self, ours=_no_call, theirs={}, values=None)
 
 
@@ -69,7 +69,7 @@ def _no_call() -> None:
 
 @dataclass
 class Result:
-    """A measured row as it goes into results.json. ``ratio`` > 1 means that retrograd is better."""
+    """A measured row as stored in results.json. ``ratio`` > 1 means that retrograd is better."""
 
     group: str
     name: str
@@ -84,11 +84,13 @@ class Result:
     passed: bool | None = None
     earlier: bool = False  # from a run before the last one
     processor: str = ""  # of that run, if it was another
-    level: str = ""  # the instructions that both sides were restricted to, "avx2"; "" for all that the processor has
+    level: str = (
+        ""  # the instruction set that both sides were restricted to, "avx2"; "" for all instructions of the processor
+    )
 
 
 def check(row: Row) -> None:
-    """Compare the results of the two libraries: the speed of a wrong answer does not count."""
+    """Compare the results of the two libraries, so that no wrong result is timed."""
     if row.values is None:
         return
     for ours, theirs in row.values():
@@ -101,7 +103,7 @@ def check(row: Row) -> None:
 
 
 def compare(row: Row, threads: int, blocks: dict[str, list[float]]) -> Result:
-    """The result of a row from the block times of each of its ways, OURS among them."""
+    """Compute the result of a row from the block times of its variants, including OURS."""
     figures = {name: median(times) for name, times in blocks.items()}
     ours = figures.pop(OURS)
     best = min(row.against or figures, key=figures.__getitem__)
@@ -123,8 +125,8 @@ def compare(row: Row, threads: int, blocks: dict[str, list[float]]) -> Result:
 
 
 def calls_per_block(call: Call, block: float) -> int:
-    """The number of calls that take about ``block`` seconds."""
-    for _ in range(3):  # compile, fill caches, make tables
+    """Return the number of calls that take about ``block`` seconds."""
+    for _ in range(3):  # compile, fill caches, build tables
         call()
     start = time.perf_counter()
     call()
@@ -133,7 +135,7 @@ def calls_per_block(call: Call, block: float) -> int:
 
 
 def time_block(call: Call, length: int) -> float:
-    """The median time of ``length`` calls, after two that do not count."""
+    """Return the median time of ``length`` calls, after two warm-up calls."""
     clock = time.perf_counter
     for _ in range(2):
         call()
@@ -146,7 +148,7 @@ def time_block(call: Call, length: int) -> float:
 
 
 def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int, goal: float) -> Result | None:
-    """The geometric mean of the ratios of some groups, taken together; None where they have no rows."""
+    """Return the geometric mean of the ratios of some groups together; None if they have no rows."""
     ratios = [result.ratio for result in results if result.group in groups and result.ratio]
     if not ratios:
         return None
@@ -164,7 +166,7 @@ def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int
 
 
 def below(group: str, name: str, unit: str, ours: float, theirs: dict[str, float], limit: float | None) -> Result:
-    """Return the result of a figure with a limit in seconds, with PyTorch's figure if there is one."""
+    """Return the result for a figure with a fixed limit (seconds), with PyTorch's figure if there is one."""
     best = min(theirs, key=theirs.__getitem__) if theirs else ""
     return Result(
         group=group,

@@ -1,4 +1,4 @@
-"""Both libraries with the same number of threads, and the same arrays in the layout of each."""
+"""Setup of both libraries: the same number of threads, and the same arrays in the layouts of each."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ def set_threads(count: int) -> None:
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
-    """Standard normal float32 values, C-contiguous."""
+    """Return standard normal float32 values, C-contiguous."""
     return np.asarray(np.random.default_rng([seed, *shape]).standard_normal(shape, dtype=np.float32))
 
 
 def channels_last(array: np.ndarray) -> np.ndarray:
-    """The same values and axes (N, C, *I), in memory as (N, *I, C), beginning where the results of our layers begin."""
+    """Return the array (N, C, *I) stored as (N, *I, C), with the same alignment as the results of our layers."""
     memory = layout.empty(layout.memory_of(array.shape), array.dtype, array)
     memory[...] = array
     return memory
 
 
 def taps_first(weight: np.ndarray) -> np.ndarray:
-    """The same values and axes (Co, Ci, *R), in memory as (*R, Ci, Co): the order in which our layers keep weights."""
+    """Return the array (Co, Ci, *R) stored as (*R, Ci, Co), the order in which our layers store weights."""
     order = (*range(2, weight.ndim), 1, 0)
     back = np.argsort(order)
     return np.ascontiguousarray(weight.transpose(order)).transpose(back)
 
 
 def ours(array: np.ndarray, requires_grad: bool = False) -> Any:
-    """A retrograd Tensor in the layout that our layers make."""
+    """Return a retrograd Tensor in the layout that our layers produce."""
     return retrograd.Tensor(channels_last(array) if array.ndim > 2 else array.copy(), requires_grad=requires_grad)
 
 
 def parameter(array: np.ndarray) -> Any:
-    """A parameter of a normalization as our layers make it: that of images (C, H, W) has the order of images."""
+    """Return a normalization parameter in our layers' layout: for images (C, H, W), the memory order of images."""
     if array.ndim > 2:
         return retrograd.Tensor(channels_last(array[np.newaxis])[0], requires_grad=True)
     return retrograd.Tensor(array.copy(), requires_grad=True)
 
 
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
-    """Return a PyTorch tensor with its own memory, in the named layout."""
+    """Return a PyTorch tensor with separate memory, in the named layout."""
     tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)
     if layout == CHANNELS_LAST and array.ndim in _CHANNELS_LAST:
         tensor = tensor.to(memory_format=_CHANNELS_LAST[array.ndim])
@@ -66,21 +66,22 @@ def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = Fa
 
 
 def layouts(arrays: Sequence[np.ndarray], requires_grad: bool = False) -> dict[str, list[Any]]:
-    """The arrays as PyTorch tensors, once per layout that they can have."""
+    """Return the arrays as PyTorch tensors, once for each possible layout."""
     names = [CONTIGUOUS, CHANNELS_LAST] if any(array.ndim in _CHANNELS_LAST for array in arrays) else [CONTIGUOUS]
     return {name: [theirs(array, name, requires_grad) for array in arrays] for name in names}
 
 
 @lru_cache(maxsize=1)
 def can_compile() -> bool:
-    """Return whether torch.compile can run: it needs a C++ compiler."""
+    """Return whether torch.compile can work here; it needs a C++ compiler."""
     return any(shutil.which(name) for name in (os.environ.get("CXX", ""), "g++", "clang++") if name)
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function through torch.compile, for one set of shapes, its graph reusable for several backward passes.
+    """Return the function compiled by torch.compile, for one set of shapes, with a graph for several backward passes.
 
-    What was compiled before is forgotten: functions that share their text count as one, of which it compiles only few.
+    Earlier compiled code is discarded: torch.compile counts functions with the same source as one, and
+    compiles only a few variants of it.
     """
     import torch._dynamo
     import torch._functorch.config

@@ -1,4 +1,4 @@
-"""The machine and the versions behind a table of figures."""
+"""Description of the machine and the versions for a table of results, and restriction to an instruction set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 import retrograd
 
-# The variables that limit each library to the instructions of a level: retrograd (LLVM), PyTorch's own kernels,
+# Environment variables that limit each library to the instructions of a level: retrograd (LLVM), PyTorch's own kernels,
 # oneDNN, MKL and OpenBLAS. onnxruntime has no such switch.
 LEVELS = {
     "avx2": {
@@ -27,9 +27,9 @@ LEVELS = {
 
 
 def restrict(level: str) -> None:
-    """Restart this program in the environment of ``level``, unless it runs there: libraries read it when loaded."""
+    """Restart this program in the environment of ``level`` unless it runs there; libraries read it when loaded."""
     if any(os.environ.get(name) != value for name, value in LEVELS[level].items()):
-        # torch.compile would take code from its cache that it made for wider vectors
+        # otherwise torch.compile would reuse cached code for wider vectors
         cache = {"TORCHINDUCTOR_CACHE_DIR": str(Path(gettempdir()) / f"torchinductor_{level}")}
         os.execve(sys.executable, [*sys.orig_argv], {**os.environ, **LEVELS[level], **cache})
 

@@ -1,7 +1,7 @@
-"""One process of several, ``python -m benchmarks.member LIBRARY SOCKET``: crew.py starts it and sends it requests.
+"""``python -m benchmarks.member LIBRARY SOCKET``: one process of a crew, started and controlled by crew.py.
 
-It stays on one core, with one thread, and sleeps in its socket between two requests. A request is a line of JSON: the
-name of a method of Member, and its arguments.
+It stays on one core, with one thread, and sleeps on its socket between two requests. A request is a line of JSON with
+the name of a method of Member and its arguments.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
 class Member:
-    """What a process does for the benchmark; all of them are asked to do the same, or the first one alone.
+    """The requests that a process answers; all processes get the same request, or only the first one does.
 
-    Ways of a training step: "alone", without the others; of ours "in step" (alone, then a barrier), "plain" (one shard
-    for each process), "tree" (the same bits), and "whole", the batch of all processes by one of them, to the same bits;
-    of PyTorch "ddp". PyTorch's ways have the layout in their names: "ddp, contiguous".
+    Variants of a training step: "alone", without the others; of ours "in step" (alone, then a barrier), "plain" (one
+    shard for each process), "tree" (the same bits), and "whole" (one process computes the batch of all, to the same
+    bits); of PyTorch "ddp". PyTorch's variants have the layout in their names: "ddp, contiguous".
     """
 
     def __init__(self, library: str, rank: int) -> None:
@@ -49,7 +49,7 @@ class Member:
         self._first: Any = None  # the group of the first process
 
     def build(self, network: str) -> None:
-        """Make one network for each way, all with the same weights."""
+        """Create one network for each variant, all with the same weights."""
         work = WORKLOADS[network]
         net = work.make(self.framework.nn)
         _fill(self.framework, net)
@@ -59,7 +59,7 @@ class Member:
             if layout == CHANNELS_LAST:
                 model = model.to(memory_format=self.framework.channels_last)
             if options is not None:
-                self.framework.manual_seed(0)  # dropout of all ways is the same
+                self.framework.manual_seed(0)  # dropout is the same in all variants
                 model = self.framework.nn.parallel.DistributedDataParallel(model, **options)
             self.models[way] = model
             step = self._step(work, model, layout, way == "whole")
@@ -82,7 +82,7 @@ class Member:
             yield "whole", "", {"process_group": self._first}
 
     def values(self, way: str, steps: int) -> dict[str, Any]:
-        """The losses of some steps, and a digest of the weights after them."""
+        """Return the losses of some steps, and a digest of the weights afterwards."""
         losses = [float(self._steps[way]().item()) for _ in range(steps)]
         digest = hashlib.sha256()
         for parameter in self.models[way].parameters():
@@ -90,7 +90,7 @@ class Member:
         return {"losses": losses, "digest": digest.hexdigest()}
 
     def block(self, way: str, steps: int) -> tuple[float, float]:
-        """Seconds of a step, and those that the core works for it: medians of `steps`, after one more."""
+        """Return the seconds of a step, and the core's seconds of work: medians of `steps`, after a warm-up step."""
         step, times, works = self._steps[way], [], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), time.process_time()
@@ -100,7 +100,7 @@ class Member:
         return median(times[1:]), median(works[1:])
 
     def waits(self, way: str, steps: int) -> float:
-        """The part of a step in which this process waits for the others: the median of `steps` of them."""
+        """Return the share of a step in which this process waits for the others: the median of `steps` steps."""
         model, shares = self.models[way], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), model.waited
@@ -109,8 +109,10 @@ class Member:
         return median(shares[1:])
 
     def exchange(self, numbers: int, times: int) -> float:
-        """Seconds that a core works for the exchange of one bucket of float32 numbers, when all processes begin
-        together: the first quarter of `times`, as what comes between makes it longer."""
+        """Return the core's seconds of work to exchange one bucket of float32 numbers.
+
+        All processes begin together. The result is the first quartile of `times`, because interruptions only make it
+        longer."""
         reducers = importlib.import_module("retrograd.distributed.reducer")
         world = importlib.import_module("retrograd.distributed.world")
         data = np.ones(numbers, np.float32)
@@ -127,7 +129,7 @@ class Member:
         return float(np.quantile(found, 0.25))
 
     def addition(self, numbers: int, times: int) -> float:
-        """Seconds of the addition of two arrays of float32 numbers."""
+        """Return the seconds of an addition of two arrays of float32 numbers."""
         a, b = np.ones(numbers, np.float32), np.ones(numbers, np.float32)
         found = []
         for _ in range(times):
@@ -137,7 +139,7 @@ class Member:
         return median(found)
 
     def arithmetic(self, times: int) -> float:
-        """Seconds of a product of small matrices, which stay in the core's own cache."""
+        """Return the seconds of a product of small matrices, which stay in the core's cache."""
         a = self.framework.tensor(np.random.default_rng(0).standard_normal((256, 256), np.float32))
         found = []
         for _ in range(times):
@@ -147,7 +149,7 @@ class Member:
         return median(found)
 
     def death(self, network: str, steps: int) -> list[float]:
-        """Seconds of each of 2 × steps + 1 steps, in the middle one of which the last process is killed."""
+        """Return the seconds of 2 × steps + 1 steps; the last process is killed in the middle one."""
         work = WORKLOADS[network]
         net = work.make(self.framework.nn)
         _fill(self.framework, net)
@@ -206,7 +208,7 @@ def _then(step: Callable[[], Any], further: Callable[[], Any]) -> Any:
 
 
 def _fill(library: Any, net: Any) -> None:
-    """Give the parameters numbers that depend on their places and shapes alone."""
+    """Set the parameters to numbers that depend only on their positions and shapes."""
     with library.no_grad():
         for place, parameter in enumerate(net.parameters()):
             shape = tuple(parameter.shape)
@@ -225,7 +227,7 @@ def main() -> None:
         stream = connection.makefile("rw", encoding="utf-8")
         _answer(stream, rank)
         member = Member(library, rank)
-        gc.disable()  # as in the rows of one process: collected between two requests
+        gc.disable()  # garbage is collected between two requests, as in the rows of one process
         for line in stream:
             name, arguments = json.loads(line)
             gc.collect()

@@ -136,7 +136,7 @@ CHARACTERS = 103
 
 
 def characters(nn: Any, batch_first: bool = False) -> Any:
-    """The network of ``retrograd train text``: codes (T, N) go in, scores (T, N, 103) come out, or the batch first."""
+    """The network of ``retrograd train text``: from codes (T, N) to scores (T, N, 103), or batch first."""
 
     class Characters(nn.Module):  # type: ignore[misc, name-defined]
         def __init__(self) -> None:
@@ -156,7 +156,7 @@ def characters(nn: Any, batch_first: bool = False) -> Any:
 
 @dataclass(frozen=True)
 class Workload:
-    """A network and the training data of each process: `samples` images of a shape, or rows of characters.
+    """A network and the batch of each process: `samples` images of a shape, or rows of characters.
 
     same: whether both libraries give the same losses, as they do without dropout and batch norm.
     """
@@ -169,7 +169,7 @@ class Workload:
     same: bool = True
 
     def batch(self, processes: int) -> tuple[np.ndarray, np.ndarray]:
-        """The samples of all processes, and their labels."""
+        """Return the samples of all processes, and their labels."""
         rng = np.random.default_rng(0)
         count = processes * self.samples
         if len(self.shape) == 1:

@@ -1,7 +1,7 @@
-"""The picture of speed in README.md, an SVG drawn from results.json: how many times as fast as PyTorch each group is.
+"""Draws the README's speed picture, an SVG with the speed of each group relative to PyTorch, from results.json.
 
-It is written as text, number by number, so that the same results make the same file. Positions leave enough space for
-the widest common font. A test draws it again and compares.
+It is written as text, number by number, so that the same results give the same file. Positions leave space for the
+widest common font. A test draws it again and compares.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _FONT = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 
 
 def draw() -> None:
-    """Write the picture of the results beside this file."""
+    """Write the picture of the results in this folder."""
     content = json.loads((HERE / "results.json").read_text(encoding="utf-8"))
     text = picture(content["machine"], [Result(**row) for row in content["results"]])
     write_atomically(PICTURE, lambda file: file.write(text.encode()))
 
 
 def ratios(results: Sequence[Result]) -> dict[str, list[float]]:
-    """The ratios by group, best mean first: of times of the same work, with PyTorch's best way.
+    """Return the ratios by group, best mean first: times of the same work, with PyTorch's best variant.
 
-    Groups that share their first word (the kinds of convolution) are one. Whole processes, which have no number of
-    threads, are not among them, nor is what was compared with another way of ours or with another library, nor what was
-    measured with less than the processor can do.
+    Groups that share their first word (the kinds of convolution) are merged. Excluded are rows of whole processes,
+    which have no number of threads, comparisons with another variant of ours or with another library, and rows measured
+    at a restricted instruction level.
     """
     rows = [
         result
@@ -101,7 +101,7 @@ def _middle_half(some: Sequence[float]) -> tuple[float, float]:
 
 
 def _notes(machine: dict[str, str], rows: int) -> Iterator[str]:
-    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch in its best way for each"
+    yield f"{rows:,} rows, with 1 or 2 threads; PyTorch's best setup for each"
     yield f"retrograd {machine['retrograd']}, PyTorch {machine['PyTorch']}"
     yield machine["processor"].replace("(R)", "")
 

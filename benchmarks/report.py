@@ -19,7 +19,7 @@ _OVERVIEW = """# Results of `make bench`
 
 retrograd and PyTorch do the same work on the same arrays with the same number of threads, each in its own process, and
 the processes take turns: while one measures, the other is stopped. A **ratio** says how many times as good retrograd's
-figure is as PyTorch's in its best way, or as that of another opponent if the table names one: above 1, retrograd is
+figure is as PyTorch's in its best configuration, or as that of another library if the table names one. Above 1, it is
 better. The table has, for each group, the geometric mean of the ratios, the number of rows **behind** (ratio below 1),
 and the worst row.
 
@@ -38,9 +38,11 @@ _TITLES = {"avx2": "AVX2"}
 
 
 def merged(folder: Path, results: Sequence[Result], processor: str, level: str = "") -> list[Result]:
-    """The rows of ``folder``'s results.json, with ``results`` in place of their groups at ``level``; the others marked.
+    """Return the rows of ``folder``'s results.json with ``results`` in place of their groups at ``level``.
 
-    processor: that of this run; rows of another one keep its name.
+    The other rows are marked as older.
+
+    processor: the processor of this run; rows of another processor keep its name.
     """
     content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     before, groups = content["machine"]["processor"], {result.group for result in results}
@@ -71,13 +73,13 @@ def read(folder: Path) -> tuple[dict[str, str], list[Result], list[str]]:
     return content["machine"], [Result(**row) for row in content["results"]], content["failures"]
 
 
-# ---------------------------------------------------------------- the summary of one page
+# ---------------------------------------------------------------- one-page summary
 
 
 def overview(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
-    """The text of RESULTS.md: the machine, the number of rows that reach their targets, and a line for each group.
+    """Return RESULTS.md: the machine, the number of rows that reach their targets, and a line for each group.
 
-    Groups with the same name before a colon share a line, if they have the same opponent.
+    Groups with the same name before a colon share a line if they are compared with the same library.
     """
     plain = [result for result in results if not result.level]
     reached, judged = _reached(results)
@@ -90,7 +92,7 @@ def overview(machine: dict[str, str], results: Sequence[Result], failures: Seque
     levels = {(result.group, result.name, result.threads): result for result in results if result.level}
     groups: dict[tuple[str, str], list[Result]] = defaultdict(list)
     for result in plain:
-        if result.ratio and result.best:  # a row without an opponent is a mean of other rows
+        if result.ratio and result.best:  # a row that is compared with nothing is a mean of other rows
             groups[_compared(result), result.group.partition(":")[0]].append(result)
     kinds = list(dict.fromkeys(compared for compared, _ in groups))
     kinds.sort(key=lambda compared: (compared != "time", not compared.startswith("time"), compared))
@@ -113,7 +115,7 @@ def overview(machine: dict[str, str], results: Sequence[Result], failures: Seque
 
 
 def _compared(result: Result) -> str:
-    """Return the compared figure, and the opponent unless it is PyTorch."""
+    """Return the compared figure, and the library that it is compared with unless that is PyTorch."""
     figure = _COMPARED.get(result.unit, result.unit)
     if is_ours(result.best):
         return f"{figure}, against retrograd itself"
@@ -133,7 +135,7 @@ def _facts(machine: dict[str, str], failures: Sequence[str]) -> list[str]:
 
 
 def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
-    """The machine, the rows that miss their targets, and the table of each group under a heading, in Markdown."""
+    """Return Markdown with the machine, the rows that miss their targets, and a headed table for each group."""
     lines = [*_facts(machine, failures), "", targets(results)]
     for group, table in tables(results).items():
         lines += ["", f"## {group}", "", table]
@@ -142,7 +144,7 @@ def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequ
 
 def tables(results: Sequence[Result]) -> dict[str, str]:
     """Map the name of each group to the table of its rows, in Markdown."""
-    first: dict[tuple[str, ...], int] = {}  # keeps the rows of one and of two threads together
+    first: dict[tuple[str, ...], int] = {}  # keep the rows of one and of two threads together
     plain = [result for result in results if not result.level]
     for index, result in enumerate(plain):
         first.setdefault((result.group,), index)
@@ -156,7 +158,7 @@ def tables(results: Sequence[Result]) -> dict[str, str]:
 
 
 def _table(members: list[Result], restricted: list[Result]) -> list[str]:
-    """The lines of a group. restricted: its rows at lower levels of the processor, which become additional columns."""
+    """Return the lines of a group. restricted: its rows at lower instruction levels, which become extra columns."""
     lines = []
     levels = sorted({result.level for result in restricted})
     for level, some in (("", members), *((level, [r for r in restricted if r.level == level]) for level in levels)):
@@ -179,13 +181,13 @@ def _table(members: list[Result], restricted: list[Result]) -> list[str]:
 
 
 def _mean(results: Sequence[Result]) -> str:
-    """Return the geometric mean of the ratios if there are several; rows that are means themselves have none."""
+    """Return the geometric mean of the ratios if there are several; rows that are means do not count."""
     ratios = [result.ratio for result in results if result.ratio and result.unit != "times"]
     return f"{geometric_mean(ratios):.2f}" if len(ratios) > 1 else ""
 
 
 def targets(results: Sequence[Result]) -> str:
-    """The number of rows that reach their targets, and a list of those that do not."""
+    """Return the number of rows that reach their targets, and a list of those that do not."""
     reached, judged = _reached(results)
     text = f"{reached} of {judged} rows with a target reach it."
     if missed := [result for result in results if result.passed is False]:
@@ -196,7 +198,7 @@ def targets(results: Sequence[Result]) -> str:
 
 
 def _reached(results: Sequence[Result]) -> tuple[int, int]:
-    """The number of rows that reach their target, and of those that have one."""
+    """Return the number of rows that reach their target, and the number of rows that have one."""
     judged = [result.passed for result in results if result.passed is not None]
     return sum(judged), len(judged)
 
@@ -205,7 +207,7 @@ def _reached(results: Sequence[Result]) -> tuple[int, int]:
 
 
 def line(result: Result) -> str:
-    """One row for the terminal."""
+    """Return one row as a line for the terminal."""
     name, threads, ours, theirs, way, ratio, spread, target, mark = cells(result)
     peer = f"  {'' if is_ours(way) else 'PyTorch '}{theirs} ({way})" if theirs else ""
     return f"{result.group}: {name}{_at(result)}: {ours}{peer}  {ratio} {spread} {target} {mark}".rstrip()

@@ -1,9 +1,9 @@
-"""Prediction of a training step on many machines: a cost model of the exchange and a simulation of the step.
+"""Predicts the time of a training step on many machines: a model of the exchange and a simulation of the step.
 
 A message of n bytes takes latency + n·per_byte, as in R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
-Collective Communication Operations in MPICH", 2005, the source of the costs of the collectives. The simulation
-includes what formulas leave out: buckets that leave while the backward goes on and then wait for each other, and
-workers of which one is always late.
+Collective Communication Operations in MPICH", 2005, which also gives the costs of the collectives. The simulation
+adds what formulas omit: buckets that are sent while the backward continues and then wait for each other, and workers of
+which one is always late.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from retrograd.distributed.reduction_tree import share, subtrees
 
 @dataclass(frozen=True)
 class Link:
-    """The connection of the machines: seconds per message and per byte."""
+    """The network link: seconds for each message, whatever its length, and for each byte."""
 
     name: str
     latency: float
@@ -29,7 +29,7 @@ class Link:
 
 
 class Stages(NamedTuple):
-    """The exchange of one bucket: seconds on the link, of additions, and on the link again."""
+    """The exchange of one bucket: seconds on the link, for additions, and on the link again."""
 
     first: float
     adding: float
@@ -40,10 +40,12 @@ Collective = Callable[[Link, int, int, float], Stages]  # link, workers, bytes, 
 
 
 def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int | None = None) -> Stages:
-    """The fixed tree with a number of workers that is not a power of 2: every worker sends each other one a part of its
-    sums, pair by pair; each adds the parts it gets and sends the total to all, in a ring.
+    """Return the cost of the fixed tree when the number of workers is not a power of 2.
 
-    shards: their number; one for each worker if None. A worker has several sums if its shards are no whole subtree.
+    Every worker sends each other worker a part of its sums, pair by pair. Each adds the parts it gets and sends the
+    total to all, in a ring.
+
+    shards: their number; one for each worker if None. A worker has several sums if its shards are not a whole subtree.
     """
     sums = _sums(workers, workers if shards is None else shards)
     part = size / workers
@@ -63,16 +65,16 @@ def _sums(workers: int, shards: int) -> list[int]:
 
 
 def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
-    """Sums go round the ring and grow, then the totals go round: every part is added in a different order."""
+    """Return the cost of a ring: partial sums go round, then the totals; each part has its own order of additions."""
     half = (workers - 1) * (link.latency + size / workers * link.per_byte)
     return Stages(half, (workers - 1) / workers * size * adding, half)
 
 
 def halving(link: Link, workers: int, size: int, adding: float) -> Stages:
-    """Rabenseifner's: pairs exchange halves of their sums, then quarters with the next pair, ..., and back.
+    """Return the cost of Rabenseifner's algorithm: pairs exchange halves of their sums, then quarters, ..., and back.
 
-    As retrograd.distributed.reducer has it: with neighbors first, the sums that meet are those of the fixed
-    tree, if each worker has one whole subtree.
+    As in retrograd.distributed.reducer, neighbors exchange first, so the sums are those of the fixed tree if each
+    worker has one whole subtree.
 
     Raises:
         ValueError: workers is not a power of 2.
@@ -88,7 +90,7 @@ def halving(link: Link, workers: int, size: int, adding: float) -> Stages:
 class Load:
     """The work of one worker in a step.
 
-    forward, backward: seconds; the buckets, of so many bytes, are complete at equal distances within the backward.
+    forward, backward: seconds; buckets: bytes of each; they are completed at equal intervals within the backward.
     call, copying: seconds that a worker's core spends on each bucket, and on each byte of it, instead of computing.
     adding: seconds to add a byte.
     """
@@ -102,7 +104,7 @@ class Load:
 
 
 def end_of_exchange(ready: Sequence[float], stages: Sequence[Stages]) -> float:
-    """When the last bucket has its total. ready: when each of them is complete in all workers.
+    """Return the time when the last bucket has its total. ready: when each bucket is complete in all workers.
 
     All workers do the same, so there is one link, which does one thing at a time, first come, first served.
     """
@@ -120,7 +122,7 @@ def end_of_exchange(ready: Sequence[float], stages: Sequence[Stages]) -> float:
 
 
 def step_time(load: Load, collective: Collective, link: Link, delays: np.ndarray) -> float:
-    """Seconds of one step. delays: how much longer each worker computes, as parts of its time."""
+    """Return the seconds of one step. delays: the extra time of each worker, as a fraction of its time."""
     workers, count = len(delays), len(load.buckets)
     stages = [collective(link, workers, size, load.adding) for size in load.buckets]
     if workers == 1:
@@ -128,7 +130,7 @@ def step_time(load: Load, collective: Collective, link: Link, delays: np.ndarray
     pieces = [load.forward, *[load.backward / count] * count]
     computed = np.cumsum(pieces) * (1 + delays[:, None])
     own = [load.call + load.copying * size + each.adding for size, each in zip(load.buckets, stages, strict=True)]
-    busy = computed[:, 1:] + np.cumsum([0.0, *own[:-1]])  # what is sent before delays what is computed after it
+    busy = computed[:, 1:] + np.cumsum([0.0, *own[:-1]])  # sending a bucket delays the computation after it
     ready = busy.max(axis=0)
     return max(float(ready[-1]) + own[-1], end_of_exchange(ready.tolist(), stages) + own[-1])
 
@@ -136,9 +138,9 @@ def step_time(load: Load, collective: Collective, link: Link, delays: np.ndarray
 def efficiency(
     load: Load, alone: float, collective: Collective, link: Link, workers: int, late: float, steps: int = 40
 ) -> float:
-    """The part of `workers` times the speed of one that is reached.
+    """Return the speed of `workers` workers as a fraction of `workers` times the speed of one.
 
-    alone: seconds of the step of one worker alone. late: each worker's delay is drawn from the exponential
+    alone: seconds of a step of a single worker. late: each worker's delay is drawn from the exponential
     distribution with this mean. The time of a step is the mean of `steps` of them.
     """
     rng = np.random.default_rng([11, workers])

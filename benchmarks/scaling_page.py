@@ -1,6 +1,6 @@
 """``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
 
-No number on the page is typed. Each is measured (results.json), assumed (listed below) or computed from these.
+No number on the page is typed: each is measured (in results.json), assumed (below), or computed from these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
 NETWORKS = ("LeNet", "mnist5k", "characters", "VGG-11")
 MACHINES = tuple(2**power for power in range(10))
 SHOWN = (8, 64, 512)
-# assumed: latency of a message of MPI over TCP, and the part of the bandwidth that is payload
+# assumed: latency of an MPI message over TCP, and the part of the bandwidth that is payload
 PAYLOAD = 0.94
 LINKS = (
     Link("10 Gbit/s", 30e-6, 8 / (PAYLOAD * 10e9)),
@@ -59,7 +59,7 @@ WAYS = (
 
 
 class Measured:
-    """The rows of results.json that the prediction is based on.
+    """The rows of results.json that the prediction uses.
 
     Raises:
         LookupError: a row is missing.
@@ -76,34 +76,34 @@ class Measured:
         return float(row["ours"])
 
     def throughput(self, network: str, label: str) -> float | None:
-        """The efficiency of two processes, from samples a second; None if it has not been measured."""
+        """Return the efficiency of two processes, from samples a second; None if it has not been measured."""
         rows = [self._rows.get((suite.THROUGHPUT, suite.row_name(network, each))) for each in (label, suite.ONE)]
         if rows[0] is None or rows[1] is None:
             return None
         return float(rows[0]["ours"]) / (suite.SIZE * float(rows[1]["ours"]))
 
     def work(self, network: str, label: str) -> float:
-        """Seconds that a core works for a step."""
+        """Return the core's seconds of work for a step."""
         return self._figure(suite.WORK, suite.row_name(network, label))
 
     def by_work(self, network: str, label: str) -> float:
-        """The efficiency that two processes would have if they never waited: one's work for a step beside theirs."""
+        """Return the efficiency of two processes that never wait: the work of one for a step relative to theirs."""
         return self.work(network, suite.ONE) / self.work(network, label)
 
     def busy(self) -> float:
-        """Return the number of other processes that competed for the cores."""
+        """Return how many other processes used the cores."""
         return self._figure(suite.MACHINE, suite.LOAD)
 
     def exchange(self, label: str) -> float:
-        """Seconds that a core works for the exchange of one bucket between two processes of one machine."""
+        """Return the core's seconds of work to exchange one bucket between two processes of one machine."""
         return self._figure(suite.MACHINE, suite.exchange_row(label))
 
     def adding(self) -> float:
-        """Seconds to add a byte."""
+        """Return the seconds to add a byte."""
         return self._figure(suite.MACHINE, suite.ADDITION) / (4 * suite.MESSAGES["4 MB"])
 
     def load(self, network: str, tree: bool) -> tuple[Load, float]:
-        """Return the work of a worker in a step, and the seconds of a step of one process alone."""
+        """Return a worker's load in a step, and the seconds of a step of one process alone."""
         alone = self.work(network, suite.ONE)
         computing = self.work(network, suite.WHOLE) / suite.SIZE if tree else alone
         call, long = (self.exchange(label) for label in suite.MESSAGES)
@@ -115,7 +115,7 @@ class Measured:
 
 @cache
 def bucket_sizes(network: str) -> tuple[int, ...]:
-    """Bytes of the buckets in which the gradients of a network leave, and of what its batch norm has changed."""
+    """Return the bytes of a network's gradient buckets, and of its changed batch norm statistics."""
     net = WORKLOADS[network].make(nn)
     found: list[int] = []
     for tensors in (net.parameters(), net.buffers()):
@@ -127,13 +127,13 @@ def bucket_sizes(network: str) -> tuple[int, ...]:
 
 @cache
 def curve(measured: Measured, network: str, way: Way, link: Link, late: float = LATE) -> dict[int, float]:
-    """The efficiency for each number of machines."""
+    """Return the efficiency by number of machines."""
     load, alone = measured.load(network, way.tree)
     return {count: efficiency(load, alone, way.collective, link, count, late) for count in MACHINES}
 
 
 def write() -> None:
-    """Write the page and its picture, from the results beside this file."""
+    """Write the page and its picture from the results in this folder."""
     measured = Measured(HERE / "results.json")
     write_atomically(PAGE, lambda file: file.write(page(measured).encode()))
     picture = _picture(measured)
@@ -144,7 +144,7 @@ def write() -> None:
 
 
 def page(measured: Measured) -> str:
-    """The text of docs/scaling.md."""
+    """Return the text of docs/scaling.md."""
     rows, reached = [], {}
     for network in NETWORKS:
         for link in LINKS:
@@ -171,7 +171,7 @@ def page(measured: Measured) -> str:
             "",
             *_findings(reached),
             "",
-            "## What it is made of",
+            "## Inputs of the model",
             "",
             "Measured on one machine, with the processes of `make bench` (section `distributed`):",
             "",
@@ -184,8 +184,8 @@ def page(measured: Measured) -> str:
             _table(["what", "value"], assumed),
             "",
             "The two processes that were measured share one machine: their messages are copies in memory. The model "
-            "has this efficiency for them, without a link and without late workers. Beside it is what was measured, "
-            "by the work of a core for a step, where waiting does not count, and by the throughput:",
+            "predicts this efficiency for them, without a link and without late workers. The other columns were "
+            "measured: by the work of a core for a step, where waiting does not count, and by the throughput:",
             "",
             _table(["network", "gradients added by", "model", "work", "throughput"], sum(two, [])),
             "",
@@ -197,10 +197,10 @@ def page(measured: Measured) -> str:
 _HEAD = """<!-- written by python -m benchmarks.scaling_page -->
 # How far it scales: a prediction
 
-**Predicted, not measured**: no cluster was at hand. What is measured are two processes on one machine, and the model
-that the prediction comes from is checked against them below. Each machine has one worker of one thread and the same
-batch, however many machines there are. An efficiency of 100 % is that many times the speed of one machine without any
-exchange; "half up to" is the number of machines up to which at least half of their speed is left.
+**Predicted, not measured**: no cluster was available. Two processes on one machine were measured, and the model behind
+the prediction is checked against them below. Each machine has one worker of one thread and the same batch, however many
+machines there are. At an efficiency of 100 %, n machines are n times as fast as one machine without any exchange; "half
+up to" is the largest number of machines with an efficiency of at least one half.
 """
 
 _FOOT = f"""## The model
@@ -208,17 +208,17 @@ _FOOT = f"""## The model
 A message of n bytes takes a latency and a time for each byte (R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
 Collective Communication Operations in MPICH", 2005). With p workers, a bucket of n bytes takes
 
-| way | latencies | bytes on the link |
+| algorithm | latencies | bytes on the link |
 |---|---|---|
 | halving and doubling (Rabenseifner) | 2 log₂ p | 2 n (p − 1) / p |
 | all to all, then a ring | 2 (p − 1) | 2 n (p − 1) / p |
 | ring | 2 (p − 1) | 2 n (p − 1) / p |
 
-Buckets leave while the backward goes on, and the link does one thing at a time, so the step is simulated event by
-event; `benchmarks/scaling.py` has both on a page. The price of the same bits is that each worker computes its batch in
-{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if neighbors
-meet first, halving adds exactly the sums of the fixed tree. That needs a power of 2 of workers, each with one whole
-subtree; with other numbers the parts go all to all, in p − 1 rounds.
+Buckets are sent while the backward continues, and the link does one thing at a time, so the step is simulated event by
+event; `benchmarks/scaling.py` has the model and the simulation. The price of the same bits is that each worker computes
+its batch in {SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more:
+if neighbors exchange first, halving adds exactly the sums of the fixed tree. This requires that the number of workers
+is a power of 2 and that each has one whole subtree; with other numbers the parts go all to all, in p − 1 rounds.
 """
 
 
@@ -233,13 +233,13 @@ def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
     cases = [key[:2] for key in reached if key[2] == tree_way.name]
     shorter = [case for case in cases if reached[(*case, all_to_all_way.name)] < reached[(*case, tree_way.name)]]
     yield (
-        f"- All to all, for numbers of machines that are no power of 2, ends earlier in {len(shorter)} of {len(cases)} "
-        "cases: its p − 1 rounds end it."
+        f"- All to all, for numbers of machines that are not a power of 2, ends earlier in {len(shorter)} of "
+        f"{len(cases)} cases, because of its p − 1 rounds."
     )
 
 
 def _half(found: dict[int, float]) -> int:
-    """The largest number of machines up to which the efficiency is at least one half; 0 if none."""
+    """Return the largest number of machines up to which the efficiency is at least one half; 0 if it never is."""
     last = 0
     for count, value in found.items():
         if value < 0.5:

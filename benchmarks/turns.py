@@ -24,9 +24,9 @@ from .harness import OURS, Effort, Result, Row, calls_per_block, check, compare,
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: the rows of a suite, with this number of threads.
+    """The measurement of a suite: its rows, with this number of threads.
 
-    suite: the module that has them. compile: add torch.compile to PyTorch's ways. kernels: the set that retrograd uses.
+    suite: the module with the rows. compile: add torch.compile to PyTorch's variants. kernels: retrograd's kernel set.
     """
 
     suite: str
@@ -37,10 +37,10 @@ class Plan:
 
 
 def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
-    """Measure every row of the suite, each as soon as the one before has been handed out.
+    """Measure the rows of the suite one by one, each when the previous result has been taken.
 
     Raises:
-        RuntimeError: a process failed; the message holds its traceback.
+        RuntimeError: a process failed; the message contains its traceback.
     """
     with _Side(plan, retrograd=True) as ours, _Side(plan, retrograd=False) as peers:
         while True:
@@ -57,7 +57,7 @@ def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
 
 
 def _blocks(ways: dict[str, _Side], effort: Effort) -> dict[str, list[float]]:
-    """Seconds of a call: for each way, the medians of its blocks."""
+    """Return the seconds of a call: for each variant, the medians of its blocks."""
     for way, side in ways.items():
         side.ask("prepare", way, effort.block)
     blocks: dict[str, list[float]] = {way: [] for way in ways}
@@ -81,7 +81,7 @@ class _Found:
 
 
 class _Side:
-    """The parent's end of one of the two processes. The process runs only while it handles a request."""
+    """The parent's end of one of the two processes. The process runs only while it answers a request."""
 
     def __init__(self, plan: Plan, retrograd: bool) -> None:
         context = get_context("spawn")
@@ -144,7 +144,7 @@ class _Bench:
         libraries.set_threads(plan.threads)
         self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd)
         self._retrograd = retrograd
-        gc.disable()  # collected between two rows instead
+        gc.disable()  # garbage is collected between two rows instead
 
     def next(self) -> _Found | None:
         self._calls: dict[str, Any] = {}

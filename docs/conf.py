@@ -1,7 +1,4 @@
-"""The Sphinx configuration: ``make docs`` builds the pages into docs/_build/html and runs their code.
-
-Warnings are errors.
-"""
+"""Sphinx: ``make docs`` builds the pages into docs/_build/html, runs their code, and treats warnings as errors."""
 
 import sys
 from pathlib import Path

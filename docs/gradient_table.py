@@ -1,4 +1,4 @@
-"""The page that lists every operator with its gradient on one line, generated from the registrations."""
+"""Page with every operator and its gradient on one line, generated from the operator registrations."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from retrograd.explanation.source_map import place_of
 
 _HEAD = """# Every operator and its gradient
 
-One line for each operator and Function: g is the gradient of the result y, and the other names are those of the
-Function's forward. Element-wise gradients are formulas. The others show what backward returns, with intermediate steps
-substituted, or the author's summary where that would be long. `rg.backward_source(operator)` prints the complete
-source. Operators that are composed of others have the gradients of these, and are not listed.
+One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's
+forward. Elementwise gradients are formulas. The others are the expressions that backward returns, with intermediate
+steps substituted, or the author's description where that would be long. `rg.backward_source(operator)` prints the whole
+source. Operators composed of other operators have the gradients of these, and are not listed.
 
 | operator | Function | gradient |
 | --- | --- | --- |

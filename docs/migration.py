@@ -10,14 +10,14 @@ from retrograd.torch_api.missing import pytorch_names
 
 
 def _ours(namespace: str) -> Any:
-    """Return the counterpart of a PyTorch namespace: a class or a module."""
+    """Return our counterpart of a PyTorch namespace: a class or a module."""
     if namespace in ("torch.Tensor", "torch.nn.Module"):
         return retrograd.Tensor if namespace == "torch.Tensor" else retrograd.nn.Module
     return importlib.import_module(namespace.replace("torch", "retrograd", 1))
 
 
 def coverage() -> str:
-    """Return the available and the missing names of each PyTorch namespace, in Markdown."""
+    """Return Markdown with the available and the missing names of each PyTorch namespace."""
     parts = []
     for namespace, names in pytorch_names().items():
         ours = _ours(namespace)

@@ -38,7 +38,7 @@ _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def families() -> dict[str, dict[str, Callable[..., Any]]]:
-    """Map the name of each page to its public operators, those that one file defines."""
+    """Return name of a page -> the public operators on it: those that one file defines."""
     found: dict[str, dict[str, Callable[..., Any]]] = {}
     for package in map(importlib.import_module, PACKAGES):
         for name in package.__all__:
@@ -51,7 +51,7 @@ def families() -> dict[str, dict[str, Callable[..., Any]]]:
 
 
 def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
-    """Yield the Function classes that a public function applies, and those that their backwards apply."""
+    """Yield the Function classes that a public function applies, and those that their backward applies."""
     if thing in seen or not getattr(thing, "__module__", "").startswith("retrograd"):
         return
     seen.add(thing)
@@ -68,7 +68,7 @@ def functions_behind(thing: Any, seen: set[Any]) -> Iterator[type[Function]]:
     for name in dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name)):
         other = globals_.get(name)
         if inspect.isclass(other) and issubclass(other, Function) and other is not Function:
-            # a Function of another file is on that file's page, unless this function only forwards to it
+            # what another file defines is on that file's page, unless the function only wraps it
             if other.__module__ == thing.__module__ or not is_operator:
                 yield from functions_behind(other, seen)
         elif inspect.isfunction(other) and not is_operator and name.startswith("_"):
@@ -81,7 +81,7 @@ def example(page: str) -> Path:
 
 
 def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
-    """Return the page in Markdown: an example, then each operator's signature, docstring and included Functions."""
+    """Return the page in Markdown: an example, then each operator's signature, docstring and Functions, by include."""
     module = inspect.getmodule(next(iter(operators.values())))
     title = page.replace("_", ": ", 1).replace("_", " ")
     parts = [f"# {title[0].upper()}{title[1:]}", inspect.getdoc(module) or ""]
@@ -101,7 +101,7 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
 
 
 def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
-    """Return the Functions of the operator's file and their bases, or else the Functions that it applies."""
+    """Return the Functions of the operator's own file and their bases; without any, the Functions that it applies."""
     found = list(functions_behind(operator, shown))
     own = [function for function in found if function.__module__ == operator.__module__]
     bases = {base for function in own for base in function.__mro__[1:] if issubclass(base, Function)} - shown
@@ -112,14 +112,14 @@ def _shown(operator: Any, shown: set[Any]) -> list[type[Function]]:
 def _signature(name: str, operator: Callable[..., Any]) -> str:
     try:
         text = f"{name}{inspect.signature(operator)}"
-    except ValueError:  # a class without parameters
+    except ValueError:  # a class without a signature
         return name
     text = re.sub(r"(: |-> )'([^']*)'", r"\1\2", text)  # annotations are strings
     return text if len(text) < 80 else re.sub(r"(?<=\(|,) ?(?=\*|\w+: )", "\n    ", text).replace(") -> ", "\n) -> ")
 
 
 def write_pages() -> None:
-    """Write operators/*.md, remove pages of former families, and leave unchanged pages alone."""
+    """Write operators/*.md; a page whose family is gone is removed, an unchanged page is not touched."""
     OPERATORS.mkdir(exist_ok=True)
     required = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
     required["every_operator.md"] = gradient_table.text()
@@ -153,7 +153,7 @@ def _tables() -> dict[str, str]:
 
 
 def run_page(text: str, name: str) -> list[str]:
-    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return their faults.
+    """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 
     They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
     on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks.

@@ -1,4 +1,4 @@
-"""Script that draws static/rules.svg, the curves on the page "Change a backward"; run it when rules change."""
+"""Writes static/rules.svg, the curves on the page "Change a backward"; run it after changing the rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def gradient(rule: Any, operator: Callable[..., Any], x: np.ndarray, g: np.ndarr
 
 
 def feedback(rule: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return the true input gradient of a linear layer, and the gradient of the rule."""
+    """Return the true gradient of the input of a linear layer, and the gradient of the rule."""
     rng = np.random.default_rng(0)
     x, w, b = (rg.tensor(rng.standard_normal(shape), requires_grad=True) for shape in ((10, 30), (10, 30), (10,)))
     with rg.override_backward(functional.linear, rule):

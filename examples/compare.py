@@ -2,8 +2,8 @@
 
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
-The time is that of an example's ``main``, without imports: the least of all runs. Before they are timed, every example
-runs once with retrograd, which compiles the kernels that it needs. ``--write`` writes the rows that were measured.
+The time is the minimum over all runs of an example's ``main``, without imports. Before it is timed, every example runs
+once with retrograd, to compile the kernels that it needs. ``--write`` writes the rows that were measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD = (
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
-# example -> the figure that it reaches with either library, and whether more is better
+# example -> the value that it reaches with either library, and whether higher is better
 FIGURES: dict[str, tuple[float, bool]] = {
     "linear_regression": (0.01, False),
     "spirals_mlp": (0.99, True),
@@ -53,16 +53,16 @@ FIGURES: dict[str, tuple[float, bool]] = {
 
 
 def reached(name: str, value: float) -> bool:
-    """Return whether the value is as good as the figure of the example."""
+    """Return whether the value is at least as good as the stated value of the example."""
     figure, more = FIGURES[name]
     return value >= figure if more else value <= figure
 
 
 def with_peer(name: str) -> str:
-    """Return the source of an example with the one line changed."""
+    """Return the source of an example with its import line changed to PyTorch."""
     text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
     if text.count(f"\n{LINE}\n") != 1:
-        raise ValueError(f"{name}.py: the line {LINE!r} must occur in it once")
+        raise ValueError(f"{name}.py: the line {LINE!r} must occur in it exactly once")
     return text.replace(f"\n{LINE}\n", f"\n{PEER}\n")
 
 
@@ -87,7 +87,7 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
 
 
 def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
-    """The line of the table; its last cell says how many times faster retrograd was."""
+    """Return the line of the table; its last cell shows how many times as fast retrograd was."""
     seconds = {library: min(float(run["seconds"]) for run in several) for library, several in runs.items()}
     label, ours = runs["retrograd"][0]["result"].rsplit(" ", 1)
     theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
@@ -106,7 +106,7 @@ def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
 
 
 def write(rows: dict[str, str], about: str) -> None:
-    """Writes the table into README.md; rows that were not measured now stay as they are."""
+    """Write the table into README.md; rows that were not measured now do not change."""
     page = FOLDER / "README.md"
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     table, _, after = rest.partition(END)

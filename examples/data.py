@@ -1,4 +1,4 @@
-"""Helpers of the examples: data that needs no download, made or read with NumPy alone, and the command line.
+"""Shared code of the examples: data that needs no download, made or read with NumPy alone, and the command line.
 
 Nothing here imports retrograd or PyTorch, so that an example runs with either.
 """
@@ -21,7 +21,7 @@ Arrays = tuple[np.ndarray, ...]
 
 
 def run(main: Callable[..., tuple[str, float]]) -> None:
-    """Call main with the options that the command line gives, by its parameters, and print the result and the time."""
+    """Call main with the command-line options that match its parameters, and print the result and the time."""
     parser = argparse.ArgumentParser(description=(inspect.getmodule(main).__doc__ or "").strip())
     for name, parameter in inspect.signature(main).parameters.items():
         parser.add_argument(f"--{name}", type=int, default=parameter.default, help=f"{parameter.default}")
@@ -33,7 +33,7 @@ def run(main: Callable[..., tuple[str, float]]) -> None:
 
 
 def batches(count: int, size: int, epochs: int, seed: int = 0) -> Iterator[np.ndarray]:
-    """Index arrays of ``size``, in a new random order each epoch; the rest of an epoch is left out."""
+    """Yield index arrays of ``size``, in a new random order each epoch; an incomplete last batch is dropped."""
     random = np.random.default_rng(seed)
     for _ in range(epochs):
         order = random.permutation(count)
@@ -42,7 +42,7 @@ def batches(count: int, size: int, epochs: int, seed: int = 0) -> Iterator[np.nd
 
 
 def _package() -> str:
-    """The folder of retrograd, whose data are read without importing it."""
+    """Return the folder of retrograd, whose data files are read without importing it."""
     spec = find_spec("retrograd")
     if spec is None or not spec.submodule_search_locations:
         raise RuntimeError("the data are in the package retrograd, which is not installed: pip install retrograd")
@@ -63,7 +63,7 @@ def mnist5k() -> Arrays:
 
 
 def _split(table: np.ndarray, side: int, most: int) -> Arrays:
-    """Of each class, in the order of the file, every fifth image is to test with."""
+    """Split the data: every fifth image of each class, in the order of the file, is for testing."""
     images = (table[:, :-1] / most).astype(np.float32).reshape(-1, 1, side, side)
     labels = table[:, -1].astype(np.int64)
     test = np.zeros(len(labels), bool)
@@ -83,7 +83,7 @@ def spirals(count: int = 600, arms: int = 3) -> Arrays:
 
 
 def text() -> tuple[np.ndarray, int]:
-    """Python's own help texts as codes of characters, int64 (N,), and how many characters there are."""
+    """Python's own help texts as character codes, int64 (N,), and the number of different characters."""
     from pydoc_data.topics import topics
 
     whole = "\n".join(topics[name] for name in sorted(topics))
@@ -113,7 +113,7 @@ def shapes(count: int, side: int = 32) -> Arrays:
 
 
 def reversals(count: int, length: int = 8, symbols: int = 10) -> Arrays:
-    """Sequences (N, length) of 1 to symbols, and the same ones backwards; 0 is left for the start."""
+    """Sequences (N, length) of 1 to symbols, and the same ones reversed; 0 is reserved for the start."""
     sequences = np.random.default_rng(0).integers(1, symbols + 1, (count, length))
     return sequences, sequences[:, ::-1].copy()
 
@@ -162,7 +162,7 @@ class CartPole:
 
 
 class Reach:
-    """Points in the plane that have to reach goals within 20 steps, many in a batch. Reward: minus the distance."""
+    """Points in the plane that should reach goals within 20 steps, many in parallel. Reward: minus the distance."""
 
     def __init__(self, count: int, seed: int = 0) -> None:
         self.random, self.count = np.random.default_rng(seed), count

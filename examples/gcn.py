@@ -1,4 +1,4 @@
-"""A graph convolutional network assigns 600 nodes to 4 groups from 40 labels: 90 % of the others in a second.
+"""A graph convolutional network assigns 600 nodes to 4 groups from 40 labels: 90 % of the other nodes in a second.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Kipf and Welling 2016,
 arXiv:1609.02907.

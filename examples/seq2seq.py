@@ -49,7 +49,7 @@ class Decoder(nn.Module):
 
 
 def decode(encoder, decoder, source, target=None):
-    """Logits (N, length, symbols); the true symbols are fed in if they are given, else the most probable ones."""
+    """Return logits (N, length, symbols); inputs are the true symbols if given, otherwise the most probable ones."""
     outputs, hidden = encoder(source)
     symbol, logits = torch.zeros(source.size(0), dtype=torch.long), []
     for place in range(source.size(1)):

@@ -1,4 +1,4 @@
-"""Twin networks learn from pairs which digits are alike; the nearest of 5 examples names 90 % of the unseen ones.
+"""Siamese networks learn from pairs which digits are alike; the nearest of 5 examples classifies 90 % of unseen ones.
 
 It takes ten seconds. With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Hadsell, Chopra,
 LeCun 2006 (contrastive loss).

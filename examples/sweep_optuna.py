@@ -22,7 +22,7 @@ NAME = "digits"
 
 
 class Pruning(Callback):
-    """Reports the accuracy of each epoch, and ends a trial that is not worth continuing."""
+    """Reports the accuracy of each epoch, and ends a trial that Optuna prunes."""
 
     def __init__(self, of: optuna.Trial) -> None:
         self.trial = of

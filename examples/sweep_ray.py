@@ -21,14 +21,14 @@ METRIC = "held_out_accuracy"
 
 
 class Report(Callback):
-    """Reports each epoch; Tune ends a trial that is not worth continuing."""
+    """Reports each epoch to Tune, which may end the trial here."""
 
     def on_epoch_end(self, fit: Fit, record: dict) -> None:
         tune.report({METRIC: record[METRIC], "epoch": record["epoch"]})
 
 
 def train(config: dict) -> None:
-    """Run one trial in a worker."""
+    """Train one trial in a worker."""
     trial(config["lr"], config["channels"], config["dropout"], config["epochs"], [Report()])
 
 

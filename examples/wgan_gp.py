@@ -1,4 +1,4 @@
-"""A Wasserstein GAN with gradient penalty, so with second derivatives, finds all 8 clusters on a ring in ten seconds.
+"""A Wasserstein GAN with gradient penalty (second derivatives) finds all 8 clusters on a ring in ten seconds.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Gulrajani et al. 2017,
 arXiv:1704.00028.

@@ -1,4 +1,4 @@
-"""Finds where the package computes, copies, writes or reads elements of arrays outside of kernels.
+"""Finds array computations, copies, reads and writes in the package outside of kernels.
 
 What happens to elements in a kernel is a step of a recording, and what ``arrays/host.py`` reads is among its ``reads``.
 Anything else is in neither: a recording that runs again would keep the elements of the first run.

@@ -1,4 +1,4 @@
-"""How the tests of the kernels call one and judge what it returns."""
+"""Helpers that call a kernel and judge its results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests run: samples of grids (``@pytest.mark.pairwise``), a drawn tenth (``--tenth``), MPI's where it works."""
+"""Selection of tests: samples of grids (``@pytest.mark.pairwise``), a random tenth (``--tenth``), MPI if it works."""
 
 from __future__ import annotations
 

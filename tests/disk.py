@@ -1,4 +1,4 @@
-"""A disk for tests of writing: notes what is asked of it, fails when told to, and knows what a power cut can leave."""
+"""A fake disk for tests of writing: records requests, fails on demand, and models what a power cut can leave."""
 
 from __future__ import annotations
 

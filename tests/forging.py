@@ -1,4 +1,4 @@
-"""Running cases of damage and lies: what became of them, each drawn from its seed alone, within bounds."""
+"""Runs cases with damaged or inconsistent files, each generated from its seed, within time and memory bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments for the kernel of any formula, which follow from what the formula takes."""
+"""Arguments for the kernel of any formula, derived from its signature."""
 
 from __future__ import annotations
 

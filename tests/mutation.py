@@ -1,4 +1,4 @@
-"""Files and states that were damaged or that lie: drawn changes of honest ones, and bounds of time and memory."""
+"""Random changes of valid files and states, with bounds on time and memory."""
 
 from __future__ import annotations
 

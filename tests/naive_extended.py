@@ -1,4 +1,4 @@
-"""The oracle of convolutions whose input goes on beyond its ends, position by position; see naive.py."""
+"""The oracle of convolutions whose input is extended beyond its ends, position by position; see naive.py."""
 
 from __future__ import annotations
 

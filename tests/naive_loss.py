@@ -1,4 +1,4 @@
-"""The oracle of losses: formulas of single numbers, and CTC by going through all paths. See naive.py."""
+"""The oracle of losses: scalar formulas, and CTC by enumerating all paths. See naive.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the kernels draw: geometries, shapes, layouts in memory, and numbers from a seed.
+"""Hypothesis strategies of the kernel tests: geometries, shapes, memory layouts, and numbers from a seed.
 
 Hypothesis draws the sizes, and shrinks them when a test fails; the numbers come from a generator with a drawn seed.
 """

@@ -1,4 +1,4 @@
-"""An array of another library, as strict as one on another device: it is no ndarray and never becomes one by itself.
+"""A foreign array type, as strict as one on another device: not an ndarray, and never implicitly converted to one.
 
 It computes with NumPy inside, reached only through NumPy's protocols (``__array_ufunc__``, ``__array_function__``), and
 counts what crosses to the host and back. Listeners hear of everything that computes, copies, writes or reads elements;

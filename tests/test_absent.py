@@ -1,4 +1,4 @@
-"""Names of PyTorch that are not here: an AttributeError says so, says what to write instead, and names the page."""
+"""Missing PyTorch names: the AttributeError says so, what to write instead, and names the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing a file: whatever fails, whoever else writes, there is the earlier one or the new one."""
+"""Writing a file: whatever fails and whoever else writes, the file is the earlier one or the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command ``retrograd``: in this process where that is enough, in its own where it is killed."""
+"""The command ``retrograd``: in this process where possible, in a separate one where it is killed."""
 
 import errno
 import os

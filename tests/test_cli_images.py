@@ -1,4 +1,4 @@
-"""``retrograd train --images`` and ``retrograd predict``, with images that are drawn here."""
+"""``retrograd train --images`` and ``retrograd predict``, with generated images."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a command writes: nobody reads it, or it cannot be written; and nothing in it acts on a terminal."""
+"""Output of commands: nobody reads it, or it cannot be written; nothing in it controls the terminal."""
 
 from __future__ import annotations
 

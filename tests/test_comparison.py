@@ -1,4 +1,4 @@
-"""The judges of the kernel tests, seen to fail: each planted fault is caught and named."""
+"""Tests of the kernel tests' checks: each planted fault is caught and named."""
 
 from __future__ import annotations
 

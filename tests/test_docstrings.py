@@ -1,4 +1,4 @@
-"""Public functions and classes have docstrings, and what these say of parameters and errors is so."""
+"""Public functions and classes have docstrings that match their parameters and errors."""
 
 from __future__ import annotations
 

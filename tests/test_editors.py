@@ -1,4 +1,4 @@
-"""What editors show of operators: Jedi, and Pyright's language server, driven as an editor drives it."""
+"""Operators in editors: Jedi, and Pyright's language server, driven as an editor drives it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks of saved states: what passes, and what the message names."""
+"""The checks of saved states: accepted values, and the names in messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that were damaged or that lie end in the documented error, or load; in bounded time and memory.
+"""Damaged or inconsistent files raise the documented error, or load; in bounded time and memory.
 
 A failed call changes nothing; what was accepted can be worked with. A few cases of each kind are drawn here with fixed
 seeds, thousands of fresh ones in the nightly run, which prints its seed: RETROGRAD_FORGED_SEED draws the same again.

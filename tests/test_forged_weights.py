@@ -1,4 +1,4 @@
-"""Files of weights that were damaged or that lie end in the error of their format, or load; in bounded time and memory.
+"""Damaged or inconsistent weight files raise their format's error, or load; in bounded time and memory.
 
 As tests/test_forged_files.py: a few cases of each kind with fixed seeds, thousands of fresh ones in the nightly run.
 """

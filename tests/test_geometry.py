@@ -1,4 +1,4 @@
-"""Window geometry: sizes by hand, the formula against counting, and every refusal with its message."""
+"""Window geometry: sizes worked out on paper, the formula against counting, and every error with its message."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle itself, against answers worked out by hand and against difference quotients of its own forwards."""
+"""The oracle against answers worked out on paper and against difference quotients of its forward functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The oracle of deformable convolution against answers worked out by hand, and difference quotients."""
+"""The oracle of deformable convolution against answers worked out on paper, and difference quotients."""
 
 from __future__ import annotations
 

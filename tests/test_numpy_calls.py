@@ -1,4 +1,4 @@
-"""Arrays are computed with by kernels, made and read by ``arrays``: the rooms above call no function of NumPy."""
+"""Packages above the kernels call no NumPy function: kernels compute, and ``arrays`` creates and reads arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every reader of files takes regular files of a stated size only: it neither waits nor fills the memory."""
+"""Every file reader accepts only regular files of a limited size: it neither waits nor exhausts memory."""
 
 from __future__ import annotations
 

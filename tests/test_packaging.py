@@ -1,4 +1,4 @@
-"""What is installed, and what an import costs."""
+"""The installed files, and the cost of an import."""
 
 from __future__ import annotations
 

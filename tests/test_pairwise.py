@@ -1,4 +1,4 @@
-"""The sample that ``@pytest.mark.pairwise`` runs by day: small, and any two values meet in it."""
+"""The daily sample of ``@pytest.mark.pairwise``: it is small, and contains every pair of values."""
 
 from __future__ import annotations
 

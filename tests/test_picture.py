@@ -1,4 +1,4 @@
-"""The picture of speed in README.md: it is drawn from the results that there are, and shows what they say."""
+"""The README's speed picture: it is drawn from the current results and shows their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a file holds cannot act on the terminal that it is shown on."""
+"""Text from a file cannot control the terminal on which it is shown."""
 
 from __future__ import annotations
 

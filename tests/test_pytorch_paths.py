@@ -1,4 +1,4 @@
-"""Import paths and modules of PyTorch that scripts use and that have little to do here."""
+"""PyTorch's import paths and modules that scripts use but that have little effect here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The prediction of benchmarks/scaling.py: collectives message by message, and steps that can be computed by hand."""
+"""The prediction of benchmarks/scaling.py: collectives message by message, and steps that can be computed on paper."""
 
 from __future__ import annotations
 

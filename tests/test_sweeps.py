@@ -1,4 +1,4 @@
-"""The sweeps among the examples, which need the extra ``sweeps``: run by ``make sweeps``."""
+"""The example sweeps, which need the extra ``sweeps``; ``make sweeps`` runs them."""
 
 from __future__ import annotations
 

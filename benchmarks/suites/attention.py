@@ -46,7 +46,7 @@ def _attention(library: Any, shape: tuple[int, ...], causal: bool) -> Operator:
 
 
 def _layers() -> tuple[Any, Any]:
-    """MultiheadAttention in both libraries, with the same weights."""
+    """Return MultiheadAttention in both libraries, with the same weights."""
     mine, yours = (library.nn.MultiheadAttention(LAYER[2], 8, batch_first=True) for library in (retrograd, torch))
     yours.load_state_dict({key: torch.tensor(value.numpy().copy()) for key, value in mine.state_dict().items()})
     return mine, yours

@@ -1,7 +1,7 @@
-"""Convolution: forward, input gradient and weight gradient of each shape as rows of their own.
+"""Convolution: separate rows for forward, input gradient and weight gradient of each shape.
 
 No autograd on either side: the three operators of retrograd, aten.convolution and aten.convolution_backward of PyTorch,
-which is given contiguous and channels-last arrays. (torch.compile would call the same two kernels.) The rows of memory
+which gets contiguous and channels-last arrays. (torch.compile would call the same two kernels.) The rows of memory
 are in convolution_memory.py.
 """
 
@@ -30,7 +30,7 @@ GROUP = "convolution"
 class Shape:
     """N, Ci, *size -> Co, kernel k, stride s, padding p, dilation d, groups g.
 
-    causal: all of the padding, d*(k - 1) zeros, in front. target: the ratio that each pass has to reach.
+    causal: all padding, d*(k - 1) zeros, is in front. target: the ratio that each pass should reach.
     """
 
     n: int
@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def low(self) -> int:
-        """Zeros in front that PyTorch has to be given by a copy."""
+        """The zeros in front, for which PyTorch needs a padded copy."""
         return self.d * (self.k - 1) if self.causal else 0
 
     @cached_property
@@ -70,7 +70,7 @@ class Shape:
         return conv_window(self.size, kernel, stride, padding, dilation, self.g)
 
     def arrays(self) -> list[np.ndarray]:
-        """x, w and the gradient of the output."""
+        """Return x, w and the gradient of the output."""
         first, second = (self.ci, self.co) if self.transposed else (self.co, self.ci)
         output = self.window.input if self.transposed else self.window.output
         shapes = (self.n, self.ci, *self.size), (first, second // self.g, *(self.k,) * len(self.size))
@@ -107,7 +107,7 @@ SHAPES: dict[str, list[Shape]] = {
     "1-D": [Shape(16, 64, (1000,), 64, 9, p=4), Shape(16, 64, (1000,), 64, 3, d=4, causal=True)],
     "3-D": [Shape(2, 16, (16, 32, 32), 32, 3, p=1)],
 }
-MEANS = {  # what the geometric mean of groups, taken together, has to reach
+MEANS = {  # targets of the geometric means of several groups together
     "strided, pointwise, grouped": (("strided", "pointwise", "grouped"), 1.2),
     "transposed, 1-D, 3-D": (("transposed", "1-D", "3-D"), 1.3),
     "all": (tuple(SHAPES), 1.5),
@@ -122,7 +122,7 @@ def rows(quick: bool, compile: bool) -> Rows:
 
 
 def means() -> dict[str, tuple[tuple[str, ...], float]]:
-    """Name -> the groups of rows whose ratios it takes together, and what their geometric mean has to reach."""
+    """Return the means: name -> the groups of rows that it combines, and the target of their geometric mean."""
     return {name: (tuple(f"{GROUP} {group}" for group in groups), goal) for name, (groups, goal) in MEANS.items()}
 
 
@@ -139,7 +139,7 @@ def _row(group: str, shape: Shape, kind: str) -> Row:
 
 
 def ours(shape: Shape, kind: str, arrays: list[np.ndarray]) -> Call:
-    """The pass in retrograd, whose transposed convolution is the input gradient of the other one."""
+    """Return the pass in retrograd, whose transposed convolution is the input gradient of the convolution."""
     x, w, g = lib.ours(arrays[0]), retrograd.Tensor(lib.taps_first(arrays[1])), lib.ours(arrays[2])
     window = shape.window
     forward, gradient = (conv_input_grad, conv) if shape.transposed else (conv, conv_input_grad)
@@ -152,7 +152,7 @@ def ours(shape: Shape, kind: str, arrays: list[np.ndarray]) -> Call:
 
 
 def peer(shape: Shape, kind: str, x: Any, w: Any, g: Any) -> Call:
-    """The pass in PyTorch. Its causal convolution has a padded copy of x, made in forward and kept for backward."""
+    """Return the pass in PyTorch. Its causal convolution uses a padded copy of x, made in forward and kept."""
     axes, low = len(shape.size), shape.low
     options = [shape.s] * axes, [shape.p] * axes, [shape.d] * axes, shape.transposed, [0] * axes, shape.g
     pad, convolution = torch.nn.functional.pad, torch.ops.aten.convolution

@@ -1,8 +1,8 @@
-"""Peak memory of one convolution, its result included, each library in its own process.
+"""Peak memory of one convolution, including its result, with each library in its own process.
 
-A process goes through all shapes and passes. For each it creates the arrays and makes one call, so that code and tables
-exist. Then it frees what the library keeps for its next call and what the allocator keeps, records the resident memory,
-resets the kernel's peak mark, and reports how far the peak of another call exceeds the record.
+A process measures all shapes and passes. For each it creates the arrays and makes one call, so that code and tables are
+loaded. Then it frees the library's caches and the allocator's free memory, records the resident memory, resets the
+kernel's peak mark, makes another call, and reports the peak above the recorded value.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""Training in two single-threaded processes, each on its own core, compared with one process and with PyTorch's DDP on
-gloo.
+"""Training in two processes of one thread, each on its own core, compared with one process and with PyTorch's DDP.
 
-Each process has the same batch with one and with two (weak scaling), and all ways take turns. Without limits of the
-machine, two processes would do twice the work of one; "without exchange" is what two processes reach that have nothing
-to do with each other. Memory, cache and clock are shared, with other programs on the machine too: products of small
-matrices and additions of large arrays measure what two processes get of them. Processes that only wait for each other
-have a barrier after each step and no exchange, so no exchange can be faster. "Work" is the time that one core works for
-a step of one process; it does not count what the process sleeps while it waits.
+PyTorch's DDP uses gloo.
+
+Each process has the same batch with one process and with two (weak scaling), and all variants take turns. On an ideal
+machine two processes would do twice the work of one; "without exchange" is what two independent processes reach.
+Memory, cache and clock are shared, also with other programs on the machine. Products of small matrices and additions of
+large arrays show how much of them two processes get. Processes that only wait for each other have a barrier after each
+step and no exchange, which is a lower bound for any exchange. "Work" is the time that one core works for a step of one
+process; it does not include the time that the process sleeps while it waits.
 """
 
 from __future__ import annotations
@@ -49,12 +50,12 @@ _LEAST, _MOST = 3, 200  # steps of a block
 
 
 def row_name(network: str, label: str) -> str:
-    """The name of a row, which scaling_page.py reads."""
+    """Return the name of a row, which scaling_page.py reads."""
     return f"{_title(network)}: {label}"
 
 
 def exchange_row(label: str) -> str:
-    """The name of a row of the exchange, which scaling_page.py reads."""
+    """Return the name of an exchange row, which scaling_page.py reads."""
     return f"exchange of {label} between {SIZE} processes"
 
 
@@ -64,7 +65,7 @@ def _title(network: str) -> str:
 
 @dataclass
 class Way:
-    """One of the candidates: which crew does which step, with how many processes; seconds of a step in each round."""
+    """A candidate: its crew, its step and its number of processes, with the seconds of a step in each round."""
 
     crew: Crew
     step: str
@@ -73,7 +74,7 @@ class Way:
     length: int = 0  # steps of a block
 
     def block(self, steps: int) -> tuple[float, float]:
-        """Seconds of a step, and of the work of a core for it."""
+        """Return the seconds of a step, and of a core's work for it."""
         time, work = zip(*self.crew.ask("block", self.step, steps, ranks=self.ranks), strict=True)
         return max(time), max(work)
 
@@ -113,7 +114,7 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
     seconds, works = _in_turns(ways, rounds)
 
     def times(first: str, second: str) -> list[float]:
-        """How many times the throughput of the second way the first has, in each round."""
+        """Return the throughput of the first variant divided by that of the second, in each round."""
         rate = ways[first].batch / ways[second].batch
         return [rate * b / a for a, b in zip(seconds[first], seconds[second], strict=True)]
 
@@ -143,7 +144,7 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
 
 
 def _in_turns(ways: dict[str, Way], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds of a step of each way in each round, and of the work for it."""
+    """Return the seconds of a step of each variant in each round, and of the work for it."""
     for way in ways.values():
         way.length = min(_MOST, max(_LEAST, round(_BLOCK / way.block(_LEAST)[0])))
     seconds: dict[str, list[float]] = {label: [] for label in ways}
@@ -157,7 +158,7 @@ def _in_turns(ways: dict[str, Way], rounds: int) -> tuple[dict[str, list[float]]
 
 
 def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
-    """The losses of three steps are PyTorch's, and one process and two reach the same bits."""
+    """Check that the losses of three steps equal PyTorch's, and that one process and two give the same bits."""
     plain, ddp = (
         np.mean([each["losses"] for each in crew.ask("values", way, 3)], axis=0)
         for crew, way in ((ours, "plain"), (theirs, f"ddp, {CONTIGUOUS}"))
@@ -171,7 +172,7 @@ def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
 
 
 def _scaling(name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None, beside: bool) -> Result:
-    """beside: the target is also what the peer reaches, which adds in no fixed order either."""
+    """beside: the target is also the peer's figure, which adds in no fixed order either."""
     value, best = median(rounds), next(iter(peer), "")
     ratio = value / peer[best] if best else None
     beside = beside and ratio is not None
@@ -189,7 +190,7 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
     return ordered[cut], ordered[-1 - cut]
 
 
-# ---- what the prediction in scaling.py is made of ------------------------------------------------------------------
+# ---- inputs of the prediction in scaling.py ------------------------------------------------------------------------
 
 
 def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
@@ -211,7 +212,7 @@ def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
 
 
 def _death(network: str, repeats: int) -> Result:
-    """How much longer a step is when a process is killed in it: above the step that the others then do alone."""
+    """Return how much longer a step takes when a process is killed in it than the next steps of the other processes."""
     steps, costs, before = 4, [], []
     for _ in range(repeats):
         with Crew("retrograd", SIZE) as crew:

@@ -1,4 +1,4 @@
-"""The cases of the suite "errors": every product, convolution, recurrent layer, reduction and normalization."""
+"""Cases of the suite "errors": every product, convolution, recurrent layer, reduction and normalization."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Case:
-    """``job(library, *tensors)`` on arrays of these shapes; names are PyTorch's, so it runs in both libraries."""
+    """``job(library, *tensors)`` on arrays of these shapes; names are PyTorch's, so it serves both libraries."""
 
     group: str
     name: str
@@ -26,7 +26,7 @@ class Case:
     kinds: Sequence[str] = ("normal", "ReLU")
     made: dict[int, Callable[[np.random.Generator, Shape], np.ndarray]] = field(default_factory=dict)  # of an input
     names: Sequence[str] = ("input", "weight", "bias")
-    judged: bool = True  # Winograd's transforms pay for their speed with some digits
+    judged: bool = True  # Winograd's transforms lose some digits of accuracy for speed
 
 
 def _functional(name: str, *arguments: Any, **options: Any) -> Callable[..., Any]:

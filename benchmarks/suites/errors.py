@@ -1,8 +1,8 @@
 """Rounding errors: float32 results of both libraries against PyTorch's in float64, on the same arrays.
 
-A figure is the root of the mean square of the errors, divided by that of the exact result; where a result has few
-elements, over several draws. ``normal`` data are standard normal; of ``ReLU`` data the inputs are cut off at 0, so that
-sums grow with their length. Bits of retrograd do not depend on the number of threads.
+A figure is the root mean square of the errors divided by that of the exact result, over several draws if a result has
+few elements. ``normal`` data are standard normal; ``ReLU`` data are clipped at 0, so that sums grow with their length.
+retrograd's bits do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ..harness import Result
 from .error_cases import Case, cases
 
 WORST = 1.2  # times PyTorch's error, at most
-_HALF = 2.0**-24  # half a unit in the last place: what the rounding of a result alone may make passes, too
+_HALF = 2.0**-24  # half a unit in the last place: an error that rounding the result alone can cause also passes
 _ELEMENTS = 256  # of a result, over all draws: then a figure is right within some 5 %
 _DRAWN = 20_000_000  # numbers of all draws, about
 _QUICK = 1 << 16  # numbers of an array
@@ -34,7 +34,7 @@ def results(quick: bool) -> Iterator[Result]:
 
 
 def measure(case: Case, kind: str) -> Iterator[Result]:
-    """One row for the result and one for each gradient."""
+    """Yield one row for the result and one for each gradient."""
     sums: dict[str, np.ndarray] = {}
     draws, least = 0, _ELEMENTS
     most = min(64, max(1, _DRAWN // sum(int(np.prod(shape)) for shape in case.shapes)))
@@ -75,7 +75,7 @@ def _draw(random: np.random.Generator, case: Case, at: int, kind: str) -> np.nda
 
 
 def _run(case: Case, library: Any, arrays: Sequence[np.ndarray], dtype: str) -> dict[str, np.ndarray]:
-    """The result, and the gradients for a random upstream gradient, by name."""
+    """Return the result and the gradients for a random upstream gradient, by name."""
     tensors = [_tensor(library, array, dtype) for array in arrays]
     leaves = {}
     for at, tensor in enumerate(tensors):

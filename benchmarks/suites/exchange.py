@@ -1,11 +1,11 @@
-"""Interoperation with other libraries: ONNX models and calls inside PyTorch.
+"""Exchange with other libraries: imported ONNX models, and operators inside PyTorch.
 
-Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` makes of them, beside
-onnxruntime, which computes forward alone and fuses operators, and beside PyTorch itself. There is no target: the module
-is one to train further.
+Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` returns, compared with
+onnxruntime, which computes only forward and fuses operators, and with PyTorch itself. There is no target, because the
+module is meant for further training.
 
-A chain of eight small convolutions, forward and backward: ours inside PyTorch, beside the same outside and a chain of
-empty functions. Their difference, divided by eight, is what a call inside PyTorch costs.
+A chain of eight small convolutions, forward and backward: ours inside PyTorch, compared with ours outside PyTorch
+and with a chain of empty functions. The difference divided by eight is the cost of a call inside PyTorch.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One operator in both libraries, forward and backward: the building block of the suites of layers and operators.
+"""Job: one operator in both libraries, forward and backward; the building block of the layer and operator suites.
 
 Forward records the graph, as in training; backward is one sweep over that graph, kept for the next call. PyTorch runs
-with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is installed.
+with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is available.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Job:
     low: float | None = None  # inputs are uniform between low and high instead of normal
     high: float = 2.0
     tolerance: float = 1e-3  # of the size of the result
-    rows: bool = False  # our arrays are in C order, as layers of rows make them; else as convolutions do
+    rows: bool = (
+        False  # our arrays are in C order, as layers on rows produce them; otherwise in the order of convolutions
+    )
     parameters: int = 0  # of the inputs, at the end: they have the order that layers make
 
     def arrays(self) -> list[np.ndarray]:
@@ -48,11 +50,11 @@ class Job:
         return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
 
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:
-        """Return the array as a retrograd Tensor."""
+        """Return the array as a retrograd tensor."""
         return retrograd.Tensor(array.copy(), requires_grad) if self.rows else lib.ours(array, requires_grad)
 
     def tensors(self, arrays: list[np.ndarray]) -> list[Any]:
-        """Return the inputs as retrograd Tensors."""
+        """Return the inputs as retrograd tensors."""
         first = len(arrays) - self.parameters
         parameters = [lib.parameter(array) for array in arrays[first:]]
         return [self.tensor(array, requires_grad=True) for array in arrays[:first]] + parameters
@@ -61,7 +63,7 @@ class Job:
 def on_all_shapes(
     group: str, name: str, ours: Operator, theirs: Operator, operands: int = 1, **options: Any
 ) -> Iterator[Job]:
-    """The operator on each of SHAPES; all its operands have that shape."""
+    """Return the operator on each of SHAPES; all its operands have that shape."""
     for shape in SHAPES:
         yield Job(group, f"{name} {shape}", ours, theirs, (shape,) * operands, **options)
 
@@ -76,7 +78,7 @@ def rows_of(jobs: Iterable[Job], quick: bool, compile: bool) -> Rows:
 
 
 def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, tuple[Operator, list[Any]]]:
-    """Way of running PyTorch -> the operator and its inputs."""
+    """Return PyTorch's variants: name -> the operator and its inputs."""
     inputs = lib.layouts(arrays, requires_grad=True)
     ways = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
     if compile:

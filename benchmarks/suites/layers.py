@@ -35,7 +35,7 @@ def _jobs() -> list[Job]:
             (SHAPE, channels, channels),
             backward=False,
         ),
-        Job(  # without running statistics: a graph that is kept must not hold what later calls change
+        Job(  # without running statistics: a retained graph must not contain arrays that later calls change
             "batch norm",
             "training",
             lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),

@@ -1,6 +1,6 @@
 """Losses, averaged: elements on the three shapes, classes on rows and on images, distances of rows, and CTC.
 
-Arrays without a gradient (targets, labels, weights) are created once for each library.
+Operands without a gradient (targets, labels, weights) are created once for each library.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _elements() -> Iterator[Job]:
             yield _job(name, shape, (make(shape),), (shape,), low=low, high=0.9, **options)
     for shape in SHAPES:
         yield _job("margin_ranking_loss", shape, (_signs(shape),), (shape, shape))
-    for shape in SHAPES:  # its variances are no input: they must not be negative
+    for shape in SHAPES:  # variances are not random inputs, because they must not be negative
         yield _job("gaussian_nll_loss", shape, (_normal(shape), _goals(shape)), (shape,))
 
 

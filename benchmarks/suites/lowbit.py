@@ -1,7 +1,7 @@
-"""Low-bit convolutions and linear layers beside PyTorch's in float32, and beside 8-bit ones of PyTorch and onnxruntime.
+"""Low-bit convolutions and linear layers compared with PyTorch in float32, and with 8-bit PyTorch and onnxruntime.
 
-Rows "from numbers to numbers" include the whole layer: float32 inputs are converted to codes, and the sums to float32
-results. Rows "codes" are layers inside a quantized network, from 8-bit codes to 8-bit codes.
+Rows "from numbers to numbers" include all the work of a layer: float32 inputs are quantized to codes, and the sums
+become float32 results. Rows "codes" are layers inside a quantized network, from 8-bit codes to 8-bit codes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Shape:
         return conv_window(self.size, 3, 1, 1) if self.size else conv_window((), 1)
 
     def arrays(self) -> tuple[np.ndarray, np.ndarray]:
-        """x and w."""
+        """Return x and w."""
         return lib.random(self.n, self.c, *self.size), lib.random(self.c, self.c, *(3,) * len(self.size))
 
     @property
@@ -62,7 +62,7 @@ def rows(quick: bool, compile: bool) -> Rows:
 
 
 def _numbers(shape: Shape, element: str) -> Row:
-    """From numbers to numbers."""
+    """Return the row from float32 inputs to float32 results."""
     x, w = shape.arrays()
     if element == "binary":
         values, steps = np.where(w >= 0, 1, -1), (1.0, 1.0)
@@ -85,7 +85,7 @@ def _numbers(shape: Shape, element: str) -> Row:
         return kernels.lowbit_conv(codes, filters, shape.window, then)
 
     def check() -> list[tuple[np.ndarray, np.ndarray]]:
-        """Compare with PyTorch's float32 on the values that the codes represent."""
+        """Compute PyTorch's float32 result on the values that the codes represent."""
         if element == "binary":
             seen = np.where(x >= 0, 1.0, -1.0)
         elif element == "int8":
@@ -108,7 +108,7 @@ def _float(shape: Shape, x: Any, w: Any) -> Call:
 
 
 def _codes(shape: Shape) -> Row:
-    """From 8-bit codes to 8-bit codes, beside every library that does it."""
+    """Return the rows from 8-bit codes to 8-bit codes, compared with every library that supports them."""
     x, w = shape.arrays()
     values = np.clip(np.rint(w / STEP), -127, 127).astype(np.int8)
     codes = kernels.quantize_codes(lib.channels_last(x) if shape.size else x, SCALE, ZERO_POINT)

@@ -1,4 +1,4 @@
-"""Training a low-bit layer beside our float layer: Conv2d 64 -> 64 on (8, 64, 28, 28), forward and backward."""
+"""Training a low-bit layer compared with our float layer: Conv2d 64 -> 64 on (8, 64, 28, 28), forward and backward."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPE = (8, 64, 28, 28)
 TARGET = 0.87  # at most 1.15 times the float layer
 FLOAT = "retrograd's float layer"
 
-# what XNOR multiplies the output by is as large as the output: it informs
+# XNOR's factor is as large as the output, so this row has no target
 METHODS: dict[str, tuple[Any, Any, float | None]] = {
     "BinaryConnect": (lowbit.BinaryConnect(), None, TARGET),
     "BNN": (lowbit.BinaryConnect(), lowbit.Sign(), TARGET),

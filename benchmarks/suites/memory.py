@@ -1,8 +1,8 @@
-"""Peak memory of one training step, each library in its own process.
+"""Peak memory of one training step, with each library in its own process.
 
-The process builds the network and takes one step on a single image: code, tables and optimizer state then exist.
-It records its resident memory, resets the kernel's peak mark, takes steps on the whole batch and reports how far the
-peak exceeds the record.
+The process builds the network and takes one step on a single image: code, tables and optimizer state are then loaded.
+It records its resident memory, resets the kernel's peak mark, takes steps on the whole batch and reports the peak above
+the recorded value.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ROOT = Path(__file__).resolve().parents[2]
 def results(threads: int, effort: Effort) -> Iterator[Result]:
     turns = range(min(3, effort.repeats))
     for name, shape in SHAPES.items():
-        _probe("retrograd", name, threads, "channels-last")  # what is compiled now is not compiled while we measure
+        _probe("retrograd", name, threads, "channels-last")  # compile now, not during the measurement
         ours = [_probe("retrograd", name, threads, "channels-last") for _ in turns]
         theirs = {layout: [_probe("torch", name, threads, layout) for _ in turns] for layout in LAYOUTS}
         for kind, label in (("step", "above the state before it"), ("process", "whole process")):
@@ -59,7 +59,7 @@ def _probe(library: str, name: str, threads: int, layout: str) -> dict[str, floa
 
 
 def _status(field: str) -> float:
-    """A field of /proc/self/status in MiB."""
+    """Return a field of /proc/self/status in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
             return int(line.split()[1]) / 1024

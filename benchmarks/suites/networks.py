@@ -1,7 +1,9 @@
-"""One training step of LeNet on 28×28 images: forward, loss, backward, SGD with momentum; and training on mnist5k as a
-script does it: batches of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
+"""Training steps of LeNet on 28×28 images, and training on mnist5k.
 
-The target is against PyTorch eager as a user writes it; its fused optimizer and torch.compile are measured beside it.
+A LeNet step is forward, loss, backward and SGD with momentum. The training on mnist5k is that of a typical script:
+batches of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
+
+The target is against PyTorch eager as a user writes it; its fused optimizer and torch.compile are measured too.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ def _row(batch: int, compile: bool) -> Row:
     ours = _step(net, retrograd.Tensor(images), retrograd.Tensor(labels))
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
-        # the losses of three steps: forward, backward and optimizer agree, or these do not
+        # the losses of three steps agree only if forward, backward and optimizer do
         return [(_losses(ours), _losses(theirs[lib.CONTIGUOUS]))]
 
     against = (lib.CONTIGUOUS, lib.CHANNELS_LAST)

@@ -1,8 +1,8 @@
 """Optimizer steps over the parameters of ResNet-18: 11.7 million float32 numbers in 62 tensors.
 
-PyTorch runs its fused form where the optimizer has one, and its foreach form; the faster one counts. A step reads
-parameters, gradients and buffers from memory and writes all but the gradients back, so memory bandwidth is the limit:
-the name of a row gives the bytes per parameter. Both libraries have gradients that stay the same.
+PyTorch runs its fused form if the optimizer has one, and its foreach form; the faster one counts. A step reads
+parameters, gradients and buffers from memory and writes all but the gradients back, so memory bandwidth limits it: the
+name of a row states the number of bytes per parameter. The gradients do not change in either library.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TARGET = 1.3
 
 @dataclass(frozen=True)
 class Job:
-    """An optimizer with its options, how many buffers it has, and whether PyTorch has a fused form of it."""
+    """An optimizer with its options, its number of buffers, and whether PyTorch has a fused form of it."""
 
     name: str
     buffers: int
@@ -57,7 +57,7 @@ JOBS = (
 
 
 def shapes() -> Iterator[tuple[int, ...]]:
-    """Of the parameters of ResNet-18."""
+    """Return the shapes of the parameters of ResNet-18."""
     yield from ((64, 3, 7, 7), (64,), (64,))
     inputs = 64
     for outputs in (64, 128, 256, 512):

@@ -1,4 +1,4 @@
-"""The overhead of one operator: forward plus backward on 4 elements, graph and sweep included."""
+"""Overhead of one operator: forward and backward on 4 elements, including the graph and the backward pass."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import retrograd.nn.functional as functional
 from ..harness import Rows
 from .jobs import Job, on_all_shapes, rows_of
 
-# name -> from where to where its arguments are drawn, None for normal numbers
+# name -> the range of its arguments, None for normal numbers
 UNARY: dict[str, tuple[float, float] | None] = {
     **dict.fromkeys(("abs", "sign", "ceil", "floor", "round", "trunc", "frac", "neg", "square")),
     **dict.fromkeys(("exp", "exp2", "expm1", "sigmoid", "tanh", "erf", "erfc", "relu", "nan_to_num")),
@@ -78,7 +78,7 @@ def _lerp(x: Any, y: Any) -> Any:
 
 
 class _Where:
-    """where(mask, x, y) with a mask that is made once for each shape."""
+    """where(mask, x, y) with a mask that is created once for each shape."""
 
     def __init__(self, source: Any) -> None:
         self.source, self.masks = source, dict[tuple[int, ...], Any]()

@@ -1,4 +1,4 @@
-"""Pooling in its forms: maximum, mean and norm of windows, given output sizes, and unpooling."""
+"""Pooling: maximum, mean and norm of windows, adaptive pooling, and unpooling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .jobs import Job, rows_of
 
 SHAPES = {2: (8, 64, 56, 56), 1: (16, 512, 256)}
 
-# name -> what is called, without its number of axes, and its options
+# name -> the function's name without its number of axes, and its options
 FORMS: dict[str, tuple[str, dict[str, Any]]] = {
     "max 2": ("max_pool", {"kernel_size": 2}),
     "max 3, stride 2, padding 1": ("max_pool", {"kernel_size": 3, "stride": 2, "padding": 1}),

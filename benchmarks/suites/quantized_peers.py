@@ -10,7 +10,7 @@ import torch
 
 from ..harness import Call
 
-ENGINES = ("x86", "fbgemm")  # of PyTorch; on other CPUs it has qnnpack
+ENGINES = ("x86", "fbgemm")  # PyTorch's engine; on other CPUs it is qnnpack
 
 
 class Steps(NamedTuple):
@@ -23,7 +23,7 @@ class Steps(NamedTuple):
 
 
 def calls(x: np.ndarray, w: np.ndarray, steps: Steps) -> dict[str, Call]:
-    """x (N, Ci, *S) uint8, w (Co, Ci, *R) int8: a convolution with padding 1, or a linear layer."""
+    """Return the calls for x (N, Ci, *S) uint8, w (Co, Ci, *R) int8: convolution with padding 1, or a linear layer."""
     found = {}
     for engine in [one for one in ENGINES if one in torch.backends.quantized.supported_engines] or ["qnnpack"]:
         found[f"PyTorch {engine}"] = _torch(engine, x, w, steps)
@@ -33,7 +33,7 @@ def calls(x: np.ndarray, w: np.ndarray, steps: Steps) -> dict[str, Call]:
 
 
 def numbers(result: Any) -> np.ndarray:
-    """The codes that a call returned."""
+    """Return the codes that a call returned."""
     if isinstance(result, torch.Tensor):
         return result.int_repr().numpy()
     return np.asarray(result.get_outputs()[0].numpy())
@@ -43,7 +43,7 @@ def _torch(engine: str, x: np.ndarray, w: np.ndarray, steps: Steps) -> Call:
     torch.backends.quantized.engine = engine
     outputs = len(w)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # quantized tensors are on their way out of PyTorch
+        warnings.simplefilter("ignore")  # PyTorch has deprecated quantized tensors
         quantized = torch._make_per_tensor_quantized_tensor(torch.tensor(x), steps.x, steps.zero_point)
         scales, zeros = torch.full((outputs,), steps.w), torch.zeros(outputs, dtype=torch.long)
         weight = torch._make_per_channel_quantized_tensor(torch.tensor(w), scales, zeros, 0)
@@ -58,7 +58,7 @@ def _torch(engine: str, x: np.ndarray, w: np.ndarray, steps: Steps) -> Call:
 
 
 def _onnxruntime(x: np.ndarray, w: np.ndarray, steps: Steps) -> Call | None:
-    """Return onnxruntime, or None if it is not installed."""
+    """Return onnxruntime's call, or None if it is not installed."""
     try:
         import onnx
         import onnxruntime

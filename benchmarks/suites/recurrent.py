@@ -1,8 +1,8 @@
 """Recurrent layers: LSTM, GRU and tanh RNN over whole sequences, inference and training steps.
 
 A training step is the forward pass and the gradients of all parameters and of x, from a random upstream gradient to y.
-Both libraries have the same weights, and PyTorch has its preferred layout, (T, N, I). torch.compile does not take part:
-it breaks the graph at a recurrent layer.
+Both libraries have the same weights, and PyTorch gets the layout that it requires, (T, N, I). torch.compile is not
+measured, because it breaks the graph at a recurrent layer.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PEER = "PyTorch"
 
 
 class Shape(NamedTuple):
-    """T steps, N sequences, I inputs, H units; how many times PyTorch's speed a training step is to have."""
+    """T steps, N sequences, I inputs, H units, and the target ratio of a training step."""
 
     steps: int
     batch: int
@@ -49,7 +49,7 @@ SHAPES = (
 MIDDLE = SHAPES[2]
 LONG = Shape(396, 64, 1, 32, 1.0)
 MODES = ("LSTM", "GRU", "RNN")
-INFERENCE = 1.2  # the goal of an LSTM's inference, everywhere
+INFERENCE = 1.2  # the target of LSTM inference, for all shapes
 VARIANTS: dict[str, dict[str, Any]] = {
     "2 layers": {"num_layers": 2},
     "bidirectional": {"bidirectional": True},
@@ -70,14 +70,14 @@ def rows(quick: bool, compile: bool) -> Rows:
 
 
 def _layers(mode: str, shape: Shape, options: dict[str, Any]) -> tuple[Any, Any]:
-    """The layer in both libraries, with the same weights."""
+    """Return the layer in both libraries, with the same weights."""
     ours, theirs = (getattr(library.nn, mode)(shape.inputs, shape.units, **options) for library in (retrograd, torch))
     theirs.load_state_dict({name: torch.tensor(value.numpy().copy()) for name, value in ours.state_dict().items()})
     return ours, theirs
 
 
 def _pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal: float | None = None) -> Iterator[Row]:
-    """A row for inference and one for training."""
+    """Return a row for inference and one for training."""
     ours, theirs = _layers(mode, shape, options)
     data = lib.random(shape.steps, shape.batch, shape.inputs)
     label = f"{mode} {f'{name} ' if name else ''}{shape}"
@@ -100,8 +100,9 @@ def _pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal
 
 
 def _last_step(mode: str) -> Row:
-    """A training step with a loss on the last step alone, as of a forecast or a class: the gradients fade away on their
-    way through many steps, to denormal numbers unless this is prevented."""
+    """Return a training step with a loss on the last step only, as for a forecast or a class.
+
+    The gradients decay over many steps, and become denormal numbers unless these are flushed to 0."""
     ours, theirs = _layers(mode, LONG, {})
     data, g = lib.random(*LONG[:3]), lib.random(LONG.batch, LONG.units, seed=9) * np.float32(1e-3)
     x, px = retrograd.Tensor(data.copy(), requires_grad=True), lib.theirs(data, requires_grad=True)
@@ -124,8 +125,10 @@ def _gradients(ours: Call, theirs: Call) -> Callable[[], list[tuple[np.ndarray, 
 
 
 def _lengths(shape: Shape) -> Iterator[Row]:
-    """Sequences of random lengths, beside our own time for as many padded steps (to be at most 1.1 times that), and
-    beside PyTorch's PackedSequence, which only informs."""
+    """Return rows with sequences of random lengths.
+
+    They are compared with our own time for as many padded steps (the target is at most 1.1 times that), and with
+    PyTorch's PackedSequence, without a target."""
     ours, theirs = _layers("LSTM", shape, {})
     data = lib.random(shape.steps, shape.batch, shape.inputs)
     lengths = np.sort(np.random.default_rng(0).integers(1, shape.steps + 1, shape.batch))[::-1].copy()
@@ -157,7 +160,7 @@ def _lengths(shape: Shape) -> Iterator[Row]:
 
 
 def _characters() -> Row:
-    """A training step, with Adam, of the network of ``retrograd train text``."""
+    """Return a training step, with Adam, of the network of ``retrograd train text``."""
     steps, batch = 64, 16
     codes = np.random.default_rng(0).integers(0, CHARACTERS, (steps, batch))
     target = np.random.default_rng(1).integers(0, CHARACTERS, steps * batch)

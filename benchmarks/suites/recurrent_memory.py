@@ -1,8 +1,8 @@
-"""Peak memory of a training step of a recurrent layer, and of one with checkpoints, each library in its own process.
+"""Peak memory of a training step of a recurrent layer, with and without checkpointing, each library in its own process.
 
-A process goes through all rows. For each it takes a step, so that code and tables exist. Then it frees what the library
-keeps for its next call and what the allocator keeps, records the resident memory, resets the kernel's peak mark, and
-reports how far the peak of another step exceeds the record.
+A process measures all rows. For each it takes a step, so that code and tables are loaded. Then it frees the library's
+caches and the allocator's free memory, records the resident memory, resets the kernel's peak mark, takes another step,
+and reports the peak above the recorded value.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ LONG = (4096, 16, 64, 64)
 
 
 class Case(NamedTuple):
-    """A mode, T, N, I, H and what the loss is on: y, or the last h, where y's gradient alone would be most of a tenth.
+    """A mode, T, N, I, H and the input of the loss: y, or the last h where y's gradient would use most of a tenth.
 
     checkpoint: ours keeps the states of some steps only.
-    share: the limit for our peak, as a share of PyTorch's.
+    share: the part of PyTorch's peak that ours must not exceed.
     """
 
     mode: str

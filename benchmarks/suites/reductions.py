@@ -64,7 +64,7 @@ def _jobs() -> Iterator[Job]:
     yield _job("reduction", "max", lambda x, _: x.max(), IMAGES, None, True)
     for name, reduction in LAST_AXIS.items():
         for shape in (FEATURES, SEQUENCES):
-            # long inputs have equal elements, among which the libraries choose differently
+            # long inputs have ties, among which the libraries choose differently
             yield _job("order", name, reduction, shape, -1, shape == FEATURES or name == "topk 5")
 
 
@@ -73,7 +73,7 @@ def _job(group: str, name: str, reduction: Reduction, shape: tuple[int, ...], di
         return reduction(x, dim)
 
     near_one = {"low": 0.99, "high": 1.01} if name in ("prod", "cumprod") else {}
-    backward = backward and name != "sum"  # it hands its gradient on
+    backward = backward and name != "sum"  # its backward only passes the gradient on
     label = f"{name} {shape}, {'all' if dim is None else f'dim {dim}'}"
     return Job(group, label, operator, operator, (shape,), backward=backward, rows=shape != IMAGES, **near_one)
 

@@ -1,4 +1,4 @@
-"""The cost of a rule that changes nothing: the same work with and without the true backward as the rule of each layer.
+"""Overhead of backward rules: the same work without rules, and with the true backward as the rule of each layer.
 
 The ratio is the time without rules to the time with them.
 """

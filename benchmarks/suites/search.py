@@ -1,5 +1,6 @@
-"""A search by scikit-learn's GridSearchCV over a convolutional network on the digits, 8 fits, as whole commands: in two
-processes beside one."""
+"""A search with scikit-learn's GridSearchCV in two processes compared with one.
+
+It makes 8 fits of a convolutional network on the digits; whole commands are timed."""
 
 from __future__ import annotations
 

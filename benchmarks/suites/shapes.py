@@ -1,4 +1,4 @@
-"""Dropout, small products, and operators that move elements: joining, padding, indexing, windows, resizing."""
+"""Dropout, small products, and operators that move elements: joining, padding, indexing, windows, resampling."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The cost of a new process: the import, the first LeNet forward, and all of ``retrograd train digits``.
+"""Startup time: the import, the first LeNet forward, and ``retrograd train digits`` from command to report.
 
-The compile cache of these processes is a folder made for this run: empty or warm as the row says.
+The compile cache of these processes is a folder created for this run; it is empty or warm, as the row states.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _run(command: list[str], extra: dict[str, str] | None) -> tuple[float, str]:
 
 
 def _train(output: Path, cache: dict[str, str]) -> tuple[float, float]:
-    """Wall-clock seconds, the report included, and held-out accuracy in percent of ``retrograd train digits``."""
+    """Return wall-clock seconds, including the report, and held-out accuracy in percent, of ``train digits``."""
     seconds, text = _run([sys.executable, "-m", "retrograd", "train", "digits", "--output", str(output)], cache)
     found = re.search(r"held-out accuracy ([0-9.]+)%", text)
     if not found:

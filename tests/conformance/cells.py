@@ -1,4 +1,4 @@
-"""One step of recurrent networks."""
+"""Cases of recurrent cells."""
 
 from __future__ import annotations
 

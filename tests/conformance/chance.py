@@ -1,4 +1,4 @@
-"""Embeddings and one-hot vectors; dropout and what else draws random numbers."""
+"""Cases of embeddings, one-hot vectors, dropout and other operators that draw random numbers."""
 
 from __future__ import annotations
 

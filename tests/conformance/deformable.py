@@ -1,4 +1,4 @@
-"""Deformable convolution, its places away from the positions of the input: there it has kinks."""
+"""Cases of deformable convolution, with sampling positions away from the kinks at input positions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fourier transforms: against their sums."""
+"""Cases of Fourier transforms, against their sums."""
 
 from __future__ import annotations
 

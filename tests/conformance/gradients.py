@@ -1,4 +1,4 @@
-"""retrograd.nn.grad: the gradients of convolution and transposed convolution as functions."""
+"""Cases of retrograd.nn.grad: the gradients of convolution and transposed convolution as functions."""
 
 from __future__ import annotations
 

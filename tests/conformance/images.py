@@ -1,4 +1,4 @@
-"""Padding, windows, resolution, convolution: what moves over axes of positions."""
+"""Cases of operators on spatial axes: padding, windows, resampling, convolution."""
 
 from __future__ import annotations
 

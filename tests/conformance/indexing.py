@@ -1,4 +1,4 @@
-"""Indices, masks, gather and scatter. (Which index gives which shape is tests/ops/index/test_indexing.py's subject.)"""
+"""Cases of indices, masks, gather and scatter. (tests/ops/index/test_indexing.py tests indexing rules.)"""
 
 from __future__ import annotations
 

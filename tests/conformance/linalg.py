@@ -1,4 +1,4 @@
-"""Linear algebra: against elimination, expansions and polynomials written out here."""
+"""Cases of linear algebra, against elimination, expansions and polynomials written out here."""
 
 from __future__ import annotations
 

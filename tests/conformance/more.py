@@ -1,4 +1,4 @@
-"""Blocks, replaced slices, sets, correlations, integrals and parts of numbers."""
+"""Cases of blocks, replaced slices, sets, correlations, integrals and parts of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Powers, rounding, extrema, exponentials, trigonometric functions, comparisons: all that acts on single elements."""
+"""Cases of pointwise operators: powers, rounding, extrema, exponentials, trigonometry, comparisons."""
 
 from __future__ import annotations
 

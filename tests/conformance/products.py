@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and tensors."""
+"""Cases of products of vectors, matrices and tensors."""
 
 from __future__ import annotations
 

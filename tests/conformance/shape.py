@@ -1,4 +1,4 @@
-"""Views, joining and taking apart, other orders, diagonals."""
+"""Cases of views, joining, splitting, reordering and diagonals."""
 
 from __future__ import annotations
 

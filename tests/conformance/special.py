@@ -1,4 +1,4 @@
-"""Special functions: against sums, integrals and bisection."""
+"""Cases of special functions, against sums, integrals and bisection."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The battery of retrograd.testing on every operator and layer of the tables here, and that none is missing."""
+"""The checks of retrograd.testing on every operator and layer of the tables, and that none is missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training steps of the networks of ``examples/`` on arrays that are none of NumPy's, next to the same on the CPU."""
+"""Training steps of the networks of ``examples/`` on a foreign array type, compared with the CPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators on arrays of another library, which are no ndarrays and never become ones by themselves.
+"""Operators on arrays of another library, which are not ndarrays and never convert implicitly.
 
 They run on the textbook kernels, whose functions of NumPy hand the call to the arrays (``__array_function__``). Every
 result, and every gradient, is such an array again, with the elements that NumPy gives. So a tensor on another device

@@ -1,4 +1,4 @@
-"""Folders of images that the tests draw themselves."""
+"""Image folders that the tests generate."""
 
 from __future__ import annotations
 

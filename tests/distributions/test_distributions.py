@@ -1,4 +1,4 @@
-"""Distributions: one set of rules for all, by integrals, sums and many samples; then messages."""
+"""Distributions: one set of rules for all, by integrals, sums and many samples; then error messages."""
 
 from __future__ import annotations
 

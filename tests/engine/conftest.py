@@ -1,4 +1,4 @@
-"""The engine's tests stand alone: `a + b`, which the engine uses with create_graph, is theirs."""
+"""The engine's tests use only the engine: they define `a + b`, which it needs with create_graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small Functions for the engine's tests, which stand alone: they import nothing but the engine."""
+"""Small Functions for the engine's tests, which import nothing but the engine."""
 
 from __future__ import annotations
 

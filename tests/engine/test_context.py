@@ -1,4 +1,4 @@
-"""What ctx offers a Function besides saving: setup_context, mark_dirty, set_materialize_grads."""
+"""The ctx methods other than saving: setup_context, mark_dirty, set_materialize_grads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``Tensor.data``: a Tensor of the same memory without history, and ``x.data = other``, which exchanges the memory."""
+"""``Tensor.data``: a Tensor on the same memory without history; ``x.data = other`` replaces the memory."""
 
 from __future__ import annotations
 

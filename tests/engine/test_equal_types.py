@@ -1,4 +1,4 @@
-"""A dtype that NumPy made when it read a pickle equals the usual one and is another object: it means the same."""
+"""A dtype that NumPy creates when it reads a pickle equals the usual one but is another object."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Function.apply: what it checks, and that graphs are built only where they are needed."""
+"""Function.apply: its checks, and that graphs are built only where they are needed."""
 
 from __future__ import annotations
 

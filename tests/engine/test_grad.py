@@ -1,4 +1,4 @@
-"""grad(), create_graph, and second derivatives: right, or refused."""
+"""grad(), create_graph, and second derivatives: correct or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on right gradients, and their own rules; wrong ones: test_planted_faults."""
+"""gradcheck and gradgradcheck on correct gradients, and their rules. test_planted_faults has wrong gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""inference_mode: nothing is recorded, and what is made inside stays out of every graph."""
+"""inference_mode: nothing is recorded, and tensors created inside stay out of every graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs of many nodes: neither the sweep nor the collection of the graph may recurse.
+"""Graphs of many nodes: neither the backward pass nor the deletion of the graph may recurse.
 
 In a thread with a small stack 10,000 are enough to see it, and in Python anywhere; at night there are 100,000.
 """

@@ -1,4 +1,4 @@
-"""What backward and grad refuse, and with which words."""
+"""Error messages of backward and grad."""
 
 from __future__ import annotations
 

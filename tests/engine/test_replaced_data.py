@@ -1,4 +1,4 @@
-"""``x.array = other`` between forward and backward, and in hooks: no backward reads what was not checked."""
+"""``x.array = other`` between forward and backward, and in hooks: no backward reads unchecked arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""gradcheck(surrogate=...): the gradient that a function declares, against differences of another function."""
+"""gradcheck(surrogate=...): the declared gradient of a function, against differences of another function."""
 
 from __future__ import annotations
 

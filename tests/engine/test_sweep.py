@@ -1,4 +1,4 @@
-"""The backward sweep: values, what it frees, what it keeps."""
+"""The backward pass: values, what it frees and what it keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Tensor itself: what it accepts, what it says, what it refuses."""
+"""The Tensor: arguments, attributes, printing and errors."""
 
 from __future__ import annotations
 

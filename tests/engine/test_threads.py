@@ -1,4 +1,4 @@
-"""Several threads that share leaves: each runs its own sweep, and none of their gradients is lost."""
+"""Several threads that share leaves: each runs its own backward pass, and no gradient is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Piecewise linear Functions: their gradients depend on the input with slope 0, which is 0 and not missing."""
+"""Piecewise linear Functions: their second derivative is 0, not missing."""
 
 from __future__ import annotations
 

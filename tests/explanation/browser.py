@@ -1,4 +1,4 @@
-"""A Chromium that is found on the machine, for the tests of the page; without one they are skipped and say so."""
+"""Finds a Chromium on the machine for the tests of the page; without one they are skipped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the page share: a Chromium, and a page that is served."""
+"""Shared fixtures of the page's tests: a Chromium, and a served page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes docs/static/graph.svg, the picture on the page "See a backward": run it after a change of the drawing."""
+"""Writes docs/static/graph.svg, the picture on the page "See a backward"; run it after changing the drawing."""
 
 from __future__ import annotations
 

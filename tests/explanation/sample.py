@@ -1,4 +1,4 @@
-"""Which operators a test of all of them takes by day: of each table of similar ones every seventh, and all others."""
+"""Sample of operators for daily tests: every seventh of each table of similar ones, and all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures of the page in its main states, to be looked at: python tests/explanation/screenshots.py FOLDER
+"""Screenshots of the page in its main states, for review: python tests/explanation/screenshots.py FOLDER
 
 Each state at the width of a desktop and of a phone, light and dark; with a word after the folder only states whose name
 has it.

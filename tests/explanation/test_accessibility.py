@@ -1,4 +1,4 @@
-"""What axe-core finds on the pages: nothing, in light and in dark."""
+"""axe-core finds no problem on the pages, in light and dark mode."""
 
 from __future__ import annotations
 

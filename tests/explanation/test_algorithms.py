@@ -1,4 +1,4 @@
-"""The algorithms that the page steps through end in the same arrays, and broken lines are found."""
+"""The algorithms that the page steps through give the same arrays, and broken lines are found."""
 
 from __future__ import annotations
 

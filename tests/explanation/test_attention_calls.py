@@ -1,4 +1,4 @@
-"""The attention inside a model: found wherever it is computed, with the gradients of the run."""
+"""Attention inside a model: found wherever it is computed, with the gradients of the run."""
 
 from __future__ import annotations
 

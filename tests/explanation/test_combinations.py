@@ -1,4 +1,4 @@
-"""The page's file with other settings in it: which it holds, how large it is, that it shows them like the server."""
+"""Other settings in the page's file: which it contains, its size, and that it shows them as the server does."""
 
 from __future__ import annotations
 

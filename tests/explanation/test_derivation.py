@@ -1,4 +1,4 @@
-"""Derivations as text: each line that is shown is run as it stands, in NumPy, and ends in the derivative."""
+"""Derivations as text: each shown line runs in NumPy as it is, and the last one is the derivative."""
 
 from __future__ import annotations
 

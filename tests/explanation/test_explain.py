@@ -1,4 +1,4 @@
-"""retrograd.explain: names, functions, arrays of the user's own, and what is refused."""
+"""retrograd.explain: names, functions, the user's arrays, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""retrograd.graph: what it finds is what was recorded, and the picture shows all of it as well-formed SVG."""
+"""retrograd.graph: it finds everything that was recorded, and the picture shows it as well-formed SVG."""
 
 from __future__ import annotations
 

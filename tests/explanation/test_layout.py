@@ -1,4 +1,4 @@
-"""Layers, order and places of boxes, on drawn graphs."""
+"""Layers, order and positions of boxes, on random graphs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators as matrices: what is copied, what is multiplied, and how many entries col2im adds up."""
+"""Operators as matrices: copied entries, products, and the number of entries that col2im adds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model of the user's: its layers' sums are its gradients, and it stays as it was."""
+"""A user's model: its layers' sums are its gradients, and the model does not change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of a model in a browser: its map, parts of large layers, the road to the loss; served and as a file."""
+"""The page of a model in a browser: map, parts of large layers, path to the loss; served and as a file."""
 
 from __future__ import annotations
 

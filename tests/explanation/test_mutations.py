@@ -1,4 +1,4 @@
-"""Mistakes that are derived from a backward's text: each is one, gradcheck sees it, and the text is whole again."""
+"""Faults derived from a backward's source: each changes the result, gradcheck finds it, and the source is restored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a notebook shows of a Tensor: the text, and the pixels of the picture."""
+"""Notebook display of a Tensor: the text, and the pixels of the picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator that can be explained: the products of each entry add up to it, and numerical gradients agree."""
+"""Every explained operator: the products of each entry add up to it, and numerical gradients agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the page lists for an entry is what the definition says, and adds up to the entry."""
+"""The products that the page lists for an entry match the definition and add up to the entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tabs of texts in a browser: derivations, gradients of several arrays that are typed, and derived mistakes."""
+"""Text tabs in a browser: derivations, typed gradients of several arrays, and derived faults."""
 
 from __future__ import annotations
 

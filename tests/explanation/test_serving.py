@@ -1,4 +1,4 @@
-"""The server of the page: what it answers, what it refuses, and that it stays up and ends at once."""
+"""The page's server: answers, refusals, robustness, and immediate shutdown."""
 
 from __future__ import annotations
 

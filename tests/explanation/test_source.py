@@ -1,4 +1,4 @@
-"""backward_source shows the text of the backward that runs."""
+"""backward_source shows the source of the backward that runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page as one file: what is in it, and that nothing of it is fetched."""
+"""The page as one file: its contents, and that it fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What newcomers read first: its claims hold for the arrays of the run, and its steps show what they speak of."""
+""" "Read this first": its claims hold for the arrays of the run, and its steps show what they describe."""
 
 from __future__ import annotations
 

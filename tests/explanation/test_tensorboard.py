@@ -1,4 +1,4 @@
-"""SummaryWriter: what it writes is read back as the records and messages that TensorBoard reads."""
+"""SummaryWriter: its files are read back as the records and messages that TensorBoard reads."""
 
 from __future__ import annotations
 

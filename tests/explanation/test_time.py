@@ -1,4 +1,4 @@
-"""The picture of a recurrent layer unrolled in time: what it draws is what the layer's arrays say."""
+"""The picture of a recurrent layer unrolled in time matches the layer's arrays."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gradient that the reader types: what it computes, and what is refused."""
+"""Gradients that the reader types: results and errors."""
 
 from __future__ import annotations
 

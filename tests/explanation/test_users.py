@@ -1,4 +1,4 @@
-"""A function of the user's own by module:name."""
+"""The user's own function by module:name."""
 
 from __future__ import annotations
 

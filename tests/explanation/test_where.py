@@ -1,4 +1,4 @@
-"""``source_map`` and ``retrograd where``: the stops are there, in their files, at their lines, and what a call ran."""
+"""``source_map`` and ``retrograd where``: files and lines of each stage, and what a call ran."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gates of recurrent cells: their gradients are those of their equations. (tests/kernels has them on registers.)"""
+"""The gates of recurrent cells: their gradients match their equations. (tests/kernels has them on registers.)"""
 
 from __future__ import annotations
 

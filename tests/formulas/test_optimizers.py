@@ -1,4 +1,4 @@
-"""Optimisers' updates on Tensors: the numbers that the kernels compute, and a step that can be differentiated."""
+"""Optimizer updates on Tensors: the same numbers as the kernels, and a step that can be differentiated."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pointwise operator costs: its formula and its registration. Everything else of it is there at once."""
+"""A new pointwise operator needs only its formula and its registration; everything else follows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""@formula: values and gradients against plain NumPy, what is cached, what is shown, and what is refused."""
+"""@formula: values and gradients against plain NumPy, caching, printed source, and errors."""
 
 from __future__ import annotations
 

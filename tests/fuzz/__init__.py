@@ -1,1 +1,1 @@
-"""API fuzzer: drawn arguments for every public function, method and layer. ``python -m tests.fuzz --help``."""
+"""API fuzzer: random arguments for every public function, method and layer. ``python -m tests.fuzz --help``."""

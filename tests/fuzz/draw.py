@@ -1,4 +1,4 @@
-"""Draws a call as a line of code: mostly plausible arguments, some of them odd."""
+"""Generates a random call as a line of code: mostly plausible arguments, some of them odd."""
 
 from __future__ import annotations
 

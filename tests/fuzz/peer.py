@@ -1,4 +1,4 @@
-"""Compares the result of a drawn line with PyTorch's: value, type, shape, requires_grad and gradients."""
+"""Compares the result of a generated line with PyTorch's: value, type, shape, requires_grad and gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs lines of code in forked children, with a limit of time and memory, and says what each of them came to."""
+"""Runs lines of code in forked children, with time and memory limits, and classifies the outcomes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls that the fuzzer found: each is refused by a message that names the function and the argument."""
+"""Calls that the fuzzer found: each is refused with a message that names the function and the argument."""
 
 from __future__ import annotations
 

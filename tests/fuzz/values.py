@@ -1,4 +1,4 @@
-"""Names that a drawn line of code uses: ``T`` makes a tensor of either library, and its numbers follow from a seed."""
+"""Names used by generated code: ``T`` makes a tensor of either library, with numbers determined by a seed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators whose arrays lie between pages without access; run by test_guard.py in a process of its own.
+"""Operators whose arrays lie between inaccessible pages; test_guard.py runs it in a separate process.
 
     python -m guard.child SEED CASES
 

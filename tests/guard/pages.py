@@ -1,4 +1,4 @@
-"""A memory handler of NumPy that puts every array between pages without access.
+"""A NumPy memory handler that puts every array between inaccessible pages.
 
 What reads or writes one byte beyond an array ends the process; so does what uses an array after it was freed, since its
 addresses are never given away again. Fresh memory holds garbage of our choice. One side of an array touches a page

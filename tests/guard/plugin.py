@@ -1,4 +1,4 @@
-"""Any tests with all their arrays between pages without access: ``python -m pytest -p guard.plugin tests/kernels``."""
+"""Runs any tests with all arrays between inaccessible pages: ``python -m pytest -p guard.plugin tests/kernels``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every operator with all its arrays between pages without access (see pages.py), in processes of their own.
+"""Every operator with all its arrays between inaccessible pages (see pages.py), in separate processes.
 
 A drawn case runs forward, backward and double backward twice, with other garbage in fresh memory, and wants the same
 bits. Then it runs once more, and all integers and truth values that the user holds, inputs and outputs, are written

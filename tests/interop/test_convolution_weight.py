@@ -1,4 +1,4 @@
-"""Weights in the layouts of MXNet, SINGA and numpy-ml: what their own formulas compute, our layers compute."""
+"""Weights in the layouts of MXNet, SINGA and numpy-ml: our layers compute the same as their formulas."""
 
 from __future__ import annotations
 

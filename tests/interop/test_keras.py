@@ -1,4 +1,4 @@
-"""Weights of Keras: the files in ``files`` were written by Keras 3.15, with an input and what Keras made of it."""
+"""Keras weights: the files in ``files`` were written by Keras 3.15, with an input and Keras's result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weights of MXNet: files made here, straight from the description of the format."""
+"""MXNet weights: files created here from the description of the format."""
 
 from __future__ import annotations
 

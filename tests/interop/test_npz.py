@@ -1,4 +1,4 @@
-"""Weights in .npz files, which NumPy writes."""
+"""Weights in .npz files written by NumPy."""
 
 from __future__ import annotations
 

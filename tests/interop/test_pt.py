@@ -1,4 +1,4 @@
-"""retrograd.save and load: what goes in comes out; Python's own pickle module reads what was written.
+"""retrograd.save and load: round trips, and Python's own pickle module reads the files.
 
 The files in ``files`` were written by PyTorch 2.13 (zip form, the form before 1.6, and pickle protocol 4).
 """

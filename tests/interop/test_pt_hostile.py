@@ -1,4 +1,4 @@
-"""Files of torch.save made to do harm: each ends in a PTFileError that names the place, in bounded time and memory."""
+"""Malicious torch.save files: each raises a PTFileError that names the place, in bounded time and memory."""
 
 from __future__ import annotations
 

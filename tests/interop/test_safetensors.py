@@ -1,4 +1,4 @@
-"""safetensors: what goes in comes out, under PyTorch's keys; what is damaged is refused and changes nothing."""
+"""safetensors: round trips under PyTorch's keys; damaged files are refused and change nothing."""
 
 from __future__ import annotations
 

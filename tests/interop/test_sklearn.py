@@ -1,4 +1,4 @@
-"""Networks as estimators of scikit-learn; its own checks are in test_sklearn_checks.py."""
+"""Networks as scikit-learn estimators; scikit-learn's own checks are in test_sklearn_checks.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators. What the estimators do beyond is in test_sklearn.py."""
+"""scikit-learn's own estimator checks. Tests of further features are in test_sklearn.py."""
 
 from __future__ import annotations
 

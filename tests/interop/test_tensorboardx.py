@@ -1,4 +1,4 @@
-"""A script that imports tensorboardX by its own name logs Tensors."""
+"""A script that imports tensorboardX directly can log Tensors."""
 
 from __future__ import annotations
 

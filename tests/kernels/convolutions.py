@@ -1,4 +1,4 @@
-"""How a convolution is judged: its three kernels against the oracle, and against each other."""
+"""Checks of a convolution: its three kernels against the oracle and against each other."""
 
 from __future__ import annotations
 

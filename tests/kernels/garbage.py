@@ -1,4 +1,4 @@
-"""Memory that holds what no result may show: NaN, and integers that are no index."""
+"""Memory filled with values that no result may show: NaN, and integers that are not valid indices."""
 
 from __future__ import annotations
 

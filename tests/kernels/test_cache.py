@@ -1,4 +1,4 @@
-"""The compile cache: what is found there is run, so it has to be whole and our own."""
+"""The compile cache: its code is executed, so it must be complete and our own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The convolution trio on chosen geometries, and on numbers that are none; test_convolution_grid.py draws others."""
+"""The convolution kernels on chosen geometries and on NaN and infinity; test_convolution_grid.py generates others."""
 
 from __future__ import annotations
 

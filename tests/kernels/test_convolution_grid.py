@@ -1,4 +1,4 @@
-"""Generated geometries: of each, everything that must hold of convolution, on both kernel sets.
+"""Generated geometries: all properties of convolution for each, on both kernel sets.
 
 Checked of every geometry are
 

@@ -1,4 +1,4 @@
-"""Cross entropy and negative log-likelihood of labels against the oracle, as rows and at places of images."""
+"""Cross entropy and negative log-likelihood of labels against the oracle, for rows and for image positions."""
 
 from __future__ import annotations
 

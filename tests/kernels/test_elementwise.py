@@ -1,4 +1,4 @@
-"""Elementwise kernels against the oracle: broadcasting, layouts, the whole range of the element types."""
+"""Elementwise kernels against the oracle: broadcasting, layouts, the full range of the element types."""
 
 from __future__ import annotations
 

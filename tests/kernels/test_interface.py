@@ -1,4 +1,4 @@
-"""The interface of the kernels: each is there in both sets, under one signature, and its results are what it says."""
+"""The kernel interface: each kernel is in both sets under one signature, and its results match the declaration."""
 
 from __future__ import annotations
 

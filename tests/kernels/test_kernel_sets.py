@@ -1,4 +1,4 @@
-"""What holds of the two sets as wholes: the same names and signatures, the same bits every time, on all threads."""
+"""Properties of whole kernel sets: the same names and signatures, the same bits every time, on all threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra, Fourier transforms, windows: what their kernels share, what they refuse, and runs of their steps."""
+"""Linear algebra, Fourier transforms and windows: shared properties, errors, and recorded steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Losses of elements, CTC and margins against the oracle; cross entropy stands with softmax."""
+"""Pointwise losses, CTC and margins against the oracle; cross entropy is tested with softmax."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Low-bit products: sums exact for every geometry, what becomes of them, and codes of numbers.
+"""Low-bit products: exact sums for every geometry, their conversion, and quantization to codes.
 
 The oracle is tests/naive.py on the values; how codes are stored is written down again here, number by number.
 """

@@ -1,4 +1,4 @@
-"""How accurate the compiled functions are: within a few units in the last place, everywhere."""
+"""Accuracy of the compiled functions: within a few units in the last place everywhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The product of matrices against the oracle."""
+"""Matrix products against the oracle."""
 
 from __future__ import annotations
 

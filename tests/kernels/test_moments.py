@@ -1,4 +1,4 @@
-"""Moments, logarithms of sums of exponentials, and what spreads such numbers again, against their definitions."""
+"""Moments, log-sum-exp, and the kernels that spread such numbers again, against their definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Copies between strided arrays, against NumPy's assignment; nothing beside y is written."""
+"""Copies between strided arrays, against NumPy's assignment; nothing outside y is written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An element's bits do not depend on its neighbors: not on what stands in the same register, nor where that begins."""
+"""An element's bits depend neither on its neighbors in a register nor on the position of the array in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimiser steps against the oracle: one number at a time, in any layout, many tensors in one call."""
+"""Optimizer steps against the oracle: one number at a time, in any layout, many tensors in one call."""
 
 from __future__ import annotations
 

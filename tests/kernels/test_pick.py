@@ -1,4 +1,4 @@
-"""Elements by their index, put back, and the k largest, against loops."""
+"""Selecting elements by index, writing them back, and the k largest, against loops."""
 
 from __future__ import annotations
 

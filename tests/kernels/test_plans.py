@@ -1,4 +1,4 @@
-"""Plans of kernels: made without elements, they do what the kernel does, to the last bit."""
+"""Kernel plans: made without elements, they give the kernel's result to the last bit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The threads' protocol, threads_jit.py, run as plain Python under a scheduler that chooses who goes on.
+"""The threads' protocol, threads_jit.py, run as plain Python under a scheduler that controls the order.
 
 On a machine a thread is seldom put aside at the one place where that does harm. Here it may be before every access to
 the pool's words: each has a priority, the highest runs, and a seed says where its priority changes (Burckhardt and

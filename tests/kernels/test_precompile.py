@@ -1,4 +1,4 @@
-"""Compiling ahead in several processes: what they leave in the cache, and what happens when one of them fails."""
+"""Compiling ahead in several processes: the cache that they fill, and failures of a process."""
 
 from __future__ import annotations
 

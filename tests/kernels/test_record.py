@@ -1,4 +1,4 @@
-"""Parameter records: their words have names, and a value of a wrong name or length is refused."""
+"""Parameter records: their words have names, and a wrong name or length is refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled recurrent layers against the textbook's, which tests/ops holds against the definition."""
+"""The compiled recurrent layers against the textbook's, which tests/ops compares with the definition."""
 
 from __future__ import annotations
 

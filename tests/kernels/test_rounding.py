@@ -1,4 +1,4 @@
-"""Errors of float32 sums against float64: they do not grow with the length as those of a running sum would.
+"""Errors of float32 sums against float64: they do not grow with the length like those of a running sum.
 
 A running sum of k terms of mean 0 has errors of about ``ONE * sqrt(k / 2)`` times its size. Sums in blocks of 128, and
 then of these sums, have ``ONE * sqrt(64 + k / 256)``, which the tests allow half as much again.

@@ -1,4 +1,4 @@
-"""Sums and products up to each place, and linear recurrences, against loops."""
+"""Cumulative sums and products, and linear recurrences, against loops."""
 
 from __future__ import annotations
 

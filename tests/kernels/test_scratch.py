@@ -1,4 +1,4 @@
-"""Memory that kernels keep from call to call: what it holds from before reaches no result."""
+"""Memory that kernels keep from call to call: its old contents reach no result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A sparse matrix along an axis, against a walk over its entries."""
+"""A sparse matrix along an axis, against a loop over its entries."""
 
 from __future__ import annotations
 

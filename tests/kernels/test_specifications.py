@@ -1,4 +1,4 @@
-"""Specifications of kernels that no operator of the conformance tables calls: those of layers, optimizers, low bits."""
+"""Specifications of kernels that the conformance tables do not call: layers, optimizers, low-bit kernels."""
 
 from __future__ import annotations
 

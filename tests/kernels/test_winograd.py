@@ -1,4 +1,4 @@
-"""Winograd's transforms: along one axis in rational numbers, then every pass, forced, against the definition."""
+"""Winograd's transforms: along one axis in rational numbers, then every pass against the definition."""
 
 from __future__ import annotations
 

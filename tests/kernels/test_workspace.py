@@ -1,4 +1,4 @@
-"""The limit of temporary memory in the compiled set: what is allocated, which form is taken, and the same bits."""
+"""The limit of temporary memory in the compiled set: allocations, the chosen form, and the same bits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test of low-bit networks runs on both kernel sets, but for those that train."""
+"""Every test of low-bit networks runs on both kernel sets, except those that train."""
 
 from __future__ import annotations
 

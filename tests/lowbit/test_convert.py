@@ -1,4 +1,4 @@
-"""Converting a model: what changes, what is left and why, and undoing it."""
+"""Converting a model: what changes, what does not and why, and undoing it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the code of DeepShift gets wrong, and what its users reported: a test each.
+"""Defects of DeepShift's code, and problems that its users reported: one test each.
 
 The list is of that project's Functions, layers and issues; here each is a property of ``retrograd.lowbit``.
 """

@@ -1,4 +1,4 @@
-"""Low-bit layers against loops over quantised numbers, and what they have in common with the float layers."""
+"""Low-bit layers against loops over quantized numbers, and their common features with the float layers."""
 
 from __future__ import annotations
 

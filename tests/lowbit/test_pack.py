@@ -1,4 +1,4 @@
-"""Packed models against the simulation and against loops over the quantised numbers: layers, and chains of them."""
+"""Packed models against the simulation and against loops over the quantized numbers: layers, and chains of them."""
 
 from __future__ import annotations
 

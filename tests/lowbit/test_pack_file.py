@@ -1,4 +1,4 @@
-"""Files of packed models: what goes in comes out, in its bits; what was cut, edited or forged is refused by name."""
+"""Files of packed models: bitwise round trips; truncated, edited or forged files are refused by name."""
 
 from __future__ import annotations
 

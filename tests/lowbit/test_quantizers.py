@@ -1,4 +1,4 @@
-"""Each quantiser against its definition, written again in NumPy: values, and the declared gradients."""
+"""Each quantizer against its definition in NumPy: values, and the declared gradients."""
 
 from __future__ import annotations
 

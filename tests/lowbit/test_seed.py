@@ -1,4 +1,4 @@
-"""The forum's Conv2dShift, of which only the imports were changed: it runs, its gradients are right, and it learns."""
+"""The forum's Conv2dShift with only its imports changed: it runs, its gradients are right, and it learns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Straight-through training on the digits: the loss falls, and the float weights stay where the method says."""
+"""Straight-through training on the digits: the loss falls, and the float weights stay in the method's range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MultiheadAttention: what it refuses, and what its options do together; values are in conformance and peers."""
+"""MultiheadAttention: errors and combinations of options; values are in conformance and peers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients cut by norm and by value, and parameters as one vector."""
+"""Gradients clipped by norm and by value, and parameters as one vector."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deformable convolution layers, beside what tests/conformance checks of every layer."""
+"""Deformable convolution layers, beyond what tests/conformance checks of every layer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ModuleDict, ParameterList, ParameterDict, and what Sequential does as a list."""
+"""ModuleDict, ParameterList, ParameterDict, and Sequential's list methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The module's path in the messages of errors."""
+"""The module's path in error messages."""
 
 from __future__ import annotations
 

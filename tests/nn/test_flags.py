@@ -1,4 +1,4 @@
-"""Truth values: every layer refuses what is none, for every parameter that it annotates as bool."""
+"""Boolean options: every layer refuses other values, for every parameter annotated as bool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts come from NumPy too: ``nn.Linear(4, array.max() + 1)`` means the same as with a Python int."""
+"""NumPy integers as counts: ``nn.Linear(4, array.max() + 1)`` means the same as with a Python int."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What layers do not write themselves: constructors from declared options, docstrings from those of functions."""
+"""Generated parts of layers: constructors from declared options, docstrings from those of functions."""
 
 from __future__ import annotations
 

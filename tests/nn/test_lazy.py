@@ -1,4 +1,4 @@
-"""Lazy layers: what they are before the first call, what they learn, and what state_dict makes of them."""
+"""Lazy layers: before the first call, what they infer, and their state_dict."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batch normalisation in training and eval mode against formulas by hand."""
+"""Batch normalization in training and eval mode against explicit formulas."""
 
 from __future__ import annotations
 

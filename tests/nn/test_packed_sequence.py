@@ -1,4 +1,4 @@
-"""Sequences packed, padded and taken apart, and the pieces of truncated backpropagation."""
+"""Packing, padding and unpacking sequences, and the pieces of truncated backpropagation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Per-sample gradients of every layer, and of changed ones, against each sample alone."""
+"""Per-sample gradients of every layer, and of modified ones, against each sample alone."""
 
 from __future__ import annotations
 

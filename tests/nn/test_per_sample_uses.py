@@ -1,4 +1,4 @@
-"""Per-sample gradients: which uses of parameters and which layers are refused, and what surrounds a call."""
+"""Per-sample gradients: refused uses of parameters and refused layers, and the context of a call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RNN, LSTM and GRU: how layers, directions, states and forms of input go together, against loops in NumPy.
+"""RNN, LSTM and GRU: combinations of layers, directions, states and input forms, against loops in NumPy.
 
 The equations with all their options are tested in tests/ops/recurrent, PyTorch's answers in tests/peers.
 """

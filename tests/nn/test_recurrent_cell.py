@@ -1,4 +1,4 @@
-"""Cells, and what is put round them: steps against the layers, sequences against steps."""
+"""Cells and their wrappers: steps against the layers, sequences against steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients of RNN, LSTM and GRU: to everything, twice, outstanding, after changes in place, and in segments."""
+"""Gradients of RNN, LSTM and GRU: of first and second order, after in-place changes, and in segments."""
 
 from __future__ import annotations
 

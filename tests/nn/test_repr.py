@@ -1,4 +1,4 @@
-"""The text of modules, as PyTorch writes it."""
+"""The repr of modules, as PyTorch writes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""state_dict and load_state_dict: keys, round trips, refusals that change nothing."""
+"""state_dict and load_state_dict: keys, round trips, and errors that change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions that run around state_dict and load_state_dict, and extra state."""
+"""Hooks of state_dict and load_state_dict, and extra state."""
 
 from __future__ import annotations
 

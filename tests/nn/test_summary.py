@@ -1,4 +1,4 @@
-"""The table of a model's layers, and that making it leaves no trace."""
+"""The table of a model's layers, and that making it does not change the model."""
 
 from __future__ import annotations
 

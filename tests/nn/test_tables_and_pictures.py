@@ -1,4 +1,4 @@
-"""Embedding, EmbeddingBag, Bilinear, padding and resolution layers: what the conformance battery does not see."""
+"""Embedding, EmbeddingBag, Bilinear, padding and resampling layers, beyond the conformance tests."""
 
 from __future__ import annotations
 

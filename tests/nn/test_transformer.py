@@ -1,4 +1,4 @@
-"""Transformer layers: what they refuse, dropout, and layers of one's own; values are in conformance and peers."""
+"""Transformer layers: errors, dropout, and the user's own layers; values are in conformance and peers."""
 
 from __future__ import annotations
 

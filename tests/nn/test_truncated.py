@@ -1,4 +1,4 @@
-"""A long sequence in pieces: lengths, and masks that are one for all of them."""
+"""A long sequence in pieces: lengths, and dropout masks shared by all pieces."""
 
 from __future__ import annotations
 

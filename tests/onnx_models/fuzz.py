@@ -1,4 +1,4 @@
-"""``python -m onnx_models.fuzz SEED COUNT`` in tests/: loads and runs models that are broken at random.
+"""``python -m onnx_models.fuzz SEED COUNT`` in tests/: loads and runs randomly broken models.
 
 Bytes of the file change, or numbers, names, types and operators of the model. Whatever comes, there is a result or an
 error of the kinds below, within a limit of memory. Ends with 1 at the first other one.

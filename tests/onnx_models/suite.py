@@ -1,4 +1,4 @@
-"""ONNX's own backend tests, run by our backend: which pass, and which do not for a reason."""
+"""ONNX's own backend tests, run by our backend: which pass, and why others do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``python -m onnx_models.table`` in tests/: writes which of ONNX's node tests pass, by operator, to the docs."""
+"""``python -m onnx_models.table`` in tests/: writes the docs page of passing ONNX node tests, by operator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``retrograd.onnx.export``: what ONNX's reference implementation computes from the file is what the model computes."""
+"""``retrograd.onnx.export``: ONNX's reference implementation computes the model's results from the file."""
 
 from __future__ import annotations
 

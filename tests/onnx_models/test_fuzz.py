@@ -1,4 +1,4 @@
-"""Broken models end in an error or a result: in a process of its own, with a limit of memory."""
+"""Broken models give an error or a result, in a separate process with a memory limit."""
 
 import subprocess
 import sys

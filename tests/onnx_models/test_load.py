@@ -1,4 +1,4 @@
-"""``retrograd.onnx.load``: models that run and train, and files that are none."""
+"""``retrograd.onnx.load``: models that run and train, and invalid files."""
 
 from __future__ import annotations
 

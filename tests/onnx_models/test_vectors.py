@@ -1,4 +1,4 @@
-"""Gradient vectors: their numbers against ONNX's reference, their files by ONNX's runner, the command."""
+"""Gradient vectors: their numbers against ONNX's reference, their files in ONNX's runner, the command."""
 
 from __future__ import annotations
 

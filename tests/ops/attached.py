@@ -1,4 +1,4 @@
-"""Writes engine/attached.pyi, what type checkers see of Tensor: run it after a change of methods."""
+"""Writes engine/attached.pyi, the stub of Tensor for type checkers; run it after changing methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The checks that every operator has to pass; a test names the operator, its inputs and what it must equal."""
+"""The checks that every operator must pass; a test names the operator, its inputs and the expected value."""
 
 from __future__ import annotations
 

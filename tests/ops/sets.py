@@ -1,4 +1,4 @@
-"""Which kernel set a test of operators or layers runs on, where that is not both of them every time."""
+"""The kernel set of an operator or layer test that does not always run on both sets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Indices, labels and masks that the user writes over between forward and backward, through NumPy: without a trace.
+"""Indices, labels and masks that the user overwrites through NumPy between forward and backward have no effect.
 
 The gradients are those of the values that forward saw. (tests/guard does the same to every operator of the tables, with
 numbers that are no index at all.)

@@ -1,4 +1,4 @@
-"""What the engine does with gradients itself, when they are large: the same numbers, by kernels."""
+"""The engine's own arithmetic on large gradients: the same numbers, computed by kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Truth values: every public function and method refuses what is none, for every parameter annotated as bool."""
+"""Boolean arguments: every public function and method refuses other values, for every bool parameter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms in which PyTorch's functions are called, too: by keyword, with a tuple of one, with sizes that are repeated."""
+"""Other call forms of PyTorch's functions: by keyword, with a tuple of one, with repeated sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/fused_gradients.md lists every gradient that has two texts, and the test that holds them equal."""
+"""docs/fused_gradients.md lists every gradient with two implementations, and the test that they are equal."""
 
 from __future__ import annotations
 

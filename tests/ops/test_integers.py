@@ -1,4 +1,4 @@
-"""int64 and bool as operands: exact where the result is whole, in Python's integers modulo 2**64; float32 elsewhere."""
+"""int64 and bool as operands: exact for integer results, modulo 2**64 as in Python's integers; float32 otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call costs grows with its arrays, not with a number beside them: strides, kernels and counts of pieces."""
+"""The cost of a call grows with its arrays, not with a numeric option: strides, kernels and counts of pieces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors without axes: NumPy makes scalars of such arrays, and along an axis such a tensor counts as a line of one.
+"""Tensors without axes: NumPy turns such arrays into scalars; along an axis they count as one element.
 
 Every operator of the tables in tests/conformance gets numbers in place of its arrays. It computes, with two orders of
 gradients, or refuses them itself: nothing that is no array reaches a kernel or a result.

@@ -1,4 +1,4 @@
-"""NumPy's functions of Tensors: values as NumPy's of arrays, gradients by numeric differences, and what is refused."""
+"""NumPy functions of Tensors: values as for arrays, gradients by numeric differences, and errors."""
 
 from __future__ import annotations
 

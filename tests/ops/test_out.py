@@ -1,4 +1,4 @@
-"""``out=``: results in tensors that are given, for all operators that take it in PyTorch."""
+"""``out=``: results in given tensors, for all operators that support it in PyTorch."""
 
 from __future__ import annotations
 

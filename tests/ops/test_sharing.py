@@ -1,4 +1,4 @@
-"""Which results share memory with an input: those that PyTorch documents as views, and no others.
+"""Results that share memory with an input: exactly those that PyTorch documents as views.
 
 A result that shares memory without being declared a View would let a change in place reach the input.
 """

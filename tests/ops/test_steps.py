@@ -1,4 +1,4 @@
-"""Steps: what is recorded, how it is written, and that running it again gives the same bits."""
+"""Recorded steps: contents, printing, and the same bits when they run again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps in an arena: the bits of eager training, whatever the memory held before, and what is left where it was."""
+"""Steps in an arena: the bits of eager training, for any old contents, and arrays that must not move."""
 
 from __future__ import annotations
 

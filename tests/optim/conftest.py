@@ -1,4 +1,4 @@
-"""Every optimiser test runs on both kernel sets, but for those that call no kernel."""
+"""Every optimizer test runs on both kernel sets, except those that call no kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""L-BFGS: what it finds, its state, its failures."""
+"""L-BFGS: its minima, its state, its failures."""
 
 from __future__ import annotations
 

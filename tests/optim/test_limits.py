@@ -1,4 +1,4 @@
-"""Parameter.limits: every optimiser keeps the values within them."""
+"""Parameter.limits: every optimizer keeps the values within them."""
 
 from __future__ import annotations
 

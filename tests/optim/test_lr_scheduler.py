@@ -1,4 +1,4 @@
-"""Schedulers against their closed forms, resumed in the middle, and what they refuse."""
+"""Schedulers against their closed forms, resuming, and errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parameter groups, state_dict, refusals."""
+"""Parameter groups, state_dict, errors."""
 
 from __future__ import annotations
 

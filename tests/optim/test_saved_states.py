@@ -1,4 +1,4 @@
-"""States of optimizers, schedulers and callbacks that lie: the message, and that nothing is changed."""
+"""Inconsistent states of optimizers, schedulers and callbacks: the message, and that nothing changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SGD and Adam against their formulas, written again here in float64 NumPy."""
+"""SGD and Adam against their formulas in float64 NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Weight averages: SWA, EMA, their state, and batch norm measured again."""
+"""Weight averages: SWA, EMA, their state, and recomputed batch norm statistics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One computation in both libraries: values, gradients and second gradients, from random upstream gradients."""
+"""Compares one computation in both libraries: values, gradients and second gradients."""
 
 from __future__ import annotations
 

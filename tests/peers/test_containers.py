@@ -1,4 +1,4 @@
-"""What a model with containers calls its parts, and how it prints."""
+"""Names and printing of a model's parts in containers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The engine's behaviour beside PyTorch's: hooks, changes in place, views, jacobians."""
+"""The engine's behavior compared with PyTorch's: hooks, in-place changes, views, Jacobians."""
 
 from __future__ import annotations
 

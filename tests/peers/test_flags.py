@@ -1,4 +1,4 @@
-"""Truth values: whatever PyTorch accepts for a bool option, we accept: 0, 1 and NumPy's bools."""
+"""Boolean options: we accept whatever PyTorch accepts, such as 0, 1 and NumPy's bools."""
 
 from __future__ import annotations
 

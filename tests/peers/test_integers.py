@@ -1,4 +1,4 @@
-"""int64 and bool: what PyTorch computes of them is computed, in the same type; what it refuses is refused."""
+"""int64 and bool: we compute what PyTorch computes, in the same type, and refuse what it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra: values, gradients and second gradients, and what has none."""
+"""Linear algebra: values, gradients and second gradients, and functions without gradients."""
 
 from __future__ import annotations
 

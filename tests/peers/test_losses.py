@@ -1,4 +1,4 @@
-"""Losses: every option and reduction, with the gradients to all that has one in PyTorch."""
+"""Losses: every option and reduction, with all gradients that PyTorch has."""
 
 from __future__ import annotations
 

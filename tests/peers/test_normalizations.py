@@ -1,4 +1,4 @@
-"""Normalisation functions and layers, with every option, and weights that are normalised."""
+"""Normalization functions and layers, with every option, and normalized weights."""
 
 from __future__ import annotations
 

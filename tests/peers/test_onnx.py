@@ -1,4 +1,4 @@
-"""Models that PyTorch has exported: the same outputs here, and gradients to train them further."""
+"""Models exported by PyTorch: the same outputs here, and gradients for further training."""
 
 from __future__ import annotations
 

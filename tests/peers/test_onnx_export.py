@@ -1,4 +1,4 @@
-"""Models that are exported, in onnxruntime: what it computes from the file is what the model computes."""
+"""Exported models in onnxruntime: it computes the model's results from the file."""
 
 from __future__ import annotations
 

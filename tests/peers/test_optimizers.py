@@ -1,4 +1,4 @@
-"""Every optimiser and every option over many steps, and what state_dicts look like."""
+"""Every optimizer and every option over many steps, and the layout of state_dicts."""
 
 from __future__ import annotations
 

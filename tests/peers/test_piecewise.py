@@ -1,4 +1,4 @@
-"""Gradients that depend on the input through signs and places only: whether the second derivative is 0 or missing."""
+"""Gradients that depend on the input only through signs and positions: second derivative 0 or missing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reductions, scans and what sorts: values and gradients of two orders, and where elements were."""
+"""Reductions, scans and sorting: values, gradients of first and second order, and positions of elements."""
 
 from __future__ import annotations
 

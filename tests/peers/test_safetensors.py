@@ -1,4 +1,4 @@
-"""Weights that PyTorch wrote, and weights that PyTorch reads."""
+"""Weights written by PyTorch, and weights that PyTorch reads."""
 
 from __future__ import annotations
 

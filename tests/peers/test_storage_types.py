@@ -1,4 +1,4 @@
-"""uint8, int8, int16, int32 and float16: computed, moved and converted as PyTorch does it."""
+"""uint8, int8, int16, int32 and float16: computed, moved and converted as in PyTorch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tensor has beside operators: memory, older forms of calls, NumPy's names, in-place forms."""
+"""Tensor features beyond operators: memory, older call forms, NumPy's names, in-place forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Optimisers step by step, what layers start from, and a whole network's training."""
+"""Optimizers step by step, initial values of layers, and the training of a whole network."""
 
 from __future__ import annotations
 

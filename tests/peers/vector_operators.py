@@ -1,4 +1,4 @@
-"""ONNX's operators of the gradient vectors in PyTorch: name -> f(*inputs, **attributes), None for what is left out."""
+"""ONNX's operators of the gradient vectors in PyTorch: name -> f(*inputs, **attributes), None for omitted inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX's RNN, GRU and LSTM in PyTorch: its own layers where these have it, and its tensors otherwise."""
+"""ONNX's RNN, GRU and LSTM in PyTorch: PyTorch's layers where they suffice, and its tensors otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule may be a text that `backward_source` prints: as it is, it changes nothing; a changed copy takes effect."""
+"""Rules copied from `backward_source`: an exact copy changes nothing; a changed copy takes effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A rule holds for every operator and every layer of the tables of conformance; that of each is its true backward."""
+"""A rule applies to every operator and layer of the conformance tables; each rule is the true backward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules in programs that make it hard to follow them: what is inside a call, what outlives it, what changes."""
+"""Rules in difficult programs: inner tensors of a call, objects that outlive it, and changes after it."""
 
 from __future__ import annotations
 

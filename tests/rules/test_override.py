@@ -1,4 +1,4 @@
-"""Rules that replace backwards: which calls they hold for, what they get, and what they may return."""
+"""Rules that replace backwards: the calls that they apply to, their arguments and their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ready rules against their formulas, written again here."""
+"""The ready-made rules against their formulas in NumPy."""
 
 from __future__ import annotations
 

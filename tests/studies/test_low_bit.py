@@ -1,4 +1,4 @@
-"""The study of low-bit networks on the digits: all kinds learn, and what is packed answers as what was trained."""
+"""The study of low-bit networks on the digits: all variants learn, and packed models give the trained answers."""
 
 from __future__ import annotations
 

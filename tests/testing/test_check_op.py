@@ -1,4 +1,4 @@
-"""check_op finds each planted fault, under the name of the check that should find it."""
+"""check_op finds each planted fault, under the name of the expected check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Second derivatives along random directions: each fault that gradgradcheck finds is found here, too."""
+"""Second derivatives along random directions: every fault that gradgradcheck finds is also found here."""
 
 from __future__ import annotations
 

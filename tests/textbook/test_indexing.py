@@ -1,4 +1,4 @@
-"""Kernels of indices: against definitions written element by element, and against their specifications."""
+"""Index kernels against definitions written element by element, and against their specifications."""
 
 from __future__ import annotations
 

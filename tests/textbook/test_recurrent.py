@@ -1,4 +1,4 @@
-"""The textbook kernels of recurrent layers as such; tests/ops/recurrent holds them against the oracle."""
+"""The textbook kernels of recurrent layers; tests/ops/recurrent compares them with the oracle."""
 
 from __future__ import annotations
 

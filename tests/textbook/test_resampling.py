@@ -1,4 +1,4 @@
-"""Kernels of resampling, grids, labels, lengths and random choices against answers worked out by hand."""
+"""Kernels of resampling, grids, labels, lengths and random choices against answers worked out on paper."""
 
 from __future__ import annotations
 

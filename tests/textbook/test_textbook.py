@@ -1,4 +1,4 @@
-"""The textbook kernels against answers worked out by hand."""
+"""The textbook kernels against answers worked out on paper."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task so small that it can be trained hundreds of times."""
+"""A task small enough to be trained hundreds of times."""
 
 import numpy as np
 

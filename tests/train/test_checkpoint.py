@@ -1,4 +1,4 @@
-"""Checkpoint files: what goes in comes out, and nothing else is accepted."""
+"""Checkpoint files: round trips, and everything else is refused."""
 
 import errno
 import io

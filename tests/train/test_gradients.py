@@ -1,4 +1,4 @@
-"""Statistics of gradients: every figure against NumPy by hand, and what they cost a training: nothing but time."""
+"""Gradient statistics: every figure against NumPy, and no effect on the training except time."""
 
 from __future__ import annotations
 

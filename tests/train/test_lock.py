@@ -1,4 +1,4 @@
-"""Two runs in one folder: the second is refused, and a dead one blocks nobody."""
+"""Two runs in one folder: the second is refused, and a dead run does not block the folder."""
 
 import errno
 import os

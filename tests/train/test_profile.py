@@ -1,4 +1,4 @@
-"""Time per layer, and looking into a model without leaving a trace."""
+"""Time per layer, and inspecting a model without changing it."""
 
 import numpy as np
 import pytest

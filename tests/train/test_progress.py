@@ -1,4 +1,4 @@
-"""What is shown while training: a bar on a terminal, lines elsewhere."""
+"""Progress output: a bar on a terminal, lines elsewhere."""
 
 import io
 import os

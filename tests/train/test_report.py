@@ -1,4 +1,4 @@
-"""report.html: complete, self-contained, and never at the price of the training."""
+"""report.html: complete and self-contained, and its errors never stop the training."""
 
 import dataclasses
 import errno

@@ -1,4 +1,4 @@
-"""A checkpoint whose digest is right and whose content lies is refused, and nothing is changed."""
+"""A checkpoint with a correct digest and inconsistent content is refused, and nothing changes."""
 
 from __future__ import annotations
 

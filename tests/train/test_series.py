@@ -1,4 +1,4 @@
-"""A network that forecasts a series: windows, options and refusals, resuming, and its report."""
+"""The forecasting network: windows, options and errors, resuming, and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A network that reads text: streams, carried states, resuming, what it writes, and its report."""
+"""The text network: streams, carried states, resuming, generated text, and its report."""
 
 from __future__ import annotations
 

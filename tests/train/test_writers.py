@@ -1,4 +1,4 @@
-"""Checkpoints under attack: two writers, a reader, kills, calls that fail, power cuts."""
+"""Checkpoints under attack: two writers, a reader, kills, failing calls, power cuts."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Every collective against what NumPy makes of the inputs of all processes, which every process knows."""
+"""Every collective against NumPy's result on the inputs of all processes, which every process knows."""
 
 import numpy as np
 import pytest

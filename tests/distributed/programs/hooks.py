@@ -1,4 +1,4 @@
-"""Hooks of DistributedDataParallel against what NumPy makes of the gradients of all processes, and their traffic."""
+"""Hooks of DistributedDataParallel against NumPy on the gradients of all processes, and their traffic."""
 
 import numpy as np
 import pytest

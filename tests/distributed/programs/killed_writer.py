@@ -1,4 +1,4 @@
-"""A process that is killed while a checkpoint is written: killed_writer.py FOLDER RANK PLACE COUNT.
+"""A process killed while a checkpoint is written: killed_writer.py FOLDER RANK PLACE COUNT.
 
 FOLDER holds a checkpoint of seed 1; this writes one of seed 2, and RANK kills itself at its COUNT-th call of PLACE.
 """

@@ -1,4 +1,4 @@
-"""Trains from the last checkpoint on, and writes one after every step: resumed.py FOLDER STEPS."""
+"""Trains from the last checkpoint, and writes one after every step: resumed.py FOLDER STEPS."""
 
 import hashlib
 import os

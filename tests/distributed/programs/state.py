@@ -1,4 +1,4 @@
-"""A state to save: large tensors that are cut, small ones, odd ones, plain values, and what one process alone has."""
+"""A state to save: large tensors that are split, small ones, odd ones, plain values, and per-process values."""
 
 import numpy as np
 

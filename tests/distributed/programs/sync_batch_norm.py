@@ -1,4 +1,4 @@
-"""SyncBatchNorm over the processes' batches against BatchNorm of one process that has all of them."""
+"""SyncBatchNorm over the processes' batches against BatchNorm of one process with the whole batch."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""Counts the bytes that a process sends in the exchange of gradients; in collectives, as a ring sends them."""
+"""Counts the bytes that a process sends to exchange gradients; collectives count as rings."""
 
 from retrograd.distributed.process_group import ProcessGroup
 

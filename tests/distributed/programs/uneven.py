@@ -1,4 +1,4 @@
-"""Processes with different numbers of batches, within ``join``, against one process that has the batches of all."""
+"""Processes with different numbers of batches, within ``join``, against one process with all batches."""
 
 import copy
 import sys

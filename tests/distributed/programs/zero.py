@@ -1,4 +1,4 @@
-"""ZeroRedundancyOptimizer against the plain optimizer: zero.py FILE, which it loads if it is there, and else writes."""
+"""ZeroRedundancyOptimizer against the plain optimizer: zero.py FILE, which it loads if it exists, or writes."""
 
 import copy
 import os

@@ -1,4 +1,4 @@
-"""What the arguments of convolutions mean: words and modes of padding, output_size, adj, target_shape, algorithm."""
+"""Arguments of convolutions: padding words and modes, output_size, adj, target_shape, algorithm."""
 
 from __future__ import annotations
 

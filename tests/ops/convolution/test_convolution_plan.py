@@ -1,4 +1,4 @@
-"""conv_plan says what is done, exact_convolution forbids the transforms, and what cannot be is refused at the edge."""
+"""conv_plan shows the choice, exact_convolution forbids the transforms, and impossible requests are refused."""
 
 from __future__ import annotations
 

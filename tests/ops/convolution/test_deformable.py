@@ -1,4 +1,4 @@
-"""Beside the battery of tests/conformance, which checks the derivatives of both orders by differences."""
+"""Deformable convolution, beyond tests/conformance, which checks first and second derivatives."""
 
 from __future__ import annotations
 

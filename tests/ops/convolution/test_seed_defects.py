@@ -1,4 +1,4 @@
-"""What the convolutions of five other systems got wrong: one test each, which a library with that defect would fail.
+"""Convolution defects of five other systems: one test each, which a library with that defect would fail.
 
 They are MXNet, SINGA, numpy-ml, PyTorch and DeepShift; both kernel sets are tested.
 """

@@ -1,4 +1,4 @@
-"""Ranges of integers: fractions of the ends are cut off before, as PyTorch does it."""
+"""Integer ranges: fractions of the ends are truncated first, as in PyTorch."""
 
 from __future__ import annotations
 

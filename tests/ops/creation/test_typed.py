@@ -1,4 +1,4 @@
-"""PyTorch's older constructors, and what ``tensor`` makes of tensors and NumPy's numbers in sequences."""
+"""PyTorch's older constructors, and ``tensor`` of sequences with tensors and NumPy numbers."""
 
 from __future__ import annotations
 

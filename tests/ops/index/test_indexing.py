@@ -1,4 +1,4 @@
-"""Which index picks what: against an oracle that walks over the places one by one."""
+"""Indexing rules, against an oracle that visits the positions one by one."""
 
 from __future__ import annotations
 

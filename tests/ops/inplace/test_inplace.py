@@ -1,4 +1,4 @@
-"""Changes in place: values by NumPy on shared memory, gradients by differences of the same program in NumPy."""
+"""In-place changes: values by NumPy on shared memory, gradients by differences of the same program in NumPy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices: one that is used, the others with names; the options of factories that change nothing here."""
+"""Devices: the one in use, other names, and factory options without effect."""
 
 from __future__ import annotations
 

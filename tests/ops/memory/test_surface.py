@@ -1,4 +1,4 @@
-"""Methods of a tensor's memory and shape, older forms of calls: what they refuse, and what gradients follow."""
+"""Methods for a tensor's memory and shape, and older call forms: errors and gradients."""
 
 from __future__ import annotations
 

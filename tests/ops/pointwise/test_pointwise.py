@@ -1,4 +1,4 @@
-"""What PyTorch decides at kinks, ties and NaN, and that fused gradients are the composed ones."""
+"""PyTorch's choices at kinks, ties and NaN, and equality of fused and composed gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What conformance does not say of power-average pooling, unpooling and adaptive pooling."""
+"""Power-average pooling, unpooling and adaptive pooling, beyond the conformance tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Distances and similarities of vectors, where their lengths are special."""
+"""Distances and similarities of vectors, at special lengths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Generators, random tensors and the methods that fill one, new tensors."""
+"""Generators, random tensors, methods that fill a tensor, and new tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""States of random generators: one that lies is refused before NumPy sees it."""
+"""States of random generators: an inconsistent one is refused before NumPy sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recurrent layers to test: their descriptions, arguments from a seed, and what the oracle says of them."""
+"""Recurrent layers to test: their descriptions, arguments from a seed, and the oracle's results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the recurrent operators of three other systems got wrong: a test each, which a library with that defect fails.
+"""Recurrent defects of three other systems: one test each, which a library with that defect would fail.
 
 They are MXNet, SINGA and numpy-ml; both kernel sets are tested.
 """

@@ -1,4 +1,4 @@
-"""Generated recurrent layers: of each, everything that must hold of it, on both kernel sets.
+"""Generated recurrent layers: all properties of each, on both kernel sets.
 
 Modes, directions, projection, lengths, clipping, peepholes, coupled gates, biases, states, cell states, checkpoints,
 normalisation, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed

@@ -1,4 +1,4 @@
-"""What only the composed layer has, segments that are computed again, and cells of one step."""
+"""Options that only the composed layer has, recomputed segments, and cells of one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A recurrent layer in segments that are computed again for their gradient: the same values, with less memory."""
+"""Recurrent layers with segments recomputed in backward: the same values with less memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""as_strided and as_strided_scatter: positions in the storage, gradients, changes in place, what is refused."""
+"""as_strided and as_strided_scatter: positions in the storage, gradients, in-place changes, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions near poles, far out in their tails, at infinity and NaN; the values come from 60 decimal digits."""
+"""Special functions near poles, far in their tails, at infinity and NaN, against values with 60 decimal digits."""
 
 from __future__ import annotations
 
