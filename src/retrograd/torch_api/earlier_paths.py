@@ -142,6 +142,15 @@ _MOVED = {
     "explanation.tensorboard": {
         "writer": "explanation.tensorboard",
     },
+    "formulas": {
+        "spikes": "formulas.activation",
+        "powers": "formulas.arithmetic",
+        "derive": "formulas.differentiation",
+        "comparison interpolation": "formulas.piecewise",
+        "table": "formulas.registry",
+        "symbol text": "formulas.tracing",
+        "probability": "formulas.transcendental",
+    },
     "interop": {
         "widened": "interop.dtypes",
         "hdf5": "interop.keras",
@@ -161,6 +170,25 @@ _MOVED = {
     "interop.sklearn": {
         "parts": "interop.sklearn.components",
         "classifier estimator regressor": "interop.sklearn.estimators",
+    },
+    "kernels.textbook": {
+        "taps": "kernels.textbook.convolution",
+        "constraints gamma": "kernels.textbook.distributions",
+        "embedding masks per_sample scatter sparse": "kernels.textbook.indexing",
+        "decompositions exponential lapack ldl lu solving triangles": "kernels.textbook.linear_algebra",
+        "ctc labels margin": "kernels.textbook.loss",
+        "bits rounding": "kernels.textbook.lowbit",
+        "distance": "kernels.textbook.matmul",
+        "moves progressions strides": "kernels.textbook.memory",
+        "activation": "kernels.textbook.normalization",
+        "binary comparison formula integers limits": "kernels.textbook.pointwise",
+        "adaptive_pooling fractional_pooling": "kernels.textbook.pooling",
+        "initialization sampling": "kernels.textbook.random",
+        "scan": "kernels.textbook.reduction",
+        "grid": "kernels.textbook.resampling",
+        "lengths packing": "kernels.textbook.sequences",
+        "fourier windows": "kernels.textbook.signal",
+        "ordering search": "kernels.textbook.sorting",
     },
     "lowbit": {
         "binary": "lowbit.binary_quantizers",
