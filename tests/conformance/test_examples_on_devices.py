@@ -28,11 +28,13 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 @pytest.fixture
 def example(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     monkeypatch.syspath_prepend(str(FOLDER))
-    before = set(sys.modules)
+    others = {
+        name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == "data"
+    }  # tests/data
     yield importlib.import_module(request.param)
-    for name in set(sys.modules) - before:
-        if name in ("data", request.param):
-            del sys.modules[name]
+    for name in ("data", request.param):
+        sys.modules.pop(name, None)
+    sys.modules.update(others)
 
 
 def images(place: str, count: int = 4, size: int = 8) -> rg.Tensor:

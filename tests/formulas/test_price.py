@@ -198,7 +198,7 @@ def test_a_formula_and_a_row_are_all(name: str, tmp_path: Path) -> None:
     script.write_text(FOUND)
     place = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join((str(copy.parent), str(TESTS))),
+        "PYTHONPATH": os.pathsep.join((str(copy.parent), str(TESTS), str(TESTS.parent))),
         "RETROGRAD_CACHE_DIR": str(tmp_path / "cache"),
     }
     assert changed(Path(retrograd.__file__).parent, copy) == TOUCHED
