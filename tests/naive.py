@@ -541,7 +541,7 @@ def cross_entropy_grad(g: np.ndarray, x: np.ndarray, labels: np.ndarray, smoothi
     return gx
 
 
-# ---------------------------------------------------------------- optimisers
+# ---------------------------------------------------------------- optimizers
 
 
 def _downhill(p: float, g: float, decay: float, maximize: bool) -> float:

@@ -33,17 +33,17 @@ def affine(w: list[Any], x: list[Any], b: Any, rows: range) -> list[Any]:
     return found
 
 
-def normalised(a: list[Any], eps: float) -> list[Any]:
+def normalized(a: list[Any], eps: float) -> list[Any]:
     mean = sum(a) / len(a)
     variance = sum((v - mean) ** 2 for v in a) / len(a)
     return [(v - mean) / cmath.sqrt(variance + eps) for v in a]
 
 
 def sums(w: list[Any], x: list[Any], b: Any, gain: Any, rows: range, what: Any) -> list[Any]:
-    """W x + b, or gain * normalised W x + b, in these rows."""
+    """W x + b, or gain * normalized W x + b, in these rows."""
     if not what.norm:
         return affine(w, x, b, rows)
-    found = normalised(affine(w, x, None, rows), what.norm)
+    found = normalized(affine(w, x, None, rows), what.norm)
     return [gain[row] * v + (0 if b is None else b[row]) for row, v in zip(rows, found, strict=True)]
 
 
@@ -83,7 +83,7 @@ def lstm_step(x: list[Any], given: list[Any], c: list[Any], w: Any, what: Any) -
         outputs.append(sigmoid(ao))
     seen = cells
     if what.norm:
-        seen = [w.norm_c[0][j] * v + w.norm_c[1][j] for j, v in enumerate(normalised(cells, what.norm))]
+        seen = [w.norm_c[0][j] * v + w.norm_c[1][j] for j, v in enumerate(normalized(cells, what.norm))]
     h = [o * cmath.tanh(v) for o, v in zip(outputs, seen, strict=True)]
     return affine(w.w_hr, h, None, range(what.projection)) if what.projection else h, cells
 

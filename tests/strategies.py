@@ -246,7 +246,7 @@ def conv_case(pick: Pick, positions: int = 100) -> Case:
     """A convolution in 1, 2 or 3 dimensions of about ``positions`` outputs at most, which set the oracle's time.
 
     Of ten, six are of any kind, the smallest input included that has an output; three are of the kind that networks
-    are made of (see ``_neighbours``); and one has a kernel of up to 11 taps, or 4 taps and a stride of 2, as the
+    are made of (see ``_neighbors``); and one has a kernel of up to 11 taps, or 4 taps and a stride of 2, as the
     transposed convolutions of decoders do.
     """
     kind = pick(0, 9)
@@ -255,7 +255,7 @@ def conv_case(pick: Pick, positions: int = 100) -> Case:
         if pick(0, 9) == 0:
             axes = [replace(axis, input=_least(axis)) for axis in axes]
     elif kind < 9:
-        axes, channels, batch = _neighbours(pick), (1, _one_of(pick, WIDE), _one_of(pick, WIDE)), pick(1, 2)
+        axes, channels, batch = _neighbors(pick), (1, _one_of(pick, WIDE), _one_of(pick, WIDE)), pick(1, 2)
         positions *= 2
     else:
         ndim, long = _one_of(pick, (1, 2)), pick(0, 1)
@@ -267,8 +267,8 @@ def conv_case(pick: Pick, positions: int = 100) -> Case:
     return Case(_window(axes, groups), batch, groups * C, groups * K, pick(0, 1) == 1)
 
 
-def _neighbours(pick: Pick) -> list[_Axis]:
-    """Three neighbouring taps on 4 to 20 positions, padded anyhow: what fast algorithms are made for."""
+def _neighbors(pick: Pick) -> list[_Axis]:
+    """Three neighboring taps on 4 to 20 positions, padded anyhow: what fast algorithms are made for."""
     ndim = _one_of(pick, (1, 2, 2, 2, 2, 2, 3))
     paddings = ((1, 1), (1, 1), (1, 1), (0, 0), (0, 1), (2, 0), (2, 2))
     return [_Axis(pick(4, 6 if ndim == 3 else 20), 3, 1, _one_of(pick, paddings), 1) for _ in range(ndim)]

@@ -20,7 +20,7 @@ def changes_input(x: np.ndarray) -> np.ndarray:
     return x.copy()
 
 
-def changes_neighbour(x: np.ndarray) -> np.ndarray:
+def changes_neighbor(x: np.ndarray) -> np.ndarray:
     assert x.base is not None
     x.base.flat[0] = 5
     return x.copy()
@@ -30,7 +30,7 @@ def changes_neighbour(x: np.ndarray) -> np.ndarray:
     ("kernel", "message"),
     [
         (changes_input, "changed its array argument 0"),
-        (changes_neighbour, "changed its array argument 0"),
+        (changes_neighbor, "changed its array argument 0"),
         (lambda x: x, "result 0 shares memory"),
         (lambda x: x[::2], "result 0 shares memory"),
         (lambda x: (x.copy(),) * 2, "result 1 shares memory"),

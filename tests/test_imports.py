@@ -42,7 +42,7 @@ PACKAGES: dict[str, tuple[set[str], set[str]]] = {
     "utils": (_LAYERS | {"engine", "ops", "explanation"} | _PATHS, {"numpy"}),  # PyTorch's path to data and checkpoint
     "torch_api": (_LAYERS | _OPERATORS | {"autograd", "explanation", "interop"} | _PATHS, {"numpy"}),
     "onnx": (_OPERATORS | _PATHS | {"nn", "data", "lowbit"}, {"numpy", "onnx"}),
-    "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimisers' updates
+    "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimizers' updates
     "kernels": ({"kernels.compiled", "kernels.interface", "kernels.textbook"}, set()),
     "kernels.interface": ({"specs", "formulas"}, {"numpy"}),
     "kernels.compiled": ({"specs", "formulas", "kernels.interface"}, {"numpy", "numba", "llvmlite"}),

@@ -330,7 +330,7 @@ def test_cross_entropy() -> None:
     assert not naive.cross_entropy(x, np.array([-1, -1, -1]), 0.5).any()
 
 
-# ---------------------------------------------------------------- optimisers
+# ---------------------------------------------------------------- optimizers
 
 
 def test_sgd() -> None:

@@ -83,7 +83,7 @@ def test_a_worker_with_several_sums_sends_them_all() -> None:
 
 
 @pytest.mark.parametrize("workers", [2, 4, 8, 16])
-def test_halving_with_neighbours_first_adds_in_the_order_of_the_tree(workers: int) -> None:
+def test_halving_with_neighbors_first_adds_in_the_order_of_the_tree(workers: int) -> None:
     """What the page says: the fixed tree has no price in rounds of its own."""
     numbers = np.random.default_rng(3).standard_normal((workers, 64)).astype(np.float32)
     sums, distance = [each.copy() for each in numbers], 1

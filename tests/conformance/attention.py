@@ -148,8 +148,8 @@ def _batch_first(**options: Any) -> nn.MultiheadAttention:
 
 
 def _normed(x: Any, weight: Any, bias: Any) -> np.ndarray:
-    centred = x - x.mean(-1, keepdims=True)
-    return np.asarray(centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-5) * weight + bias)
+    centered = x - x.mean(-1, keepdims=True)
+    return np.asarray(centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5) * weight + bias)
 
 
 def encoder_layer(x: Any, w: Any, b: Any, w_out: Any, b_out: Any, *rest: Any) -> np.ndarray:

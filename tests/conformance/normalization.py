@@ -45,7 +45,7 @@ def root_mean_square(x: np.ndarray, w: np.ndarray) -> np.ndarray:
     return x / np.sqrt((x * x).mean(axes, keepdims=True) + 1e-3) * w
 
 
-def neighbours(x: np.ndarray, size: int, alpha: float, beta: float, k: float) -> np.ndarray:
+def neighbors(x: np.ndarray, size: int, alpha: float, beta: float, k: float) -> np.ndarray:
     y = np.empty_like(x)
     for c in range(x.shape[1]):
         near = x[:, max(0, c - size // 2) : c + (size - 1) // 2 + 1]
@@ -172,7 +172,7 @@ OPERATORS = [
         "local_response_norm",
         lambda x, size=3: F.local_response_norm(x, size, 0.5, 0.75, 2.0),
         X,
-        oracle=lambda x: neighbours(x, 3, 0.5, 0.75, 2.0),
+        oracle=lambda x: neighbors(x, 3, 0.5, 0.75, 2.0),
         large=(IMAGES,),
         integers=True,
         errors=[
@@ -184,7 +184,7 @@ OPERATORS = [
         "local_response_norm: even size",
         lambda x: F.local_response_norm(x, 4),
         X[:, :, 0],
-        oracle=lambda x: neighbours(x, 4, 1e-4, 0.75, 1.0),
+        oracle=lambda x: neighbors(x, 4, 1e-4, 0.75, 1.0),
     ),
     Op(
         "normalize",
@@ -302,7 +302,7 @@ LAYERS = [
         "LocalResponseNorm",
         lambda: nn.LocalResponseNorm(3, 0.5, 0.6, 2.0),
         X,
-        oracle=lambda x: neighbours(x, 3, 0.5, 0.6, 2.0),
+        oracle=lambda x: neighbors(x, 3, 0.5, 0.6, 2.0),
         integers=True,
     ),
 ]

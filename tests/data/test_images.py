@@ -42,23 +42,23 @@ def test_modes(tmp_path):
     """Every mode that PNG and JPEG can have, from values written by hand."""
     path = tmp_path / "x.png"
     rgb = np.array([[[255, 0, 0], [0, 0, 255]], [[10, 20, 30], [0, 0, 0]]], np.uint8)
-    grey = np.array([[0, 85], [170, 255]], np.uint8)
+    gray = np.array([[0, 85], [170, 255]], np.uint8)
     assert np.array_equal(read_image(saved(path, Image.fromarray(rgb)), 3), rgb)
-    assert np.array_equal(read_image(saved(path, Image.fromarray(grey)), 1), grey[..., None])
-    assert np.array_equal(read_image(path, 3), np.repeat(grey[..., None], 3, 2))
+    assert np.array_equal(read_image(saved(path, Image.fromarray(gray)), 1), gray[..., None])
+    assert np.array_equal(read_image(path, 3), np.repeat(gray[..., None], 3, 2))
     # 0.299 R + 0.587 G + 0.114 B
     assert abs(read_image(saved(path, Image.fromarray(rgb)), 1)[..., 0].astype(int) - [[76, 29], [18, 0]]).max() <= 1
-    sixteen = (grey.astype(np.uint16) * 257)[:, ::-1]
-    assert np.array_equal(read_image(saved(path, Image.fromarray(sixteen)), 1)[..., 0], grey[:, ::-1])
+    sixteen = (gray.astype(np.uint16) * 257)[:, ::-1]
+    assert np.array_equal(read_image(saved(path, Image.fromarray(sixteen)), 1)[..., 0], gray[:, ::-1])
     clear = np.dstack([rgb, np.array([[255, 0], [128, 255]], np.uint8)])  # opaque, see-through, half
     found = read_image(saved(path, Image.fromarray(clear)), 3).astype(int)
     assert found[0, 0].tolist() == [255, 0, 0] and found[0, 1].tolist() == [255] * 3
     assert abs(found[1, 0] - [132, 137, 142]).max() <= 2
     palette = Image.fromarray(rgb).quantize(4)
     assert abs(read_image(saved(path, palette), 3).astype(int) - rgb).max() <= 8
-    hole = Image.fromarray(grey).convert("P")
+    hole = Image.fromarray(gray).convert("P")
     assert read_image(saved(path, hole, transparency=85), 1)[0, 1, 0] == 255
-    bits = Image.fromarray(grey).convert("1", dither=Image.Dither.NONE)
+    bits = Image.fromarray(gray).convert("1", dither=Image.Dither.NONE)
     assert read_image(saved(path, bits), 1)[..., 0].tolist() == [[0, 0], [255, 255]]
     assert read_image(saved(path, Image.fromarray(clear[..., 2:]).convert("LA")), 1).shape == (2, 2, 1)
     inks = Image.fromarray(np.full((8, 8, 4), [0, 255, 255, 0], np.uint8), mode="CMYK")

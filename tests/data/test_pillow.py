@@ -97,7 +97,7 @@ def test_gray() -> None:
         transforms.Grayscale()(RGB[..., :2])
 
 
-def test_colours_change_by_the_factors() -> None:
+def test_colors_change_by_the_factors() -> None:
     x = RGB / 255
     bright = transforms.ColorJitter(brightness=(0.5, 0.5))(x.transpose(2, 0, 1))
     np.testing.assert_allclose(bright, x.transpose(2, 0, 1) * 0.5, atol=1e-12)

@@ -12,9 +12,9 @@ from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.random import manual_seed
 
 BYTES = np.random.default_rng(0).integers(0, 256, (7, 5, 3)).astype(np.uint8)
-GREY = BYTES[..., 0]
+GRAY = BYTES[..., 0]
 FLOATS = np.random.default_rng(1).random((3, 7, 5)).astype(np.float32)
-ALL = (BYTES, GREY, FLOATS, FLOATS[0], FLOATS.astype(np.float64), Tensor(FLOATS), FLOATS[:, ::-1])
+ALL = (BYTES, GRAY, FLOATS, FLOATS[0], FLOATS.astype(np.float64), Tensor(FLOATS), FLOATS[:, ::-1])
 
 RANDOM = [
     lambda: T.RandomCrop(4, padding=2),
@@ -66,14 +66,14 @@ def test_a_seed_repeats_what_is_drawn(make):
 
 
 def test_all_channels_and_kinds_go_the_same_way():
-    """Grey, colour and floats of one picture give one picture."""
-    colour = np.repeat(GREY[..., None], 3, 2)
-    floats = np.moveaxis(colour, -1, 0).astype(np.float32)
+    """Gray, color and floats of one picture give one picture."""
+    color = np.repeat(GRAY[..., None], 3, 2)
+    floats = np.moveaxis(color, -1, 0).astype(np.float32)
     for make in (RANDOM[0], RANDOM[2], RANDOM[3], lambda: T.RandomRotation(30), lambda: T.RandomErasing(1.0), *FIXED):
         if make is FIXED[2]:
             continue  # bytes are rounded
         results = []
-        for image in (GREY, colour, floats):
+        for image in (GRAY, color, floats):
             manual_seed(5)
             results.append(pixels(make()(image)).astype(np.float64))
         assert np.array_equal(np.repeat(results[0], 3, 2), results[1]) and np.array_equal(results[1], results[2])
@@ -86,7 +86,7 @@ def test_to_tensor():
         for column in range(5):
             for channel in range(3):
                 assert result.array[channel, row, column] == np.float32(BYTES[row, column, channel] / np.float32(255))
-    assert T.ToTensor()(GREY).shape == (1, 7, 5)
+    assert T.ToTensor()(GRAY).shape == (1, 7, 5)
     assert np.array_equal(T.ToTensor()(np.moveaxis(FLOATS, 0, -1)).array, FLOATS)
     for wrong in (BYTES.astype(np.int64), FLOATS[None], "x", Tensor(FLOATS)):
         with pytest.raises(TypeError, match="ToTensor: expected a Pillow image, or an array"):
@@ -128,7 +128,7 @@ def test_pad(mode):
             y, x = place(row - 2, 7), place(column - 1, 5)
             expected = [9, 9, 9] if y is None or x is None else BYTES[y, x].tolist()
             assert result[row, column].tolist() == expected
-    assert T.Pad((1, 2))(GREY).shape == (11, 7)
+    assert T.Pad((1, 2))(GRAY).shape == (11, 7)
     for padding in (-1, (1, 2, 3), 1.5 * np.ones(2)):
         with pytest.raises(ValueError, match="must be one, two or four ints"):
             T.Pad(padding)
@@ -163,7 +163,7 @@ def test_flips():
     assert np.array_equal(T.RandomVerticalFlip(1.0)(FLOATS), FLOATS[:, ::-1])
     assert np.array_equal(T.RandomHorizontalFlip(0.0)(BYTES), BYTES)
     manual_seed(0)
-    flips = sum(not np.array_equal(T.RandomHorizontalFlip(0.3)(GREY), GREY) for _ in range(400))
+    flips = sum(not np.array_equal(T.RandomHorizontalFlip(0.3)(GRAY), GRAY) for _ in range(400))
     assert 80 < flips < 160
     for kind in (T.RandomHorizontalFlip, T.RandomVerticalFlip, T.RandomErasing):
         with pytest.raises(ValueError, match="p=1.5 must be from 0 to 1"):
@@ -194,9 +194,9 @@ def test_resize_bilinear(size):
 
 def test_resize_by_the_shorter_side():
     assert T.Resize(10)(BYTES).shape == (14, 10, 3) and T.Resize(10)(BYTES.swapaxes(0, 1)).shape == (10, 14, 3)
-    assert T.Resize(3, T.InterpolationMode.NEAREST)(GREY).shape == (4, 3)
-    nearest = T.Resize((14, 10), "nearest")(GREY)
-    assert np.array_equal(nearest, GREY.repeat(2, 0).repeat(2, 1))
+    assert T.Resize(3, T.InterpolationMode.NEAREST)(GRAY).shape == (4, 3)
+    nearest = T.Resize((14, 10), "nearest")(GRAY)
+    assert np.array_equal(nearest, GRAY.repeat(2, 0).repeat(2, 1))
     with pytest.raises(ValueError, match="Resize: interpolation='soft' is unknown; choose one of nearest"):
         T.Resize(3, "soft")
     with pytest.raises(ValueError, match="size=\\(1, 2, 3\\) must be"):
@@ -225,7 +225,7 @@ def test_random_resized_crop_stays_inside_and_in_range():
 
 
 def test_rotation():
-    square = GREY[:5, :5]
+    square = GRAY[:5, :5]
     assert np.array_equal(T.RandomRotation((90, 90))(square), np.rot90(square))
     assert np.array_equal(T.RandomRotation((180, 180))(BYTES), BYTES[::-1, ::-1])
     assert T.RandomRotation((90, 90), expand=True)(BYTES).shape == (5, 7, 3)

@@ -65,7 +65,7 @@ def test_the_tree():
     assert subtrees(range(1, 7), 8) == [(1, 2), (2, 4), (4, 6), (6, 7)]
 
 
-def test_shares_are_neighbours_and_almost_equal():
+def test_shares_are_neighbors_and_almost_equal():
     for shards in range(1, 30):
         for workers in range(1, shards + 1):
             shares = [share(shards, workers, rank) for rank in range(workers)]

@@ -1,6 +1,6 @@
 """Draws the first picture of README.md: python tests/explanation/readme_picture.py
 
-It is the page of a convolution as Chromium shows it, in few colours, so that it stays small.
+It is the page of a convolution as Chromium shows it, in few colors, so that it stays small.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main() -> None:
         address = written(Path(folder), page_text)
         with opened(browser, address, viewport=SCREEN, color_scheme="light") as page:
             page.evaluate("() => document.querySelector('.settings .note').remove()")  # a served page has none
-            page.evaluate("() => document.documentElement.style.setProperty('--shadow', 'none')")  # its many greys
+            page.evaluate("() => document.documentElement.style.setProperty('--shadow', 'none')")  # its many grays
             page.evaluate("() => window.retrograd.page.stories.read(0, 1)")
             page.wait_for_timeout(300)
             picture = page.screenshot()

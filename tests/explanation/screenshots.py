@@ -40,7 +40,7 @@ STATES = {  # name: (operator, settings, address, what is done first)
     "transposed_matrices": ("conv_transpose2d", {"padding": 1}, "tab=matrices", ""),
     "derivation": ("mish", {}, "tab=derivation", ""),
     "derived_mistake": ("gelu", {}, "tab=faults", ""),
-    "normalisation": ("layer_norm", {}, "entry=gx:1", ""),
+    "normalization": ("layer_norm", {}, "entry=gx:1", ""),
     "attention": ("scaled_dot_product_attention", {}, "entry=gq:1", ""),
 }
 SCREENS = {"desktop": {"width": 1280, "height": 860}, "phone": {"width": 375, "height": 740}}
@@ -54,12 +54,12 @@ def main(folder: Path, only: str = "") -> None:
                 continue
             address = written(Path(files), find(operator).with_settings(settings).to_html())
             for screen, viewport in SCREENS.items():
-                for colours in ("light", "dark"):
-                    with opened(browser, f"{address}#{place}", viewport=viewport, color_scheme=colours) as page:
+                for colors in ("light", "dark"):
+                    with opened(browser, f"{address}#{place}", viewport=viewport, color_scheme=colors) as page:
                         if code:
                             page.evaluate(f"() => {{ {code} }}")
                         page.wait_for_timeout(300)
-                        page.screenshot(path=folder / f"{name}_{screen}_{colours}.png")
+                        page.screenshot(path=folder / f"{name}_{screen}_{colors}.png")
     print(folder)
 
 

@@ -23,10 +23,10 @@ RUN = """(rules) => axe.run({ exclude: [["#entry .products li:nth-child(n + 9)"]
 
 
 def check(page: Any, source: str) -> None:
-    """All rules, and those of colours in the other theme too."""
+    """All rules, and those of colors in the other theme too."""
     page.evaluate(source)
-    for colours, rules in (("light", None), ("dark", ["color-contrast"])):
-        page.emulate_media(color_scheme=colours, reduced_motion="reduce")
+    for colors, rules in (("light", None), ("dark", ["color-contrast"])):
+        page.emulate_media(color_scheme=colors, reduced_motion="reduce")
         found = page.evaluate(RUN, rules)
         assert [(each["id"], [node["html"] for node in each["nodes"]]) for each in found["violations"]] == []
 

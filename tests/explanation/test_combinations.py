@@ -26,7 +26,7 @@ SETTINGS = (
 
 
 def unpacked(text: str) -> Any:
-    """A packed document: indices are the differences of neighbours in a column."""
+    """A packed document: indices are the differences of neighbors in a column."""
     found = json.loads(zlib.decompress(base64.b64decode(text)))
     for sums in found.get("sums", {}).values():
         for each in sums["products"]:

@@ -102,7 +102,7 @@ def test_a_file(tmp_path: Path) -> None:
         (lambda: explained().entry("gw", (6, 0, 0, 0)), IndexError, r"has the shape \(6, 2, 3, 2\), and no entry"),
         (lambda: explained().entry("gw", (0, 0)), IndexError, "no entry"),
         (lambda: rg.explain("conv2d", stride=7), ValueError, "stride=7 must be one of 1, 2, 3"),
-        (lambda: rg.explain("conv2d", colour=7), ValueError, "conv2d has no setting 'colour'"),
+        (lambda: rg.explain("conv2d", color=7), ValueError, "conv2d has no setting 'color'"),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:

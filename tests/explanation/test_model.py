@@ -17,7 +17,7 @@ from retrograd.nn.functional import cross_entropy
 
 
 class Network(nn.Module):
-    """Convolution, normalisation, a layer that is used twice, an LSTM with the batch first, and a layer without use."""
+    """Convolution, normalization, a layer that is used twice, an LSTM with the batch first, and a layer without use."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -386,7 +386,7 @@ def test_states_before_the_first_step() -> None:
     assert find("gru").with_settings({"initial_state": "True"}).case.source == "nn.GRU(2, 2)(x, h0)[0]"
 
 
-def test_every_quantiser_is_there() -> None:
+def test_every_quantizer_is_there() -> None:
     kinds = {
         name
         for name in lowbit.__all__

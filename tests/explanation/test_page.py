@@ -188,7 +188,7 @@ def test_svg(browser, conv2d):
         assert {"x", "w", "b", "y", "gx", "gw", "gb", "gy", "F.conv2d(x, w, b, padding=1)", "61"} <= set(texts)
 
 
-def test_colours(browser, conv2d):
+def test_colors(browser, conv2d):
     ground = "() => getComputedStyle(document.documentElement).backgroundColor"
     with opened(browser, conv2d, color_scheme="dark") as page:
         dark = page.evaluate(ground)

@@ -51,7 +51,7 @@ def test_few_channels_on_lines(kernel_set: Any, channels: int, width: int, dtype
 @pytest.mark.parametrize("width", [8, 10, 11, 18, 27])
 @pytest.mark.parametrize("channels", [16, 19])
 def test_three_taps_per_channel(kernel_set: Any, channels: int, width: int, dtype: type) -> None:
-    """Depthwise, on lines around whole blocks of positions; neighbouring taps, some apart, and every other position."""
+    """Depthwise, on lines around whole blocks of positions; neighboring taps, some apart, and every other position."""
     for stride, pads, dilation in (((1, 1), (1, 1), 1), ((1, 1), (0, 2), 1), ((1, 1), (2, 2), 2), ((1, 2), (1, 1), 1)):
         window = conv_window((4, width), (3, 3), stride, ((1, 1), pads), (1, dilation), channels)
         check(kernel_set, *plain(window, 2, channels, channels, dtype, width))

@@ -17,27 +17,27 @@ EPS = 1e-5
 Rows = list[list[float]]
 
 
-def normalised(row: list[float], centred: bool) -> tuple[list[float], float, float]:
+def normalized(row: list[float], centered: bool) -> tuple[list[float], float, float]:
     """(x - mean) * inverse, mean and inverse, inverse = 1 / sqrt(variance + EPS)"""
-    mean = math.fsum(row) / len(row) if centred else 0.0
+    mean = math.fsum(row) / len(row) if centered else 0.0
     inverse = (math.fsum((v - mean) ** 2 for v in row) / len(row) + EPS) ** -0.5
     return [(v - mean) * inverse for v in row], mean, inverse
 
 
-def row_grad(h: list[float], row: list[float], centred: bool) -> list[float]:
+def row_grad(h: list[float], row: list[float], centered: bool) -> list[float]:
     """Through the variance and the mean, as in the paper on batch norm (Ioffe and Szegedy, 2015)."""
-    _, mean, inverse = normalised(row, centred)
+    _, mean, inverse = normalized(row, centered)
     count = len(row)
     to_variance = math.fsum(g * (v - mean) * -0.5 * inverse**3 for g, v in zip(h, row, strict=True))
     to_mean = -inverse * math.fsum(h) - to_variance * 2 * math.fsum(v - mean for v in row) / count
     return [
-        g * inverse + to_variance * 2 * (v - mean) / count + (to_mean / count if centred else 0.0)
+        g * inverse + to_variance * 2 * (v - mean) / count + (to_mean / count if centered else 0.0)
         for g, v in zip(h, row, strict=True)
     ]
 
 
 def check(
-    results: Any, gradients: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, centred: bool
+    results: Any, gradients: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, bias: np.ndarray, centered: bool
 ) -> None:
     """All as (samples, groups, elements of a group); weight and bias (groups, elements of a group)."""
     eps = float(np.finfo(x.dtype).eps) * (32 + x.shape[2])
@@ -45,8 +45,8 @@ def check(
     z, gx = np.empty(x.shape), np.empty(x.shape)
     mean, inverse = np.empty(x.shape[:2]), np.empty(x.shape[:2])
     for at in np.ndindex(*x.shape[:2]):
-        z[at], mean[at], inverse[at] = normalised(wide[at].tolist(), centred)
-        gx[at] = row_grad((upstream[at] * w[at[1]]).tolist(), wide[at].tolist(), centred)
+        z[at], mean[at], inverse[at] = normalized(wide[at].tolist(), centered)
+        gx[at] = row_grad((upstream[at] * w[at[1]]).tolist(), wide[at].tolist(), centered)
     spread = float(np.max(inverse, initial=1))
     assert_close(results[0], z * w + b, eps * (1 + spread) * 4)
     assert_close(results[1], mean, eps)
@@ -133,23 +133,23 @@ def test_several_pieces(kernel_set: Any, layout: str) -> None:
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("groups", [1, 4, 68])
 def test_samples_from_the_cache(kernel_set: Any, layout: str, groups: int) -> None:
-    """As many samples, and as many channels, that a task normalises a whole one (or a group of one)."""
+    """As many samples, and as many channels, that a task normalizes a whole one (or a group of one)."""
     check_group_norm(kernel_set, np.random.default_rng(0), (8, 68, 3, 2), groups, layout, np.float32)
 
 
 def test_samples_in_several_pieces(kernel_set: Any) -> None:
-    """The pieces of neighbouring channels are put together; the last one is shorter."""
+    """The pieces of neighboring channels are put together; the last one is shorter."""
     check_group_norm(kernel_set, np.random.default_rng(0), (8, 64, 300), 2, "channels_last", np.float32)
 
 
 def check_layer_norm(
-    kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], count: int, layout: str, dtype: type, centred: bool
+    kernels: Any, rng: np.random.Generator, shape: tuple[int, ...], count: int, layout: str, dtype: type, centered: bool
 ) -> None:
     last = shape[len(shape) - count :]
     x, g = LAYOUTS[layout](numbers(rng, shape, dtype)), LAYOUTS[layout](numbers(rng, shape, dtype))
     weight, bias = numbers(rng, last, dtype), numbers(rng, last, dtype)
-    y, mean, inverse = run(kernels.layer_norm, x, weight, bias, EPS, centred)
-    gx, gweight, gbias = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centred, True)
+    y, mean, inverse = run(kernels.layer_norm, x, weight, bias, EPS, centered)
+    gx, gweight, gbias = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centered, True)
     rows, length = math.prod(shape[: len(shape) - count]), math.prod(last)
     view = (rows, 1, length)
     assert gweight.shape == gbias.shape == last and mean.shape == inverse.shape == shape[: len(shape) - count]
@@ -160,18 +160,18 @@ def check_layer_norm(
         x.reshape(view),
         weight.reshape(1, length),
         bias.reshape(1, length),
-        centred,
+        centered,
     )
-    plain, zeros, none = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centred, False)
+    plain, zeros, none = run(kernels.layer_norm_grad, g, x, weight, mean, inverse, centered, False)
     np.testing.assert_allclose(plain, gx, rtol=1e-4, atol=1e-4)
     assert not zeros.any() and not none.any()
 
 
 @pytest.mark.pairwise
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("centered", [True, False])
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_layer_norm(kernel_set: Any, layout: str, dtype: type, centred: bool) -> None:
+def test_layer_norm(kernel_set: Any, layout: str, dtype: type, centered: bool) -> None:
     rng = np.random.default_rng(0)
     for shape, count in (
         ((4, 5), 1),
@@ -184,27 +184,27 @@ def test_layer_norm(kernel_set: Any, layout: str, dtype: type, centred: bool) ->
         ((4, 1), 1),
         ((600, 40), 1),
     ):
-        check_layer_norm(kernel_set, rng, shape, count, layout, dtype, centred)
+        check_layer_norm(kernel_set, rng, shape, count, layout, dtype, centered)
 
 
-@pytest.mark.parametrize("centred", [True, False])
+@pytest.mark.parametrize("centered", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_long_rows(monkeypatch: pytest.MonkeyPatch, dtype: type, centred: bool) -> None:
+def test_long_rows(monkeypatch: pytest.MonkeyPatch, dtype: type, centered: bool) -> None:
     """Rows of several parts, of which the last is shorter, and rows of several blocks, as if tasks were small."""
     monkeypatch.setattr(row_norm, "CHUNK", 16)
     monkeypatch.setattr(row_norm, "FEW", 1000)
     rng = np.random.default_rng(0)
     for shape, count in (((3, 4141), 1), ((1, 2049), 1), ((70, 40), 1), ((0, 40), 1), ((2, 3, 4, 5), 3)):
-        check_layer_norm(retrograd.kernels.compiled, rng, shape, count, "channels_last", dtype, centred)
+        check_layer_norm(retrograd.kernels.compiled, rng, shape, count, "channels_last", dtype, centered)
 
 
-@pytest.mark.parametrize("centred", [True, False])
-def test_special_numbers(kernel_set: Any, centred: bool) -> None:
+@pytest.mark.parametrize("centered", [True, False])
+def test_special_numbers(kernel_set: Any, centered: bool) -> None:
     """NaN and infinity spoil their own row, and no other."""
     x = numbers(np.random.default_rng(0), (6, 40), np.float32)
     weight, bias = np.ones(40, np.float32), np.zeros(40, np.float32)
-    expected, *_ = kernel_set.layer_norm(x, weight, bias, EPS, centred)
+    expected, *_ = kernel_set.layer_norm(x, weight, bias, EPS, centered)
     x[1, 3], x[4, 20] = np.nan, np.inf
-    y, *_ = run(kernel_set.layer_norm, x, weight, bias, EPS, centred)
+    y, *_ = run(kernel_set.layer_norm, x, weight, bias, EPS, centered)
     assert np.isnan(y[1]).all() and np.isnan(y[4, 20])
     np.testing.assert_array_equal(y[[0, 2, 3, 5]], expected[[0, 2, 3, 5]])

@@ -245,10 +245,10 @@ def _group_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
         yield "group_norm", (y, mean, inverse)
         yield "group_norm_grad", k.group_norm_grad(g, x, groups, w, mean, inverse)
     w, b = _x(rng, dtype, "contiguous", 41, 40), _x(rng, dtype, "contiguous", 41, 40)
-    for centred in (True, False):
-        y, mean, inverse = k.layer_norm(x, w, b, 1e-5, centred)
+    for centered in (True, False):
+        y, mean, inverse = k.layer_norm(x, w, b, 1e-5, centered)
         yield "layer_norm", (y, mean, inverse)
-        yield "layer_norm_grad", k.layer_norm_grad(g, x, w, mean, inverse, centred, True)
+        yield "layer_norm_grad", k.layer_norm_grad(g, x, w, mean, inverse, centered, True)
 
 
 def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -117,7 +117,7 @@ def test_float64_samples(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
-def test_a_number_does_not_depend_on_its_neighbours(name: str, dtype: type[np.floating]) -> None:
+def test_a_number_does_not_depend_on_its_neighbors(name: str, dtype: type[np.floating]) -> None:
     """Extreme ones take another way, and with them stand others in one register: these keep their bits."""
     x = (np.random.default_rng(0).standard_normal(500) * 8).astype(dtype)
     x[::37], x[7::53], x[5::91] = 300, -30, np.nan

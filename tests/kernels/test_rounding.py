@@ -125,7 +125,7 @@ def test_statistics_after_a_relu(k: int, seed: int, down: bool) -> None:
 
 @examples(12)
 @given(k=st.integers(2, 4000) | st.just(30_000), channels=st.integers(1, 70), seed=seeds)
-def test_normalisations_after_a_relu(k: int, channels: int, seed: int) -> None:
+def test_normalizations_after_a_relu(k: int, channels: int, seed: int) -> None:
     x, g = relu(seed, k, channels), normal(seed + 1, k, channels)
     one, zero = np.ones(channels, np.float32), np.zeros(channels, np.float32)
     wide = x.astype(np.float64)

@@ -53,7 +53,7 @@ def twn_rows(rows: np.ndarray) -> np.ndarray:
     return sign(rows) * large * ((abs(rows) * large).sum(1) / large.sum(1))[:, None]
 
 
-ROWS: dict[str, tuple[lowbit.Quantizer, Any, Any]] = {  # quantiser, value of the rows, gradient (g, rows)
+ROWS: dict[str, tuple[lowbit.Quantizer, Any, Any]] = {  # quantizer, value of the rows, gradient (g, rows)
     "BinaryConnect": (lowbit.BinaryConnect(), sign, lambda g, w: g * clipped(w)),
     "BiReal": (
         lowbit.BiReal(),
@@ -90,7 +90,7 @@ def plan(layer: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("quantizer", ROWS)
 @pytest.mark.parametrize(("name", "options", "shape"), CONVOLUTIONS, ids=lambda v: v if isinstance(v, str) else "")
 def test_convolutions(name: str, options: dict[str, Any], shape: tuple[int, ...], quantizer: str) -> None:
-    """y and all gradients by loops over the quantised numbers; a filter is what makes one output channel."""
+    """y and all gradients by loops over the quantized numbers; a filter is what makes one output channel."""
     weight, value, gradient = ROWS[quantizer]
     layer = getattr(lowbit, name)(4, 8, 3, weight=weight, activation=lowbit.Sign(), dtype=np.float64, **options)
     layer.weight.array[...] = numbers(*layer.weight.array.shape)
@@ -193,7 +193,7 @@ def test_xnor_is_differentiated_through_its_factor() -> None:
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
 def test_recurrent_layers(kind: str) -> None:
-    """They are the float layer on quantised matrices, and their gradients go through the quantiser."""
+    """They are the float layer on quantized matrices, and their gradients go through the quantizer."""
     options: dict[str, Any] = {"dtype": np.float64}
     if not kind.endswith("Cell"):
         options |= {"num_layers": 2, "bidirectional": True}
@@ -269,7 +269,7 @@ def test_copies_states_and_modes(place: int, quantizers: dict[str, Any]) -> None
 
 
 def test_float_weights_load_both_ways() -> None:
-    """Names, shapes and memory order of the float layer; a quantiser's own values are the only new keys."""
+    """Names, shapes and memory order of the float layer; a quantizer's own values are the only new keys."""
     plain = nn.Conv2d(3, 4, 3)
     for quantizer in (lowbit.BWN(), lowbit.DeepShiftQ(), lowbit.Int8()):
         layer = lowbit.Conv2d(3, 4, 3, weight=quantizer, activation=lowbit.Sign())
@@ -305,7 +305,7 @@ def test_reset_parameters() -> None:
 
 
 def test_limits_of_the_weights() -> None:
-    """The optimiser keeps the float weights where the method says so."""
+    """The optimizer keeps the float weights where the method says so."""
     expected = {
         lowbit.BinaryConnect(): (-1, 1),
         lowbit.BWN(): (-1, 1),
@@ -406,7 +406,7 @@ def test_refusals() -> None:
 
 
 def test_per_sample_gradients_of_a_low_bit_recurrent_layer() -> None:
-    """Its rule runs every sequence again, through the quantiser."""
+    """Its rule runs every sequence again, through the quantizer."""
     layer = lowbit.GRU(3, 4, weight=lowbit.BWN(), dtype=np.float64)
     x = numbers(5, 2, 3)
     rows = retrograd.per_sample_gradients(layer, lambda: layer(Tensor(x))[1][0].sum(1))
@@ -453,8 +453,8 @@ def test_second_derivatives_through_the_scale(quantizer: lowbit.Quantizer) -> No
         np.testing.assert_allclose(np.zeros((2, 4)) if found is None else found.array, values, 1e-12, 1e-14)
 
 
-def test_parametrized_weights_are_quantised() -> None:
-    """Weight normalisation first, then the quantiser; gradients reach both of its parameters."""
+def test_parametrized_weights_are_quantized() -> None:
+    """Weight normalization first, then the quantizer; gradients reach both of its parameters."""
     layer = nn.utils.parametrizations.weight_norm(lowbit.Linear(5, 3, weight=lowbit.TWN(), dtype=np.float64))
     x = numbers(4, 5)
     computed = layer.weight.array

@@ -44,10 +44,10 @@ def drawn_layer(random: np.random.Generator, weight: Any, activation: Any) -> tu
     """A Linear or convolution of drawn sizes with an input for it; zeros and ties are among the numbers."""
     ndim = int(random.integers(0, 4))
     bias = bool(random.integers(2))
-    quantisers = {"weight": weight, "activation": activation, "bias": bias}
+    quantizers = {"weight": weight, "activation": activation, "bias": bias}
     if ndim == 0:
         sizes = random.integers(1, 70, 2)
-        layer: Any = lowbit.Linear(*map(int, sizes), **quantisers)
+        layer: Any = lowbit.Linear(*map(int, sizes), **quantizers)
         shape = (*random.integers(0, 4, int(random.integers(0, 3))), sizes[0])
     else:
         groups = int(random.choice([1, 1, 2, 3]))
@@ -56,7 +56,7 @@ def drawn_layer(random: np.random.Generator, weight: Any, activation: Any) -> tu
             name: tuple(map(int, random.integers(*limits, ndim)))
             for name, limits in (("kernel_size", (1, 4)), ("stride", (1, 4)), ("padding", (0, 3)), ("dilation", (1, 3)))
         }
-        options |= {"groups": groups, **quantisers}
+        options |= {"groups": groups, **quantizers}
         transposed = bool(random.integers(2))
         if not transposed and random.integers(4) == 0:
             options |= {"padding_mode": "circular", "padding": (1,) * ndim}
@@ -185,17 +185,17 @@ def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
     channels = [int(random.choice([1, 3, 8, 32, 40])) for _ in range(4)]
 
     def layer(inputs: int, outputs: int, last: bool = False) -> Any:
-        quantisers = {
+        quantizers = {
             "weight": BINARY[random.integers(len(BINARY))],
             "activation": SIGNS[random.integers(len(SIGNS))],
             "bias": bool(random.integers(2)),
         }
         if ndim == 0 or last:
-            return lowbit.Linear(inputs, outputs, **quantisers)
+            return lowbit.Linear(inputs, outputs, **quantizers)
         groups = 2 if inputs % 64 == 0 else 1
         kind = f"Conv{'Transpose' * int(random.integers(2))}{ndim}d"
         options = {"stride": int(random.integers(1, 3)), "padding": 1, "groups": groups if outputs % 2 == 0 else 1}
-        return getattr(lowbit, kind)(inputs, outputs, 3, **options, **quantisers)
+        return getattr(lowbit, kind)(inputs, outputs, 3, **options, **quantizers)
 
     def norm(channels: int) -> Any:
         return getattr(nn, f"BatchNorm{max(ndim, 1)}d")(channels)
@@ -279,17 +279,17 @@ def test_chains_of_int8() -> None:
     """Codes handed on differ by 1 at most from those of the float modules, pools and limits included."""
     random = np.random.default_rng(3)
     retrograd.manual_seed(3)
-    quantisers: dict[str, Any] = {"weight": lowbit.Int8(), "activation": lowbit.Int8()}
+    quantizers: dict[str, Any] = {"weight": lowbit.Int8(), "activation": lowbit.Int8()}
     model: Any = nn.Sequential(
-        lowbit.Conv2d(3, 8, 3, **quantisers),
+        lowbit.Conv2d(3, 8, 3, **quantizers),
         nn.MaxPool2d(2),
         nn.BatchNorm2d(8),
         nn.ReLU(),
-        lowbit.Conv2d(8, 7, 3, **quantisers),
+        lowbit.Conv2d(8, 7, 3, **quantizers),
         nn.ReLU6(),
         nn.MaxPool2d(2, stride=1),
         nn.Flatten(),
-        lowbit.Linear(7 * 9, 5, **quantisers),
+        lowbit.Linear(7 * 9, 5, **quantizers),
         nn.Hardtanh(-3, 2),
         lowbit.Linear(5, 4, weight=lowbit.LSQ(4), activation=lowbit.LSQ(5, signed=True)),
     )

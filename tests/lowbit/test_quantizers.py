@@ -22,7 +22,7 @@ AXES = (1, 2)  # of a filter
 
 
 def awkward(dtype: Any = np.float64, seed: int = 0) -> np.ndarray:
-    """(4, 3, 5): eighths around the limits of all quantisers, exact zeros of both signs, and a filter of zeros."""
+    """(4, 3, 5): eighths around the limits of all quantizers, exact zeros of both signs, and a filter of zeros."""
     x = np.random.default_rng(seed).integers(-20, 21, (4, 3, 5)) / 8.0
     x.reshape(-1)[:11] = [0.0, -0.0, 1.0, -1.0, 1.125, -1.125, 0.5, -0.5, 0.25, 2.0, -2.0]
     x[3] = 0.0
@@ -294,7 +294,7 @@ def test_shifts_start_from_the_float_weights(shifts: int) -> None:
 
 
 def test_stochastic_rounding() -> None:
-    """Each neighbour is drawn as often as it is near; manual_seed repeats it; eval mode does not draw."""
+    """Each neighbor is drawn as often as it is near; manual_seed repeats it; eval mode does not draw."""
     w = Tensor(np.repeat([0.3, -0.75, 1.5, -2.0, 0.0], 4000).reshape(5, 4000), requires_grad=True)
     quantizer = lowbit.BinaryConnect(stochastic=True)
     retrograd.manual_seed(5)

@@ -37,7 +37,7 @@ def test_sequential_calls_in_turn() -> None:
 
 
 @pytest.mark.parametrize("kind", [lambda *m: nn.Sequential(*m), lambda *m: nn.ModuleList(m)])
-def test_list_behaviour(kind: Any) -> None:
+def test_list_behavior(kind: Any) -> None:
     net = kind(*map(Plus, range(5)))
     assert len(net) == 5
     assert numbers(net) == [0, 1, 2, 3, 4]

@@ -83,7 +83,7 @@ def test_it_learns_where_to_look(kind: Any) -> None:
     """A single tap must find the pixel that the target shows."""
     retrograd.manual_seed(0)
     layer = kind(1, 1, 1)
-    optimiser = retrograd.optim.Adam(layer.parameters(), lr=0.05)
+    optimizer = retrograd.optim.Adam(layer.parameters(), lr=0.05)
     rows, columns = np.meshgrid(np.arange(9.0), np.arange(9.0), indexing="ij")
     x = np.sin(rows / 3 + columns / 2)[None, None].astype(np.float32)
     inner = (slice(None), slice(None), slice(1, 8), slice(1, 8))
@@ -91,9 +91,9 @@ def test_it_learns_where_to_look(kind: Any) -> None:
     losses = []
     for _ in range(100):
         loss = ((layer(Tensor(x))[inner] - target) ** 2).mean()
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(float(loss.array))
     assert losses[-1] < losses[0] / 20
 

@@ -126,13 +126,13 @@ def test_what_has_no_shape_is_not_used() -> None:
         nn.UninitializedParameter(dtype=np.int64)
 
 
-def test_an_optimiser_made_before_the_first_call() -> None:
+def test_an_optimizer_made_before_the_first_call() -> None:
     lazy = nn.Sequential(nn.LazyLinear(2), nn.LazyBatchNorm1d(), nn.Linear(2, 1))
     lazy[0].weight.grad_req = "write"
-    optimiser = optim.Adam(lazy.parameters(), lr=0.1)
+    optimizer = optim.Adam(lazy.parameters(), lr=0.1)
     lazy(Tensor(np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32))).square().sum().backward()
     before = [p.array.copy() for p in lazy.parameters()]
-    optimiser.step()
+    optimizer.step()
     assert all((p.array != old).any() for p, old in zip(lazy[2].parameters(), before[-2:], strict=True))
     assert lazy[0].weight.grad_req == "write"
     assert [type(layer).__name__ for layer in lazy] == ["Linear", "BatchNorm1d", "Linear"]

@@ -34,7 +34,7 @@ def batches(shape: tuple[int, ...], count: int = 3) -> list[np.ndarray]:
 
 
 @EVERY_SHAPE
-def test_training_normalises_by_the_batch_and_tracks(kind: Any, shape: tuple[int, ...]) -> None:
+def test_training_normalizes_by_the_batch_and_tracks(kind: Any, shape: tuple[int, ...]) -> None:
     layer = kind(3, eps=EPS, momentum=0.2, dtype=np.float64)
     layer.weight.array[...] = [0.5, 2.0, -1.0]
     layer.bias.array[...] = [1.0, 0.0, -2.0]
@@ -53,7 +53,7 @@ def test_training_normalises_by_the_batch_and_tracks(kind: Any, shape: tuple[int
 
 
 @EVERY_SHAPE
-def test_eval_normalises_by_the_running_statistics(kind: Any, shape: tuple[int, ...]) -> None:
+def test_eval_normalizes_by_the_running_statistics(kind: Any, shape: tuple[int, ...]) -> None:
     layer = kind(3, eps=EPS, dtype=np.float64)
     first, second, _ = batches(shape)
     layer(Tensor(first))

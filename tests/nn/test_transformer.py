@@ -63,7 +63,7 @@ def test_copies_are_equal_at_first_and_have_their_own_memory() -> None:
 
 
 @pytest.mark.parametrize("given", [True, None, False])
-def test_the_causal_mask_is_recognised(given: bool | None) -> None:
+def test_the_causal_mask_is_recognized(given: bool | None) -> None:
     seen = []
 
     class Layer(nn.Module):

@@ -16,7 +16,7 @@ from retrograd.nn import Parameter
 
 
 class Jump(optim.Optimizer):
-    """A user's optimiser, which overrides step."""
+    """A user's optimizer, which overrides step."""
 
     def step(self, closure: Callable[[], Any] | None = None) -> None:
         for group in self.param_groups:

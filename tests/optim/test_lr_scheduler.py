@@ -113,7 +113,7 @@ def test_closed_form(name: str) -> None:
 @each
 @pytest.mark.parametrize("done", [0, 1, 4, 11])
 def test_resumed_in_the_middle_as_if_never_stopped(name: str, done: int, tmp_path: Path) -> None:
-    """Through a checkpoint on disk, optimiser and scheduler."""
+    """Through a checkpoint on disk, optimizer and scheduler."""
     make, _ = CLOSED[name]
     straight = make_optimizer(momentum=0.9)
     scheduler = make(straight)

@@ -245,7 +245,7 @@ def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer)
 
 @pytest.mark.parametrize("make", MOVING)
 def test_no_step_uses_what_was_there_before(make: Callable[[Any], optim.Optimizer]) -> None:
-    """The same as an optimiser that is made anew, with its state, for every step."""
+    """The same as an optimizer that is made anew, with its state, for every step."""
     ours, theirs = (make_parameters() for _ in range(2))
     optimizer = make(ours)
     fresh = make(theirs)

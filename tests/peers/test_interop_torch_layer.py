@@ -155,7 +155,7 @@ def test_a_parametrization_of_pytorch_is_refused() -> None:
         layer(torch.randn(4, 3))
 
 
-def test_a_step_of_the_optimiser_between() -> None:
+def test_a_step_of_the_optimizer_between() -> None:
     layer = Layer(rg.nn.Linear(3, 2))
     y = layer(torch.randn(4, 3, requires_grad=True)).sum()
     with torch.no_grad():

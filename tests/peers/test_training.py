@@ -34,7 +34,7 @@ LAYERS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("BatchNorm3d", (5,), {"track_running_stats": False}),
 ]
 
-INITIALISERS: list[tuple[str, dict[str, Any]]] = [
+INITIALIZERS: list[tuple[str, dict[str, Any]]] = [
     ("uniform_", {"a": -0.5, "b": 2.0}),
     ("normal_", {"mean": 1.0, "std": 0.5}),
     ("constant_", {"val": 0.25}),
@@ -84,8 +84,8 @@ def test_layer_starts_as_the_peer(name: str, arguments: tuple[Any, ...], options
         _assert_same_distribution(mine, yours, key)
 
 
-@pytest.mark.parametrize(("name", "options"), INITIALISERS, ids=_name)
-def test_initialiser(name: str, options: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("name", "options"), INITIALIZERS, ids=_name)
+def test_initializer(name: str, options: dict[str, Any]) -> None:
     shape = (64, 32, 3, 3)
     retrograd.manual_seed(0)
     torch.manual_seed(0)

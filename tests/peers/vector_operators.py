@@ -90,7 +90,7 @@ def _global(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda x, **more: f(x, tuple(range(2, x.ndim)), **more)
 
 
-# ---- normalisation, losses, attention -------------------------------------------------------------------------------
+# ---- normalization, losses, attention -------------------------------------------------------------------------------
 
 
 def batch_normalization(x, scale, b, mean, variance, epsilon, training_mode=0, momentum=None):

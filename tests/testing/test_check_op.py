@@ -126,7 +126,7 @@ class NoSum(Function):
         return g * y, g * x
 
 
-class Neighbour(Function):
+class Neighbor(Function):
     """x * y whose gradient to x is right only if y asks for one, too"""
 
     @staticmethod
@@ -180,7 +180,7 @@ def no_integers(x: Any) -> Any:
         (Writes.apply, (X,), {}, "inputs unchanged: input 0 was changed"),
         (Scaled.apply, (X,), {}, r"first derivative: GradcheckError: .*scale"),
         (NotSecond.apply, (X,), {}, "second derivative: GradcheckError"),
-        (Neighbour.apply, (X, Y), {}, 'grad_req: input 0 with grad_req="null" of input 1: the gradient differs'),
+        (Neighbor.apply, (X, Y), {}, 'grad_req: input 0 with grad_req="null" of input 1: the gradient differs'),
         (Holds.apply, (X,), {}, "data replaced: "),
         (of_size, (X,), {"integers": True}, "empty batch: ZeroDivisionError"),
         (NoSum.apply, (X, Y), {"broadcast": (0, 1)}, "broadcasting: .*wrong shape"),

@@ -70,7 +70,7 @@ def integers_and_truth(x: np.ndarray, a: Callable[..., np.ndarray]) -> dict[str,
 
 
 def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
-    """Arguments for every kernel but the optimiser steps."""
+    """Arguments for every kernel but the optimizer steps."""
     random = np.random.default_rng(0)
 
     def a(*shape: int) -> np.ndarray:

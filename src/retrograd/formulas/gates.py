@@ -102,7 +102,7 @@ def limited(c: Operand, limits: tuple[float, float] | None, nan_to_high: bool, c
 
 
 def unchanged(c: Operand) -> Operand:
-    """c, for an LSTM without clipping or normalisation"""
+    """c, for an LSTM without clipping or normalization"""
     return c
 
 

@@ -1,6 +1,6 @@
-"""Normalisation of one number, given the statistics, which the kernels compute.
+"""Normalization of one number, given the statistics, which the kernels compute.
 
-There is one mean and inverse deviation for each set of normalised elements, one weight and bias per channel or column.
+There is one mean and inverse deviation for each set of normalized elements, one weight and bias per channel or column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ def inverse_deviation(variance: Operand, eps: float) -> Operand:
     return 1.0 / sqrt(variance + eps)
 
 
-def standardised(x: Operand, mean: Operand, inverse: Operand) -> Operand:
+def standardized(x: Operand, mean: Operand, inverse: Operand) -> Operand:
     """z = (x - mean) / deviation"""
     return (x - mean) * inverse
 
@@ -29,7 +29,7 @@ def input_grad(h: Operand, z: Operand, inverse: Operand, mean_h: Operand, mean_h
 
 
 def about_mean(x: Operand, mean: Operand, factor: Operand, shift: Operand) -> Operand:
-    """``affine`` of ``standardised``, with factor = inverse weight"""
+    """``affine`` of ``standardized``, with factor = inverse weight"""
     return affine(x - mean, factor, shift)
 
 

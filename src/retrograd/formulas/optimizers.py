@@ -1,4 +1,4 @@
-"""Optimisers' updates: the new parameter and the new states, from the old ones, the gradient and the numbers of a step.
+"""Optimizers' updates: the new parameter and the new states, from the old ones, the gradient and the numbers of a step.
 
 ``step`` counts from 1, and states start as zeros unless stated otherwise. Computations on numbers alone are the same
 for all elements: a compiled kernel does them once. The classes in retrograd.optim name the sources.

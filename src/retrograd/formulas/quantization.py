@@ -1,4 +1,4 @@
-"""Quantisers of low-bit networks, and the gradients declared for them.
+"""Quantizers of low-bit networks, and the gradients declared for them.
 
 The derivative of a step function is 0 almost everywhere. What trains such a network is a pseudo-gradient: the gradient
 of another function, declared in place of it. A straight-through estimator is one that is g wherever x can still act.

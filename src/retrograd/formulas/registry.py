@@ -27,7 +27,7 @@ class Form(NamedTuple):
 
 FORMULAS: dict[str, Formula] = {}
 GRADIENTS: dict[str, tuple[Formula, ...]] = {}  # by operator: the declared gradient of each operand
-UPDATES: dict[str, Formula] = {}  # of optimisers: both kernel sets run them over many arrays at once
+UPDATES: dict[str, Formula] = {}  # of optimizers: both kernel sets run them over many arrays at once
 
 
 def formula(function: F) -> F:
@@ -59,7 +59,7 @@ def gradients(name: str, *parts: Formula) -> None:
 
 
 def update(function: F) -> F:
-    """Register an optimiser's update: it takes a parameter, its gradient, its states and numbers."""
+    """Register an optimizer's update: it takes a parameter, its gradient, its states and numbers."""
     UPDATES[function.__name__] = function
     return function
 

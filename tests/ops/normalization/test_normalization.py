@@ -17,7 +17,7 @@ SHAPES = [(4, 2), (3, 2, 2), (2, 2, 2, 2), (2, 1, 2, 1, 2)]
 EPS = 1e-5
 
 
-def normalised(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
+def normalized(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
     axes = (0, *range(2, x.ndim))
     column = (slice(None), *(None,) * (x.ndim - 2))
     z = (x - x.mean(axes, keepdims=True)) / np.sqrt(x.var(axes, keepdims=True) + EPS)
@@ -27,7 +27,7 @@ def normalised(x: np.ndarray, w: np.ndarray, b: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_batch_norm(shape) -> None:
     x, w, b = numbers(*shape), numbers(shape[1], seed=1), numbers(shape[1], seed=2)
-    check(lambda *t: BatchNorm.apply(*t, EPS, []), (x, w, b), normalised, rtol=1e-10, rounding=1e-13)
+    check(lambda *t: BatchNorm.apply(*t, EPS, []), (x, w, b), normalized, rtol=1e-10, rounding=1e-13)
     statistics: list[np.ndarray] = []
     BatchNorm.apply(*map(Tensor, (x, w, b)), EPS, statistics)
     mean, variance = statistics
@@ -60,7 +60,7 @@ def test_only_what_is_asked_for() -> None:
     x, w, b = Tensor(arrays[0]), Tensor(arrays[1], requires_grad=True), Tensor(arrays[2])
     function(x, w, b).backward(Tensor(numbers(4, 2, seed=3)))
     assert x.grad is None and b.grad is None
-    z = normalised(arrays[0], np.ones(2), np.zeros(2))
+    z = normalized(arrays[0], np.ones(2), np.zeros(2))
     np.testing.assert_allclose(w.grad.array, (z * numbers(4, 2, seed=3)).sum(0))
 
 
@@ -78,7 +78,7 @@ def test_running_statistics() -> None:
     mean, variance = Tensor(np.array([1.0, 2.0])), Tensor(np.array([3.0, 4.0]))
     held = mean.array
     y = F.batch_norm(Tensor(x), mean, variance, training=True, momentum=0.3)
-    np.testing.assert_allclose(y.array, normalised(x, np.ones(2), np.zeros(2)))
+    np.testing.assert_allclose(y.array, normalized(x, np.ones(2), np.zeros(2)))
     np.testing.assert_allclose(mean.array, 0.7 * np.array([1, 2]) + 0.3 * x.mean((0, 2)))
     np.testing.assert_allclose(variance.array, 0.7 * np.array([3, 4]) + 0.3 * x.var((0, 2), ddof=1))
     assert mean.array is held

@@ -39,14 +39,14 @@ FUSED: dict[str, dict[str, Any]] = {
     "gru, 17 units": {"mode": "gru", "hidden": 17, "input": 18},
 }
 COMPOSED: dict[str, dict[str, Any]] = {
-    "lstm, normalised": {"norm": 1e-3},
-    "lstm, normalised, projection, clipped": {"norm": 1e-2, "projection": 3, "clip": (-0.5, 0.4)},
-    "lstm, normalised, coupled, no bias": {"norm": 1e-2, "coupled": True, "bias": False},
-    "gru, normalised": {"mode": "gru", "norm": 1e-3},
-    "tanh, normalised": {"mode": "rnn_tanh", "norm": 1e-3},
-    "relu, normalised, no bias": {"mode": "rnn_relu", "norm": 1e-3, "bias": False},
+    "lstm, normalized": {"norm": 1e-3},
+    "lstm, normalized, projection, clipped": {"norm": 1e-2, "projection": 3, "clip": (-0.5, 0.4)},
+    "lstm, normalized, coupled, no bias": {"norm": 1e-2, "coupled": True, "bias": False},
+    "gru, normalized": {"mode": "gru", "norm": 1e-3},
+    "tanh, normalized": {"mode": "rnn_tanh", "norm": 1e-3},
+    "relu, normalized, no bias": {"mode": "rnn_relu", "norm": 1e-3, "bias": False},
     "gru, reset before": {"mode": "gru", "reset_after": False},
-    "gru, reset before, normalised, dropout": {
+    "gru, reset before, normalized, dropout": {
         "mode": "gru",
         "reset_after": False,
         "norm": 1e-2,

@@ -1,7 +1,7 @@
 """Generated recurrent layers: all properties of each, on both kernel sets.
 
 Modes, directions, projection, lengths, clipping, peepholes, coupled gates, biases, states, cell states, checkpoints,
-normalisation, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed
+normalization, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed
 combinations occur. Checked of every layer are
 
 - the outputs, fused where they can be, and the composed ones, against the oracle;

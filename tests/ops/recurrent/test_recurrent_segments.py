@@ -131,7 +131,7 @@ def test_segments_of_operators_compute_what_is_asked_for() -> None:
 MEASURED: dict[str, dict[str, Any]] = {
     "fused": {},
     "composed": {"algorithm": "composed"},
-    "normalised": {"norm": 1e-5},
+    "normalized": {"norm": 1e-5},
     "dropout": {"recurrent_dropout": 0.3},
     "reset before": {"mode": "gru", "reset_after": False},
     "zoneout": {"mode": "gru", "zoneout": (0.0, 0.3)},

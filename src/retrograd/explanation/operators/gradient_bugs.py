@@ -175,7 +175,7 @@ _NORMALIZATION = (
     (
         "take the mean for a constant",
         "x moves the mean, and so all other entries (rms_norm has none)",
-        "h.mean(axes, keepdims=True) if centred else 0.0",
+        "h.mean(axes, keepdims=True) if centered else 0.0",
         "0.0",
     ),
     (
@@ -277,7 +277,7 @@ def normalization(name: str) -> tuple[Fault, ...]:
     }.get(name, "group_norm_grad")
     texts = _NORMALIZATION[name == "rms_norm" :]
     return tuple(
-        Fault(title, about, "normalization", kernel, before, after, "normalised_grad")
+        Fault(title, about, "normalization", kernel, before, after, "normalized_grad")
         for title, about, before, after in texts
     )
 

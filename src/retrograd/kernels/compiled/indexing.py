@@ -132,8 +132,8 @@ def csr_product(x: np.ndarray, axis: int, starts: np.ndarray, indices: np.ndarra
 def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) -> np.ndarray:
     x = dense(x)
     order = memory_axes(x.shape, x.strides)
-    neighbours = order.index(axis + 1) == order.index(axis) + 1
-    if not (neighbours and x.size and matrix[1].size and next_matrix[1].size):
+    neighbors = order.index(axis + 1) == order.index(axis) + 1
+    if not (neighbors and x.size and matrix[1].size and next_matrix[1].size):
         return csr_product(csr_product(x, axis + 1, *next_matrix), axis, *matrix)
     rows, columns = matrix[0].size - 1, next_matrix[0].size - 1
     outer, extent, _ = around(x.shape, x.strides, axis)

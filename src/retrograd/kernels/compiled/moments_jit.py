@@ -56,13 +56,13 @@ _INFINITY = float("inf")
 
 @helper
 def finite(value: Any) -> Any:
-    """``value``, and 0 where it is infinite or NaN: the centre of the sums."""
+    """``value``, and 0 where it is infinite or NaN: the center of the sums."""
     return select(value - value == 0.0, value, 0.0)
 
 
 # The two passes over a piece. ``about``: its first number; ``term``: of a number in the first pass; ``join``: combines
 # two terms, and, once they are ``wide``, those of some numbers with all before, starting from ``start``; ``gather``:
-# the whole first pass over a row; ``centre``: from the joined ``count`` numbers; ``collect``: a term of the second
+# the whole first pass over a row; ``center``: from the joined ``count`` numbers; ``collect``: a term of the second
 # pass, which are summed (in a row: their sum); ``first`` and ``second``: the results.
 
 
@@ -87,19 +87,19 @@ def _top(top: Any, about: Any, count: Any) -> Any:
 
 
 @helper
-def _square(v: Any, centre: Any) -> Any:
-    d = v - centre
+def _square(v: Any, center: Any) -> Any:
+    d = v - center
     return d * d
 
 
 @helper
-def _exponential(v: Any, centre: Any) -> Any:
-    return exp_negative(v - centre)
+def _exponential(v: Any, center: Any) -> Any:
+    return exp_negative(v - center)
 
 
 @helper
-def _moments_first(joined: Any, centre: Any) -> Any:
-    return centre
+def _moments_first(joined: Any, center: Any) -> Any:
+    return center
 
 
 @helper
@@ -108,7 +108,7 @@ def _moments_second(joined: Any, s: Any) -> Any:
 
 
 @helper
-def _exponential_first(top: Any, centre: Any) -> Any:
+def _exponential_first(top: Any, center: Any) -> Any:
     return select(top < _INFINITY, top, 0.0)
 
 
@@ -163,7 +163,7 @@ def _largest_of(x: Array, begin: int, end: int, about: Any) -> float:
     return 1.0 * largest(maximum(a, _largest_of_four(tops)))
 
 
-def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second: Any) -> Body:
+def _rows(wide: Any, gather: Any, center: Any, collect: Any, first: Any, second: Any) -> Body:
     """Of pieces of CHUNK numbers of a row, the second number times ``factor``; ``pieces`` (rows, parts, 2)."""
 
     def body(
@@ -184,7 +184,7 @@ def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second:
             end = row * length + min(length, skipped + CHUNK)
             about = finite(full(x, x[begin]))
             gathered = full_like(wide(about), gather(x, begin, end, about))
-            middle = centre(gathered, about, end - begin)
+            middle = center(gathered, about, end - begin)
             everything = full(x, collect(x, begin, end, middle) * factor)
             store_first(pieces, 2 * result, first(gathered, middle), 1)
             store_first(pieces, 2 * result + 1, second(gathered, everything), 1)
@@ -192,7 +192,7 @@ def _rows(wide: Any, gather: Any, centre: Any, collect: Any, first: Any, second:
     return body
 
 
-def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: Any, second: Any, start: float) -> Body:
+def _columns(wide: Any, term: Any, join: Any, center: Any, collect: Any, first: Any, second: Any, start: float) -> Body:
     """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner). Else as ``_rows``."""
 
     def block(access: Access) -> Callable[..., None]:
@@ -212,7 +212,7 @@ def _columns(wide: Any, term: Any, join: Any, centre: Any, collect: Any, first: 
                     near(x, k)
                     few = join(few, term(load(x, k, n), about))
                 all_terms = join(all_terms, wide(few))
-            middle = centre(all_terms, about, count)
+            middle = center(all_terms, about, count)
             everything = double(full_like(about, 0.0))
             for i in range(begin, end, together * inner):
                 few = collect(load(x, i, n), middle)

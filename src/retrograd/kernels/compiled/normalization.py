@@ -28,7 +28,7 @@ from .memory.layout import (
 )
 from .moments import MERGED, MOMENTS, SUMS, moments
 from .reduction import sum
-from .reduction_grad import NORMALISE, NORMALISE_GRAD, normalise
+from .reduction_grad import NORMALIZE, NORMALIZE_GRAD, normalize
 
 __all__ = [
     "batch_norm",
@@ -104,14 +104,14 @@ def _backward(kernels: Pair, g: np.ndarray, y: np.ndarray, axis: int) -> np.ndar
     return gx
 
 
-# ---- Normalisation of dense arrays seen as planes, one for each channel of each sample ------------------------------
+# ---- Normalization of dense arrays seen as planes, one for each channel of each sample ------------------------------
 # Statistics are computed of pieces of planes and merged into those of groups of channels. With channels last a row is
 # one position, or ``repeat`` positions of few channels, so that it fills registers. The pieces depend on the shape
 # alone.
 
 _STATISTICS, _COEFFICIENTS = kernel("normalization.statistics"), kernel("normalization.coefficients")
 _CHANNEL_FORWARD, _CHANNEL_BACKWARD = kernel("normalization.channel_forward"), kernel("normalization.channel_backward")
-_UNITS, _UNIT = 8, 1 << 18  # for a task to normalise a whole unit: at least as many units, and at most as many elements
+_UNITS, _UNIT = 8, 1 << 18  # for a task to normalize a whole unit: at least as many units, and at most as many elements
 _NARROW = 64  # with fewer contiguous channels, a row has several positions
 
 PLANES = record(
@@ -142,7 +142,7 @@ class _Plan(NamedTuple):
     repeat: int
 
 
-def normalise_planes(
+def normalize_planes(
     x: np.ndarray,
     samples: int,
     channels: int,
@@ -166,11 +166,11 @@ def normalise_planes(
         MOMENTS[last][kind](plan.tasks, x, pieces, *plan.numbers, 1.0)
         _STATISTICS[kind](plan.merging, pieces, weight, bias, found, table, plan.words, eps)
         mean, factor, shift = table
-        NORMALISE[kind](plan.writing, x, x, mean, factor, shift, shift, y, *plan.places)
+        NORMALIZE[kind](plan.writing, x, x, mean, factor, shift, shift, y, *plan.places)
     return y, found
 
 
-def normalise_planes_grad(
+def normalize_planes_grad(
     g: np.ndarray,
     x: np.ndarray,
     samples: int,
@@ -194,7 +194,7 @@ def normalise_planes_grad(
     else:
         SUMS[last][kind](plan.tasks, g, x, about, pieces, *plan.numbers)
         _COEFFICIENTS[kind](plan.merging, pieces, weight, mean, inverse, sums, table, plan.words)
-        NORMALISE_GRAD[kind](plan.writing, g, x, *table, gx, *plan.places)
+        NORMALIZE_GRAD[kind](plan.writing, g, x, *table, gx, *plan.places)
     return gx, sums
 
 
@@ -219,7 +219,7 @@ def columns_grad(g: np.ndarray, x: np.ndarray, channels: int, numbers: tuple[np.
     gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype, like=x)
     for row, values in zip(table, numbers, strict=True):
         row[...] = values
-    NORMALISE_GRAD[x.dtype.char](plan.writing, g, x, *table, gx, *plan.places)
+    NORMALIZE_GRAD[x.dtype.char](plan.writing, g, x, *table, gx, *plan.places)
     return gx
 
 
@@ -231,13 +231,13 @@ def affine_columns(
     y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype, like=x)
     table[0], table[1], table[2] = 0 if about is None else about, scale, shift
     mean, factor, level = table
-    NORMALISE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
+    NORMALIZE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
     return y
 
 
 @lru_cache(maxsize=4096)
 def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
-    """The pieces of planes, and whether each unit (``normalization_jit.py``) is normalised by one task.
+    """The pieces of planes, and whether each unit (``normalization_jit.py``) is normalized by one task.
 
     That requires units whose ``arrays`` that are read twice fit into a cache, and enough of them for all threads; or so
     few elements that one task does it all.
@@ -288,7 +288,7 @@ def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, 
     )
 
 
-# ---- Rows that are normalised one by one: short ones from the cache, long ones in pieces ----------------------------
+# ---- Rows that are normalized one by one: short ones from the cache, long ones in pieces ----------------------------
 # For rows longer than a task, statistics are computed of pieces first. Then a task is some adjacent columns of all
 # rows, so that their part of weight and bias, and of the gradients of these, stays in the cache.
 
@@ -299,8 +299,8 @@ LONG, FEW = 1 << 18, 8  # rows up to LONG stay in the cache for three reads; FEW
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def normalise_rows(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centred: bool
+def normalize_rows(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, groups: int, eps: float, centered: bool
 ) -> Three:
     """(x - mean) inverse weight + bias, mean, inverse; row r uses part r % groups of weight and bias."""
     rows, length = x.shape
@@ -309,30 +309,30 @@ def normalise_rows(
         mean, squares = moments(x, (1,))
         with np.errstate(all="ignore"):
             squares = squares.astype(np.float64)
-            if not centred:
+            if not centered:
                 squares, mean = squares + length * np.square(mean, dtype=np.float64), np.zeros_like(mean)
             inverse = inverse_deviation(squares / length, eps).astype(x.dtype)
-        z = normalise(x, mean, inverse, np.zeros_like(mean))
-        y = normalise(z, np.zeros((1, length), x.dtype, like=x), weight[np.newaxis], bias[np.newaxis])
+        z = normalize(x, mean, inverse, np.zeros_like(mean))
+        y = normalize(z, np.zeros((1, length), x.dtype, like=x), weight[np.newaxis], bias[np.newaxis])
         return y, mean.reshape(rows), inverse.reshape(rows)
     y, mean, inverse = np.empty_like(x), np.empty(rows, x.dtype, like=x), np.empty(rows, x.dtype, like=x)
     if x.size:
         tasks, per_task = _tasks(rows, length)
-        _ROW_FORWARD[kind](tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centred), eps)
+        _ROW_FORWARD[kind](tasks, x, weight, bias, y, mean, inverse, rows, length, groups, per_task, int(centered), eps)
     else:
-        mean.fill(np.nan if centred else 0)  # empty rows
+        mean.fill(np.nan if centered else 0)  # empty rows
         inverse.fill(np.nan)
     return y, mean, inverse
 
 
-def normalise_rows_grad(
+def normalize_rows_grad(
     g: np.ndarray,
     x: np.ndarray,
     weight: np.ndarray,
     mean: np.ndarray,
     inverse: np.ndarray,
     groups: int,
-    centred: bool,
+    centered: bool,
     affine: bool,
 ) -> Three:
     """The gradients to x, weight and bias; without ``affine`` the last two are zeros."""
@@ -348,7 +348,7 @@ def normalise_rows_grad(
         sums = np.empty((blocks, 2, length) if affine else (1, 2, 1), x.dtype, like=x)
         _LONG_SUMS[kind](blocks * parts, g, x, weight, mean, inverse, of_rows, sums, rows, length, parts, int(affine))
         means = (of_rows.sum(1, np.float64) / length).astype(x.dtype)  # of h and of h z
-        if not centred:
+        if not centered:
             means[:, 0] = 0
         _LONG_GRAD[kind](parts, g, x, weight, mean, inverse, means, gx, rows, length)
     else:
@@ -372,7 +372,7 @@ def normalise_rows_grad(
             groups,
             per_task,
             per_piece,
-            int(centred),
+            int(centered),
             int(affine),
         )
     if not affine:
@@ -387,14 +387,14 @@ def _tasks(rows: int, length: int) -> tuple[int, int]:
     return -(-rows // per_task), per_task
 
 
-# ---- Batch normalisation over channels-last memory: statistics per channel, over all positions ----------------------
+# ---- Batch normalization over channels-last memory: statistics per channel, over all positions ----------------------
 
 
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), *(np.full(channels, np.nan, x.dtype, like=x) for _ in range(3))
-    y, found = normalise_planes(x, 1, channels, channels, True, weight, bias, eps)
+    y, found = normalize_planes(x, 1, channels, channels, True, weight, bias, eps)
     return y, *found[:, 0]
 
 
@@ -402,7 +402,7 @@ def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.n
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
         return np.empty_like(x), np.zeros(channels, x.dtype, like=x), np.zeros(channels, x.dtype, like=x)
-    gx, sums = normalise_planes_grad(g, x, 1, channels, channels, True, weight, mean, inverse)
+    gx, sums = normalize_planes_grad(g, x, 1, channels, channels, True, weight, mean, inverse)
     return gx, sums[1, 0], sums[0, 0]
 
 
@@ -428,32 +428,38 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
     return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)
 
 
-# ---- Layer, root-mean-square, group and instance normalisation: every sample has separate statistics ----------------
-# Without positions (layer norm: a sample is a row) rows are normalised one by one, from the cache. With them,
+# ---- Layer, root-mean-square, group and instance normalization: every sample has separate statistics ----------------
+# Without positions (layer norm: a sample is a row) rows are normalized one by one, from the cache. With them,
 # statistics are computed per channel of each sample, in C order or channels-last, and merged into those of groups.
 
 
-def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centered: bool) -> Three:
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # already rows
-        return normalise_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centred)
+        return normalize_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centered)
     outer = x.shape[: -weight.ndim]
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order), like=x)
     rows = seen.reshape(prod(outer), weight.size)
-    y, mean, inverse = normalise_rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centred)
+    y, mean, inverse = normalize_rows(rows, _flat(weight, own), _flat(bias, own), 1, eps, centered)
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
 
 
 def layer_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    centered: bool,
+    affine: bool,
 ) -> Three:
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous and g.flags.c_contiguous:
-        return normalise_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centred, affine)
+        return normalize_rows_grad(g, x, _flat(weight, (0,)), mean, inverse, 1, centered, affine)
     order, back, own = _orders(x.shape, x.strides, x.itemsize, weight.ndim)
     seen = np.ascontiguousarray(x.transpose(order), like=x)
     shape = prod(x.shape[: -weight.ndim]), weight.size
     rows, g = seen.reshape(shape), np.ascontiguousarray(g.transpose(order), like=g).reshape(shape)
-    gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centred, affine)
+    gx, gweight, gbias = normalize_rows_grad(g, rows, _flat(weight, own), mean, inverse, 1, centered, affine)
     extents = tuple(weight.shape[axis] for axis in own)
     gweight, gbias = (row.reshape(extents).transpose(transposition(own) or own) for row in (gweight, gbias))
     return gx.reshape(seen.shape).transpose(back), gweight, gbias
@@ -464,10 +470,10 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     positions = prod(x.shape[2:])
     if positions == 1 or not x.size:
         rows = np.ascontiguousarray(x, like=x).reshape(N * groups, C * positions // groups)
-        y, mean, inverse = normalise_rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
+        y, mean, inverse = normalize_rows(rows, _flat(weight, (0,)), _flat(bias, (0,)), groups, eps, True)
         return y.reshape(x.shape), mean.reshape(N, groups), inverse.reshape(N, groups)
     x = x if (last := _last(x)) else np.ascontiguousarray(x, like=x)
-    y, found = normalise_planes(x, N, C, groups, last, weight, bias, eps)
+    y, found = normalize_planes(x, N, C, groups, last, weight, bias, eps)
     return y, found[0], found[2]
 
 
@@ -479,11 +485,11 @@ def group_norm_grad(
     if positions == 1 or not x.size:
         shape = N * groups, C * positions // groups
         g, rows = np.ascontiguousarray(g, like=g).reshape(shape), np.ascontiguousarray(x, like=x).reshape(shape)
-        gx, gweight, gbias = normalise_rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
+        gx, gweight, gbias = normalize_rows_grad(g, rows, _flat(weight, (0,)), mean, inverse, groups, True, True)
         return gx.reshape(x.shape), gweight, gbias
     x = x if (last := _last(x)) else np.ascontiguousarray(x, like=x)
     g = like(channels_last(g) if last else g, x)
-    gx, sums = normalise_planes_grad(g, x, N, C, groups, last, weight, mean, inverse)
+    gx, sums = normalize_planes_grad(g, x, N, C, groups, last, weight, mean, inverse)
     gbias, gweight = sum(sums, (1,), False)
     return gx, gweight, gbias
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ...formulas.normalization import affine, input_grad, inverse_deviation, standardised
+from ...formulas.normalization import affine, input_grad, inverse_deviation, standardized
 from .machine.compiler import Array, Table, helper
 from .machine.simd import (
     ONE,
@@ -41,11 +41,11 @@ from .moments_jit import (
 )
 from .normalization import COLUMNS, PLANES, ROWS
 from .pointwise_jit import register
-from .reduction_grad_jit import normalise, normalise_grad
+from .reduction_grad_jit import normalize, normalize_grad
 
-# ---- Normalisation of planes ----------------------------------------------------------------------------------------
+# ---- Normalization of planes ----------------------------------------------------------------------------------------
 # Between two passes over memory, statistics of channels are merged into those of groups. A *unit* is what one task
-# normalises from the cache: a sample if its channels are contiguous, else one group of a sample.
+# normalizes from the cache: a sample if its channels are contiguous, else one group of a sample.
 
 # mypy: ignore-errors
 
@@ -85,7 +85,7 @@ def statistics(
     plan: Table,
     eps: float,
 ) -> None:
-    """mean, variance and 1 / deviation of some groups, (3, N, groups), and the table of ``normalise``, (3, N, row).
+    """mean, variance and 1 / deviation of some groups, (3, N, groups), and the table of ``normalize``, (3, N, row).
 
     A piece is the mean and the sum of squares about it.
     """
@@ -144,7 +144,7 @@ def coefficients(
     table: Array,
     plan: Table,
 ) -> None:
-    """The sums of g and of g z, (2, N, C), and the table of ``normalise_grad``, (4, N, row), of some groups.
+    """The sums of g and of g z, (2, N, C), and the table of ``normalize_grad``, (4, N, row), of some groups.
 
     A piece is the sum of g and of g * (x - mean).
     """
@@ -227,7 +227,7 @@ def channel_forward(
     whole = plan[PLANES.samples] * plan[PLANES.channels] * plan[PLANES.repeat]
     shift, each = offset(table, 2 * whole + here), max(1, BLOCK // inner)
     for block in range((rows + each - 1) // each):
-        normalise(
+        normalize(
             block,
             worker,
             mine,
@@ -277,7 +277,7 @@ def channel_backward(
     centers, factors = offset(table, here), offset(table, whole + here)
     slopes, levels, each = offset(factors, whole), offset(factors, 2 * whole), max(1, BLOCK // inner)
     for block in range((rows + each - 1) // each):
-        normalise_grad(
+        normalize_grad(
             block,
             worker,
             my_g,
@@ -297,26 +297,26 @@ def channel_backward(
         )
 
 
-# ---- Kernels that normalise rows: a row is read from memory once, and from the cache after that ---------------------
+# ---- Kernels that normalize rows: a row is read from memory once, and from the cache after that ---------------------
 # Those for long rows compute some adjacent columns of all rows, given the statistics of each row.
 
 # mypy: ignore-errors
 
 
-for _formula in (affine, input_grad, inverse_deviation, standardised):
+for _formula in (affine, input_grad, inverse_deviation, standardized):
     register(_formula)
 _fetch = ahead_by(0)
 
 
 @helper
 def _output(g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any) -> Any:
-    return affine(standardised(x, center, scale), weight, bias)
+    return affine(standardized(x, center, scale), weight, bias)
 
 
 @helper
 def _gradient(g: Any, x: Any, weight: Any, bias: Any, center: Any, scale: Any, level: Any, slope: Any) -> Any:
     """level and slope: the means of h and of h z."""
-    return input_grad(g * weight, standardised(x, center, scale), scale, level, slope)
+    return input_grad(g * weight, standardized(x, center, scale), scale, level, slope)
 
 
 def _written(function: Callable[..., Any], far: bool) -> Callable[..., None]:
@@ -388,7 +388,7 @@ def _summed(access: Access, far: bool) -> Callable[..., Any]:
         if far:
             fetch(g, i + length)
             fetch(x, i + length)
-        v, z = load(g, i, n), standardised(load_or(x, i, n, mean), center, scale)
+        v, z = load(g, i, n), standardized(load_or(x, i, n, mean), center, scale)
         if affine:
             store(sums, to, load(sums, to, n) + v * z, n)
             store(sums, to + width, load(sums, to + width, n) + v, n)
@@ -468,18 +468,18 @@ def row_forward(
     length: int,
     groups: int,
     per_task: int,
-    centred: int,
+    centered: int,
     eps: float,
 ) -> None:
     """y = (x - mean) * inverse * weight + bias with inverse = 1 / sqrt(variance + eps), of each row.
 
-    Without ``centred`` the mean is 0. Row r uses row r % groups of weight and bias.
+    Without ``centered`` the mean is 0. Row r uses row r % groups of weight and bias.
     """
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
         end = begin + length
         center = full(x, 0.0)
-        if centred:
+        if centered:
             about = finite(full(x, x[begin]))
             center = about + sum_away(x, begin, end, about) / length
         variance = full_like(double(center), sum_squares(x, begin, end, center) / length)
@@ -505,7 +505,7 @@ def row_backward(
     groups: int,
     per_task: int,
     per_piece: int,
-    centred: int,
+    centered: int,
     affine: int,
 ) -> None:
     """gx of some rows, and of every ``per_piece`` of them the sums of g * z and of g: pieces (., 2, groups * length)
@@ -521,7 +521,7 @@ def row_backward(
         end, center, scale = i + length, full(x, middle), full(x, inverse[row])
         added, dot = _add_sums(g, x, weight, pieces, i, end, w, length, target, width, affine, middle, center, scale)
         level, slope = full(x, 0.0), full(x, dot / length)
-        if centred:
+        if centered:
             level = full(x, added / length)
         _write_grad(g, x, weight, weight, gx, i, end, w, length, center, scale, level, slope)
 

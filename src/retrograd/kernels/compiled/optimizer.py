@@ -1,4 +1,4 @@
-"""Optimisers' updates: parameters and states are changed in place; one launch updates all tensors of a call.
+"""Optimizers' updates: parameters and states are changed in place; one launch updates all tensors of a call.
 
 ``keep`` is a dict of the caller, or None, that caches what is known about the arrays for the next call. A dict that is
 not empty asserts that parameters and states are the same objects as in the call that filled it; gradients may differ,

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Optimisers' updates over all tensors of a group at once: one launch, whatever the number of tensors.
+"""Optimizers' updates over all tensors of a group at once: one launch, whatever the number of tensors.
 
 The elements of all tensors are numbered consecutively, and a task is ``per_task`` of them. Each tensor has a row of
 ``COLUMNS`` integers in a table: the objects of its arrays (parameter, gradient, three states), the number of its first

@@ -1,4 +1,4 @@
-"""Arrays combined with the results of a reduction, in one pass over memory: gradients of reductions, normalisation.
+"""Arrays combined with the results of a reduction, in one pass over memory: gradients of reductions, normalization.
 
 The small operands have x's number of axes and extent 1 along the reduced ones.
 """
@@ -16,7 +16,7 @@ from .memory.layout import CHUNK, Groups, Shape, append, dense, like, memory_axe
 
 __all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
 
-NORMALISE, NORMALISE_GRAD = kernel("reduction_grad.normalise"), kernel("reduction_grad.normalise_grad")
+NORMALIZE, NORMALIZE_GRAD = kernel("reduction_grad.normalize"), kernel("reduction_grad.normalize_grad")
 _TIES, _LOGSUMEXP_GRAD = kernel("reduction_grad.ties"), kernel("reduction_grad.logsumexp_grad")
 _SIGNED, _SPREAD = kernel("reduction_grad.signed"), kernel("reduction_grad.spread")
 _SHORT, _LONG, _MANY = 64, 256, 8192  # as in pointwise.py: short rows are repeated
@@ -30,7 +30,7 @@ class _Plan(NamedTuple):
 
 
 def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    return normalise(x, mean, g, np.zeros_like(mean))
+    return normalize(x, mean, g, np.zeros_like(mean))
 
 
 def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -58,9 +58,9 @@ def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
     return z
 
 
-def normalise(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:
+def normalize(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.ndarray) -> np.ndarray:
     """(x - mean) factor + shift"""
-    return _spread(NORMALISE, x, x, mean, factor, shift)
+    return _spread(NORMALIZE, x, x, mean, factor, shift)
 
 
 def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Kernels that combine arrays with the results of a reduction: gradients of reductions, normalisation.
+"""Kernels that combine arrays with the results of a reduction: gradients of reductions, normalization.
 
 g and x are dense and seen as (outer, middle, inner); a, b, c and d belong to some of these axes and have step 0 along
 the others. One loop is compiled for each function: operands that it does not use are not read.
@@ -129,6 +129,6 @@ def _first_small(g: Any, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return a
 
 
-normalise, normalise_grad = helper(_over_rows(_about_mean)), helper(_over_rows(about_mean_grad, 2))
+normalize, normalize_grad = helper(_over_rows(_about_mean)), helper(_over_rows(about_mean_grad, 2))
 ties, logsumexp_grad = _over_rows(_ties), _over_rows(_exponential)
 signed, spread = _over_rows(_signed), _over_rows(_first_small, 0)

@@ -252,13 +252,13 @@ class Layers:
     def channel_band(self, x: Array, size: int, number: float) -> Array:
         """A number on the diagonals of neighboring channels, else 0."""
 
-    @declare(lambda x, weight, bias, eps, centred: (x, *(_leading(x, weight),) * 2))
-    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centred: bool) -> Three:
+    @declare(lambda x, weight, bias, eps, centered: (x, *(_leading(x, weight),) * 2))
+    def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centered: bool) -> Three:
         """(x - mean) / sqrt(variance + eps) weight + bias over the last axes; mean and 1 / deviation."""
 
-    @declare(lambda g, x, weight, mean, inverse, centred, affine: (x, weight, weight))
+    @declare(lambda g, x, weight, mean, inverse, centered, affine: (x, weight, weight))
     def layer_norm_grad(
-        self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, centred: bool, affine: bool
+        self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array, centered: bool, affine: bool
     ) -> Three:
         """The gradients of ``layer_norm`` to x, weight and bias."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...formulas.activation import gated, gated_grad_x, gated_grad_y
-from ...formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardised
+from ...formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardized
 from .ieee import ieee
 
 __all__ = [
@@ -92,7 +92,7 @@ def zero_masked_rows(y: np.ndarray, x: np.ndarray) -> None:
         y[undefined & np.isneginf(x).all(-1)] = 0
 
 
-# ---- Batch normalisation. x (N, C, ...) -----------------------------------------------------------------------------
+# ---- Batch normalization. x (N, C, ...) -----------------------------------------------------------------------------
 
 Three = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -103,7 +103,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
 
     x (N, C, ...), weight (C,), bias (C,)  ->  y (N, C, ...) and three (C,)
     """
-    y, mean, variance = normalised(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
+    y, mean, variance = normalized(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
     mean, variance = mean.reshape(-1), variance.reshape(-1)
     return y, mean, variance, inverse_deviation(variance, eps)
 
@@ -121,7 +121,7 @@ def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.n
     g, x (N, C, ...), weight, mean, inverse (C,)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
     """
     weight, mean, inverse = (_channels(values, x) for values in (weight, mean, inverse))
-    return normalised_grad(g, x, weight, mean, inverse, _axes(x), _axes(x))
+    return normalized_grad(g, x, weight, mean, inverse, _axes(x), _axes(x))
 
 
 @ieee
@@ -132,7 +132,7 @@ def batch_norm_sums(
 
     g, x (N, C, ...), mean, inverse (C,)  ->  two (C,)
     """
-    z = standardised(x, _channels(mean, x), _channels(inverse, x))
+    z = standardized(x, _channels(mean, x), _channels(inverse, x))
     return g.sum(_axes(x)), (g * z).sum(_axes(x))
 
 
@@ -177,7 +177,7 @@ def batch_norm_input_grad(
 
 @ieee
 def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
-    """y[:, c] = (x[:, c] - mean[c]) * scale[c] + shift[c]: batch normalisation by given statistics; without a mean it
+    """y[:, c] = (x[:, c] - mean[c]) * scale[c] + shift[c]: batch normalization by given statistics; without a mean it
     is 0
 
     x (N, C, ...), scale (C,), shift (C,), mean (C,)  ->  (N, C, ...)
@@ -186,18 +186,18 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
     return affine(away, _channels(scale, x), _channels(shift, x))
 
 
-def normalised(
-    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, axes: tuple[int, ...], centred: bool = True
+def normalized(
+    x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, axes: tuple[int, ...], centered: bool = True
 ) -> Three:
-    """y, mean and biased variance over ``axes``, which keep extent 1; without ``centred`` the mean is 0."""
+    """y, mean and biased variance over ``axes``, which keep extent 1; without ``centered`` the mean is 0."""
     mean = x.mean(axes, keepdims=True)
-    if not centred:
+    if not centered:
         mean = np.zeros_like(mean)
     variance = np.square(x - mean).mean(axes, keepdims=True)
-    return affine(standardised(x, mean, inverse_deviation(variance, eps)), weight, bias), mean, variance
+    return affine(standardized(x, mean, inverse_deviation(variance, eps)), weight, bias), mean, variance
 
 
-def normalised_grad(
+def normalized_grad(
     g: np.ndarray,
     x: np.ndarray,
     weight: np.ndarray,
@@ -205,11 +205,11 @@ def normalised_grad(
     inverse: np.ndarray,
     axes: tuple[int, ...],
     outer: tuple[int, ...],
-    centred: bool = True,
+    centered: bool = True,
 ) -> Three:
     """The gradients to x, weight and bias; those of weight and bias are sums over ``outer``."""
-    z, h = standardised(x, mean, inverse), g * weight
-    mean_h = h.mean(axes, keepdims=True) if centred else 0.0
+    z, h = standardized(x, mean, inverse), g * weight
+    mean_h = h.mean(axes, keepdims=True) if centered else 0.0
     gx = input_grad(h, z, inverse, mean_h, (h * z).mean(axes, keepdims=True))
     return gx, (g * z).sum(outer), g.sum(outer)
 
@@ -224,25 +224,31 @@ def _channels(values: np.ndarray, x: np.ndarray) -> np.ndarray:
     return values.reshape(-1, *(1,) * (x.ndim - 2))
 
 
-# ---- Normalisation of each sample by its own statistics -------------------------------------------------------------
+# ---- Normalization of each sample by its own statistics -------------------------------------------------------------
 
 
 @ieee
-def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centred: bool) -> Three:
+def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centered: bool) -> Three:
     """y = (x - mean) inverse weight + bias with inverse = 1 / sqrt(variance + eps), over the last axes of x.
 
-    weight and bias have the extents of these axes. Without ``centred`` the mean is 0: root mean square norm.
+    weight and bias have the extents of these axes. Without ``centered`` the mean is 0: root mean square norm.
 
     x (M..., L...), weight, bias (L...) -> y like x, mean, inverse (M...)
     """
     axes = tuple(range(x.ndim - weight.ndim, x.ndim))
-    y, mean, variance = normalised(x, weight, bias, eps, axes, centred)
+    y, mean, variance = normalized(x, weight, bias, eps, axes, centered)
     return y, mean.squeeze(axes), inverse_deviation(variance, eps).squeeze(axes)
 
 
 @ieee
 def layer_norm_grad(
-    g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray, centred: bool, affine: bool
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    centered: bool,
+    affine: bool,
 ) -> Three:
     """The gradients of layer_norm to x, weight and bias; with z = (x - mean) inverse and h = g weight:
 
@@ -250,12 +256,12 @@ def layer_norm_grad(
         gweight = sum g z
         gx = inverse (h - mean(h) - z mean(h z))
 
-    The last two terms are the gradients through the mean and through the variance. Without ``centred`` there is no
+    The last two terms are the gradients through the mean and through the variance. Without ``centered`` there is no
     mean(h); without ``affine`` gweight and gbias are zeros.
     """
     axes, outer = tuple(range(x.ndim - weight.ndim, x.ndim)), tuple(range(x.ndim - weight.ndim))
     column = (...,) + (np.newaxis,) * weight.ndim
-    gx, *others = normalised_grad(g, x, weight, mean[column], inverse[column], axes, outer, centred)
+    gx, *others = normalized_grad(g, x, weight, mean[column], inverse[column], axes, outer, centered)
     gweight, gbias = others if affine else np.zeros((2, *weight.shape), weight.dtype, like=weight)
     return gx, gweight, gbias
 
@@ -267,7 +273,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     x (N, C, ...), weight, bias (C,) -> y (N, C, ...), mean, inverse (N, groups)
     """
     seen = _grouped(x, groups)  # (N, groups, C / groups, positions)
-    y, mean, variance = normalised(seen, _per_channel(weight, groups), _per_channel(bias, groups), eps, (2, 3))
+    y, mean, variance = normalized(seen, _per_channel(weight, groups), _per_channel(bias, groups), eps, (2, 3))
     return y.reshape(x.shape), mean[:, :, 0, 0], inverse_deviation(variance, eps)[:, :, 0, 0]
 
 
@@ -281,7 +287,7 @@ def group_norm_grad(
     """
     mean, inverse = mean[:, :, np.newaxis, np.newaxis], inverse[:, :, np.newaxis, np.newaxis]
     seen = _grouped(g, groups), _grouped(x, groups)
-    gx, gweight, gbias = normalised_grad(*seen, _per_channel(weight, groups), mean, inverse, (2, 3), (0, 3))
+    gx, gweight, gbias = normalized_grad(*seen, _per_channel(weight, groups), mean, inverse, (2, 3), (0, 3))
     return gx.reshape(x.shape), gweight.reshape(-1), gbias.reshape(-1)
 
 

@@ -1,4 +1,4 @@
-"""Optimisers' updates: the formulas, run on the arrays themselves, which are changed in place."""
+"""Optimizers' updates: the formulas, run on the arrays themselves, which are changed in place."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Arrays = Sequence[np.ndarray]
 
 @ieee
 def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] | None = None, **numbers: float) -> None:
-    """Run an optimiser's update over lists of arrays: parameters, gradients and, for each state, a list.
+    """Run an optimizer's update over lists of arrays: parameters, gradients and, for each state, a list.
 
     The results overwrite parameters and states; an update of one list overwrites it. ``keep`` is unused here; the
     compiled set caches in it what it finds out about the arrays.

@@ -123,8 +123,8 @@ def _folded(
         factor = (var + eps).rsqrt()
         if scale is not None:
             factor = factor * scale
-        centred = -mean if bias is None else bias - mean
-        folded = centred * factor if shift is None else centred * factor + shift
+        centered = -mean if bias is None else bias - mean
+        folded = centered * factor if shift is None else centered * factor + shift
         w = weight * factor.reshape(channels)
         ordered = wrap(empty_like(weight.array))  # in the weight's memory order, which the kernels read in place
         kernels.copy(ordered.array, w.array)

@@ -32,7 +32,7 @@ class BatchNorm(Norm):
         y, mean, variance, inverse = kernels.batch_norm(x.array, weight.array, bias.array, eps)
         ctx.save_for_backward(x, weight, mean, inverse)
         N, C, *positions = x.array.shape
-        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, C, 1, math.prod(positions)), (0, 3)
+        ctx.eps, ctx.centered, ctx.view, ctx.over = eps, True, (N, C, 1, math.prod(positions)), (0, 3)
         statistics += mean, variance
         return wrap(y)
 

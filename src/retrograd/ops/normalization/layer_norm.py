@@ -14,7 +14,7 @@ from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ...formulas.normalization import input_grad, inverse_deviation, standardised
+from ...formulas.normalization import input_grad, inverse_deviation, standardized
 from ...kernel_set import is_copy, kernels
 from ..argument_checks import as_real, is_number, require_float, require_number, require_same
 from ..pointwise.arithmetic import add, mul, sub
@@ -40,7 +40,7 @@ class Norm(Function):
 
     forward saves x, weight and two arrays of statistics. ctx.view is the shape of x as four axes, the middle two being
     those of weight and bias. ctx.over are the axes of the statistics. ``fused`` calls the gradient kernel. Without
-    ctx.centred the mean is 0.
+    ctx.centered the mean is 0.
     """
 
     gradient = "x: (h - mean(h) - z mean(h z)) / sqrt(variance + eps), h = g weight; weight: sum(g z); bias: sum(g)"
@@ -51,7 +51,7 @@ class Norm(Function):
         wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
         rest = (None,) * (len(ctx.needs_input_grad) - 3)
         if is_grad_enabled() or not wanted[0]:
-            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, wanted), *rest
+            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, wanted), *rest
         found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
         return *[wrap(array) if want else None for array, want in zip(found, wanted, strict=True)], *rest
 
@@ -63,7 +63,7 @@ class Norm(Function):
 
         def backward(ctx: Any, g: Tensor) -> Any:
             x, weight, *_ = ctx.saved_tensors
-            return text(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centred, ctx.needs_input_grad[:3])
+            return text(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, ctx.needs_input_grad[:3])
 
         return backward
 
@@ -80,7 +80,7 @@ def norm_grad(
     eps: float,
     view: tuple[int, int, int, int],
     over: tuple[int, ...],
-    centred: bool = True,
+    centered: bool = True,
     wanted: Wanted = (True, True, True),
 ) -> Gradients:
     """The gradient with respect to x, weight and bias, composed of operators. The fused kernels must match it.
@@ -94,15 +94,15 @@ def norm_grad(
     if not want_x and not want_w:
         return None, None, gb
     x = Reshape.apply(x, view)
-    mean = Mean.apply(x, over, True) if centred else 0.0
+    mean = Mean.apply(x, over, True) if centered else 0.0
     away = x - mean
     inverse = inverse_deviation(Mean.apply(away * away, over, True), eps)
-    z = standardised(x, mean, inverse)
+    z = standardized(x, mean, inverse)
     gw = Reshape.apply(Sum.apply(g * z, outer, False), shape) if want_w else None
     if not want_x:
         return None, gw, gb
     h = g * Reshape.apply(weight, (1, view[1], view[2], 1))
-    mean_h = Mean.apply(h, over, True) if centred else 0.0
+    mean_h = Mean.apply(h, over, True) if centered else 0.0
     return Reshape.apply(input_grad(h, z, inverse, mean_h, Mean.apply(h * z, over, True)), given), gw, gb
 
 
@@ -146,15 +146,15 @@ _SMALL = "whether norms are below eps"
 class LayerNorm(Norm):
     """y = (x - mean) / sqrt(variance + eps) * weight + bias over the last axes, those of weight and bias.
 
-    Without ``centred`` the mean is 0. Without ``affine`` weight and bias are 1 and 0 and get no gradient.
+    Without ``centered`` the mean is 0. Without ``affine`` weight and bias are 1 and 0 and get no gradient.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, centred: bool, affine: bool) -> Tensor:
-        y, *statistics = kernels.layer_norm(x.array, weight.array, bias.array, eps, centred)
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, centered: bool, affine: bool) -> Tensor:
+        y, *statistics = kernels.layer_norm(x.array, weight.array, bias.array, eps, centered)
         ctx.save_for_backward(x, weight, *statistics)
         rows = math.prod(x.array.shape[: x.array.ndim - weight.array.ndim])
-        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, centred, (rows, 1, weight.array.size, 1), (2, 3)
+        ctx.eps, ctx.centered, ctx.view, ctx.over = eps, centered, (rows, 1, weight.array.size, 1), (2, 3)
         ctx.affine = affine
         return wrap(y)
 
@@ -163,7 +163,7 @@ class LayerNorm(Norm):
         """The gradients with respect to x, weight and bias."""
         affine = ctx.affine and any(ctx.needs_input_grad[1:3])
         mean, inverse = statistics
-        return kernels.layer_norm_grad(g, x, weight, mean, inverse, ctx.centred, affine)
+        return kernels.layer_norm_grad(g, x, weight, mean, inverse, ctx.centered, affine)
 
 
 class GroupNorm(Norm):
@@ -179,7 +179,7 @@ class GroupNorm(Norm):
         y, *found = kernels.group_norm(x.array, groups, weight.array, bias.array, eps)
         ctx.save_for_backward(x, weight, *found)
         N, C, *positions = x.array.shape
-        ctx.eps, ctx.centred, ctx.view, ctx.over = eps, True, (N, groups, C // groups, math.prod(positions)), (2, 3)
+        ctx.eps, ctx.centered, ctx.view, ctx.over = eps, True, (N, groups, C // groups, math.prod(positions)), (2, 3)
         statistics += found
         return wrap(y)
 
@@ -360,7 +360,7 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
 
 
 def _last_axes(
-    name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool
+    name: str, x: Tensor, normalized_shape: Any, weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool
 ) -> Tensor:
     if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
         require_float(name, x)
@@ -378,16 +378,16 @@ def _last_axes(
     if type(eps) is not float and not is_number(eps):
         raise TypeError(f"{name}: eps={eps!r} must be a number")
     if interpreters and ruled(mean, rsqrt, sub, mul, add):
-        return _composed(x, len(extents), weight, bias, eps, centred)
+        return _composed(x, len(extents), weight, bias, eps, centered)
     affine = weight is not None or bias is not None
     weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)
-    return LayerNorm.apply(x, weight, bias, eps, centred, affine)
+    return LayerNorm.apply(x, weight, bias, eps, centered, affine)
 
 
-def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centred: bool) -> Tensor:
+def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
     """``layer_norm`` or ``rms_norm`` composed of operators. ``LayerNorm`` must match it."""
     over = tuple(range(-ndim, 0))
-    away = x - mean(x, over, True) if centred else x
+    away = x - mean(x, over, True) if centered else x
     y = away * rsqrt(mean(away * away, over, True) + eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias

@@ -12,7 +12,7 @@ from .deformable import DEFORM, TASK
 
 @helper
 def _below(at, extent):  # type: ignore[no-untyped-def]
-    """The position at or below ``at``, and the distance to ``at``; -2 if both neighbours are outside."""
+    """The position at or below ``at``, and the distance to ``at``; -2 if both neighbors are outside."""
     if at >= -1.0 and at < extent:
         low = int(at)
         if at < low:

@@ -35,7 +35,7 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
         for j in range(0, columns, lanes(source)):
             store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
         return
-    one = lanes(source)  # a constant, for which the masks of whole blocks are optimised away
+    one = lanes(source)  # a constant, for which the masks of whole blocks are optimized away
     if target_step == rows and rows <= one // 2:
         for j in range(0, columns - one + 1, one):
             interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, one)

@@ -49,8 +49,8 @@ OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_c
 
 
 class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
-    """Code as Numba generates it. (Numba optimises each function, then each caller again, and loads the result;
-    ``emit`` optimises once.)"""
+    """Code as Numba generates it. (Numba optimizes each function, then each caller again, and loads the result;
+    ``emit`` optimizes once.)"""
 
     def _optimize_functions(self, module: llvm.ModuleRef) -> None:
         pass

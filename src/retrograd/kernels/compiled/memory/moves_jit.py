@@ -46,7 +46,7 @@ def plus(old: Any, value: Any) -> Any:
 # The inner loops below handle elements ``first`` to ``last`` of a row that begins at x[at] and y[to].
 
 
-def _neighbours(function: Callable[[Any, Any], Any]) -> Body:
+def _neighbors(function: Callable[[Any, Any], Any]) -> Body:
     """y = function(y, x) for RUN, FILL and STEPS"""
 
     @helper
@@ -182,5 +182,5 @@ def _rows(inner: Body) -> Body:
     return body
 
 
-copy, accumulate = _rows(_neighbours(new)), _rows(_neighbours(plus))
+copy, accumulate = _rows(_neighbors(new)), _rows(_neighbors(plus))
 tiles, apart, together = _rows(_tiles), _rows(_apart), _rows(_together)
