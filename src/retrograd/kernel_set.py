@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from threading import RLock, get_ident
 from types import FunctionType, TracebackType
-from typing import Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
-from .kernels.interface import KERNELS, Array, Interface, Spec, arrays_in, layout_of, leaves, mapped
+from .specs.array_spec import Array, Spec, arrays_in, layout_of, leaves, mapped
 from .specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
 
 _PACKAGES = {"compiled": "retrograd.kernels.compiled", "textbook": "retrograd.kernels.textbook"}
@@ -24,17 +24,26 @@ _ALGORITHMS = "retrograd.kernels.textbook.algorithms"
 _CONVOLUTION = ("conv", "conv_input_grad", "conv_weight_grad")
 
 
+if TYPE_CHECKING:
+    from .kernels.interface import Interface
+else:  # the declarations take 0.8 MiB, which running a kernel does not need
+    Interface = object
+
+
 class KernelSet(Interface):
-    """The kernels of the active set as attributes."""
+    """The kernels of the active set as attributes, with the signatures of ``kernels.interface``."""
 
     _active = "compiled"
     _convolution = "auto"
 
     def __getattr__(self, name: str) -> Any:
-        # called only for names that are neither in __dict__ yet nor methods of the interface
+        # called only for names that are not in __dict__ yet
         if name.startswith("__"):
             raise AttributeError(name)
         return self.load(name)
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *_interface()})
 
     def load(self, name: str) -> Any:
         """Return and cache the active set's kernel, or a wrapper that notifies listeners or dispatches by device."""
@@ -98,7 +107,7 @@ def _kernel_of(active: str, package: str, name: str) -> Any:
     formula = _formulas.get(name)
     key = name if formula is None else "formula_kernel"
     try:
-        if not hasattr(module, key) and key in KERNELS:
+        if not hasattr(module, key) and key in _interface():
             module = importlib.import_module(_PACKAGES["textbook"])
         found = getattr(module, key)
     except AttributeError as error:
@@ -106,6 +115,12 @@ def _kernel_of(active: str, package: str, name: str) -> Any:
             f"the kernel set {active!r} ({package}) has no kernel {name!r}: {error}; {hint}"
         ) from error
     return found if formula is None else found(formula)
+
+
+def _interface() -> dict[str, Any]:
+    from .kernels.interface import KERNELS
+
+    return KERNELS
 
 
 _formulas: dict[str, Any] = {}  # users' formulas by kernel name

@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from conformance.test_types import CASES, as_function
 from retrograd.formulas import FUSED, POINTWISE
-from retrograd.kernel_set import KernelSet, Listener, kernels, use_kernels
+from retrograd.kernel_set import Listener, kernels, use_kernels
 from retrograd.kernels import compiled, textbook
 from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
 from retrograd.testing.function_call import outputs_of
@@ -52,7 +52,8 @@ def test_statistics_of_layers_of_one_element(shape: tuple[int, ...], over: int) 
 
 def test_every_kernel_is_listed() -> None:
     assert {*compiled.__all__} - OUTSIDE <= {*KERNELS} == {*textbook.__all__}
-    assert isinstance(KernelSet.softmax, Kernel) and repr(KernelSet.softmax) == "<kernel softmax>"
+    assert isinstance(Interface.softmax, Kernel) and repr(Interface.softmax) == "<kernel softmax>"
+    assert {*KERNELS} <= {*dir(kernels)}
     assert callable(kernels.softmax) and kernels.softmax is kernels.softmax
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..arrays import Arena, Lifetime, address, empty, is_array, lay_out, of_bytes, span
-from ..kernels.interface import arrays_in, leaves, mapped
+from ..specs.array_spec import arrays_in, leaves, mapped
 
 if TYPE_CHECKING:
     from .steps import Step

@@ -16,7 +16,8 @@ import numpy as np
 
 from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
-from ..kernels.interface import KERNELS, arrays_in, leaves, mapped
+from ..kernels.interface import KERNELS
+from ..specs.array_spec import arrays_in, leaves, mapped
 from .arithmetic import assign
 from .memory_planning import NUMBERS, Memory, Placed, place, root
 

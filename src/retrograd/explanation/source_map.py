@@ -32,9 +32,9 @@ from ..engine.operator import OPERATORS, Operator
 from ..engine.steps import Step, Steps, record_steps
 from ..engine.tensor import Tensor
 from ..formulas.registry import Together
-from ..kernels.interface import leaves
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
+from ..specs.array_spec import leaves
 from ..specs.convolution_options import Options
 from ..specs.geometry import Window
 

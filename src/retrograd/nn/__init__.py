@@ -1,9 +1,11 @@
 """Layers, losses and containers with PyTorch's names."""
 
 import sys
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from ..torch_api.missing import attach_to_module
-from . import functional, grad, init, utils
+from . import functional, init, utils
 from .activation import *
 from .attention import *
 from .container import *
@@ -28,6 +30,9 @@ from .recurrent_cell import *
 from .recurrent_wrapper import *
 from .resampling import *
 from .transformer import *
+
+if TYPE_CHECKING:
+    from . import grad
 
 _FAMILIES = (
     "activation",
@@ -70,4 +75,7 @@ def _sync_batch_norm() -> type:
     return SyncBatchNorm
 
 
-attach_to_module(__name__, {"SyncBatchNorm": _sync_batch_norm})
+attach_to_module(
+    __name__,
+    {"SyncBatchNorm": _sync_batch_norm, "grad": lambda: import_module(f"{__name__}.grad")},  # loaded on first use
+)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 from collections.abc import Callable, Mapping
@@ -75,6 +74,8 @@ def _suggestion(keyword: str, names: list[str]) -> str:
             return f"; did you mean {name!r}?"
     if keyword in _ADVICE:
         return f"; {_ADVICE[keyword]}"
+    import difflib  # only for this message
+
     close = difflib.get_close_matches(keyword, names, 1)
     return f"; did you mean {close[0]!r}?" if close else ""
 

@@ -1,13 +1,18 @@
 """Optimizers, learning rate schedulers and weight averages with PyTorch's names."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from ..torch_api.missing import attach_to_module
-from . import lr_scheduler, swa_utils
 from .adafactor import Adafactor
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
 from .adaptive import Adadelta, Adagrad, RMSprop, Rprop
 from .lbfgs import LBFGS
 from .optimizer import Optimizer
 from .sgd import ASGD, SGD
+
+if TYPE_CHECKING:
+    from . import lr_scheduler, swa_utils
 
 __all__ = [
     "ASGD",
@@ -28,4 +33,10 @@ __all__ = [
     "swa_utils",
 ]
 
-attach_to_module(__name__)
+attach_to_module(
+    __name__,
+    {  # loaded on first use
+        "lr_scheduler": lambda: import_module(f"{__name__}.lr_scheduler"),
+        "swa_utils": lambda: import_module(f"{__name__}.swa_utils"),
+    },
+)

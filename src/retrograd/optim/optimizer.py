@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import math
 import sys
 import warnings
@@ -256,6 +255,8 @@ class Optimizer:
         own = [option for option in param_group if option not in (*self.defaults, *NOTES, "params")]
         check_forms(name, {option: param_group[option] for option in own if option in FORMS})
         for option in own:
+            import difflib  # only for this message
+
             close = difflib.get_close_matches(option, self.defaults, 1, 0.81)
             if option in CHECKS or close:
                 hint = f"did you mean {close[0]!r}?" if close else f"its options are {list(self.defaults)}"

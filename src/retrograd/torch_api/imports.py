@@ -54,9 +54,8 @@ PATHS = {
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "distributed", "sampler")},
     "utils.tensorboard.writer": "utils.tensorboard",
 }
-_ALL = EARLIER | PATHS
 # modules, not packages, below which a path names another one
-_WITH_PATHS_BELOW = {path.rpartition(".")[0] for path in _ALL}
+_WITH_PATHS_BELOW = {path.rpartition(".")[0] for path in (*EARLIER, *PATHS)}
 
 
 def path_of(name: str) -> str | None:
@@ -66,8 +65,9 @@ def path_of(name: str) -> str | None:
         return None
     known, below = rest, ""
     while known:
-        if known in _ALL:
-            return f"{_PACKAGE}.{_ALL[known]}{below}"
+        target = PATHS.get(known) or EARLIER.get(known)
+        if target is not None:
+            return f"{_PACKAGE}.{target}{below}"
         known, _, last = known.rpartition(".")
         below = f".{last}{below}"
     return None
@@ -75,7 +75,8 @@ def path_of(name: str) -> str | None:
 
 def is_path(module: str, name: str) -> bool:
     """Return whether PyTorch's or an earlier import path leads from ``module`` to ``name``."""
-    return f"{module}.{name}".partition(".")[2] in _ALL
+    path = f"{module}.{name}".partition(".")[2]
+    return path in PATHS or path in EARLIER
 
 
 class _Loader(Loader):

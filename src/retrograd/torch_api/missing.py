@@ -68,7 +68,7 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
 
     It finds the modules that ``imports.PATHS`` lists below this one.
 
-    elsewhere: name -> a function that imports and returns it, for names of packages that import this one.
+    elsewhere: name -> a function that imports and returns it: names that are loaded on first use.
     """
 
     def __getattr__(name: str) -> Any:  # noqa: N807
@@ -76,7 +76,11 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
             return elsewhere[name]()
         return found(module, name)
 
-    sys.modules[module].__dict__["__getattr__"] = __getattr__
+    def __dir__() -> list[str]:  # noqa: N807
+        return sorted({*names, *(elsewhere or ())})
+
+    names = sys.modules[module].__dict__
+    names |= {"__getattr__": __getattr__, "__dir__": __dir__}
 
 
 class Absent:

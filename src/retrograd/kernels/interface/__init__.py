@@ -8,8 +8,9 @@ that a kernel changes in place is named in ``writes`` or ``changes``.
 from __future__ import annotations
 
 from ...formulas import FUSED, POINTWISE
+from ...specs.array_spec import Array, Spec, arrays_in, layout_of, leaves, mapped, spec_of
 from .indexing import Indexing
-from .kernel import KERNELS, Array, Kernel, Spec, arrays_in, elementwise, layout_of, leaves, mapped, spec_of
+from .kernel import KERNELS, Kernel, elementwise
 from .layers import Layers
 from .linear_algebra import LinearAlgebra
 from .memory import Memory

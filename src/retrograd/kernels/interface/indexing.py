@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Axes, Pair, Spec, Three, along, declare
+from ...specs.array_spec import Array, Spec
+from .kernel import INT64, Axes, Pair, Three, along, declare
 
 Csr = tuple[Array, Array, Array]  # starts, indices, weights
 # an index with arrays: what gives a view first, then axes of it and the arrays that select along these

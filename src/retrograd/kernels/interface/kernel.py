@@ -6,14 +6,14 @@ of each result without data. Models: shape rules of JAX, meta functions of PyTor
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...formulas import form
+from ...specs.array_spec import Array, Spec
 
-Array = np.ndarray
 Pair = tuple[Array, Array]
 Three = tuple[Array, Array, Array]
 Axes = tuple[int, ...]
@@ -21,58 +21,8 @@ BOOL, INT64, UINT8 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.uint8)
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 
-class Spec(NamedTuple):
-    """The layout of an array that need not exist yet. strides: in bytes; None where they do not matter."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-    strides: tuple[int, ...] | None = None
-
-
-def spec_of(value: Any) -> Any:
-    """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
-    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if _is_array(leaf) else leaf)
-
-
-def layout_of(value: Any) -> Any:
-    """As ``spec_of``, with the strides."""
-    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype, leaf.strides) if _is_array(leaf) else leaf)
-
-
-def mapped(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = (Spec,)) -> Any:
-    """Tuples, lists and dicts with every leaf changed; a tuple of a class in ``whole`` is a leaf."""
-    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
-        found = [mapped(each, change, whole) for each in value]
-        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
-    if type(value) is dict:
-        return {key: mapped(each, change, whole) for key, each in value.items()}
-    return change(value)
-
-
-def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
-    """Yield the leaves of nested tuples, lists and dicts, except None; a tuple of a class in ``whole`` is a leaf."""
-    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
-        for each in value:
-            yield from leaves(each, whole)
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from leaves(each, whole)
-    elif value is not None:
-        yield value
-
-
-def arrays_in(value: Any) -> Iterator[Array]:
-    """The arrays among the leaves."""
-    return (each for each in leaves(value) if _is_array(each))
-
-
-def _is_array(value: Any) -> bool:
-    """As ``arrays.is_array``, which is in another room."""
-    return isinstance(value, np.ndarray) or hasattr(value, "to_host")
-
-
 class Kernel:
-    """A kernel of the interface. As an attribute of ``kernels`` it is the function of the set that runs.
+    """A kernel of the interface.
 
     text: declares the signature, and says what the kernel computes. spec: the results from the arguments, both as
     ``Spec``; None if they depend on values. writes: the parameter that it overwrites. changes: one that it reads and
@@ -96,9 +46,6 @@ class Kernel:
         self.name, self.text, self.spec, self.host = name, text, spec, host
         self.writes, self.changes = writes, changes
         self.__doc__ = text.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, those that are wanted."
-
-    def __get__(self, kernels: Any, owner: Any) -> Any:
-        return self if kernels is None else kernels.load(self.name)
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from ...specs.array_spec import Array, Spec
 from ...specs.convolution_options import AUTO, Options
 from ...specs.geometry import AdaptiveWindow, Window
 from ...specs.recurrence import Recurrence, Weights
-from .kernel import BOOL, INT64, Array, Axes, Pair, Spec, Three, declare, only
+from .kernel import BOOL, INT64, Axes, Pair, Three, declare, only
 
 Wanted = tuple[bool, bool, bool]
 Padding = tuple[tuple[int, int], ...]

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Axes, Pair, Spec, Three, along, declare
+from ...specs.array_spec import Array, Spec
+from .kernel import INT64, Axes, Pair, Three, along, declare
 
 INT32, BOOL = np.dtype(np.int32), np.dtype(np.bool_)
 FIRST = Spec((), INT64)  # the index of the first matrix that is refused, see textbook/linear_algebra.py

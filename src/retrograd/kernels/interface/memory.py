@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Spec, along, declare
+from ...specs.array_spec import Array, Spec
+from .kernel import INT64, along, declare
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]  # shape, stride, start
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .kernel import INT64, Array, Axes, Pair, Spec, Three, declare
+from ...specs.array_spec import Array, Spec
+from .kernel import INT64, Axes, Pair, Three, declare
 
 BOOL, INT32, FLOAT64 = np.dtype(np.bool_), np.dtype(np.int32), np.dtype(np.float64)
 

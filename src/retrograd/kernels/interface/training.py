@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from ...specs.array_spec import Array, Spec
 from ...specs.geometry import Window
 from ...specs.low_bit import Filters, Requantized, Scaled, Thresholded, code_dtype, codes_of, words_of
-from .kernel import BOOL, INT64, UINT8, Array, Pair, Spec, Three, along, declare
+from .kernel import BOOL, INT64, UINT8, Pair, Three, along, declare
 
 Bound = Array | float | None
 UINT16, UINT32, FLOAT64 = np.dtype(np.uint16), np.dtype(np.uint32), np.dtype(np.float64)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...interface.kernel import Spec, layout_of, leaves, mapped
+from ....specs.array_spec import Spec, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
 from .plan_tracing import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept

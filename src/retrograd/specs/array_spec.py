@@ -1,0 +1,63 @@
+"""The specification of an array, which needs no memory, and helpers for arrays and specifications in nested arguments.
+
+Models: ``jax.ShapeDtypeStruct`` and its trees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Spec(NamedTuple):
+    """The layout of an array that need not exist yet. strides: in bytes; None where they do not matter."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    strides: tuple[int, ...] | None = None
+
+
+def spec_of(value: Any) -> Any:
+    """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
+    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if _is_array(leaf) else leaf)
+
+
+def layout_of(value: Any) -> Any:
+    """As ``spec_of``, with the strides."""
+    return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype, leaf.strides) if _is_array(leaf) else leaf)
+
+
+def mapped(value: Any, change: Callable[[Any], Any], whole: tuple[type, ...] = (Spec,)) -> Any:
+    """Tuples, lists and dicts with every leaf changed; a tuple of a class in ``whole`` is a leaf."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
+        found = [mapped(each, change, whole) for each in value]
+        return type(value)(*found) if hasattr(value, "_fields") else type(value)(found)
+    if type(value) is dict:
+        return {key: mapped(each, change, whole) for key, each in value.items()}
+    return change(value)
+
+
+def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
+    """Yield the leaves of nested tuples, lists and dicts, except None; a tuple of a class in ``whole`` is a leaf."""
+    if isinstance(value, (tuple, list)) and not isinstance(value, whole):
+        for each in value:
+            yield from leaves(each, whole)
+    elif isinstance(value, dict):
+        for each in value.values():
+            yield from leaves(each, whole)
+    elif value is not None:
+        yield value
+
+
+def arrays_in(value: Any) -> Iterator[Array]:
+    """The arrays among the leaves."""
+    return (each for each in leaves(value) if _is_array(each))
+
+
+def _is_array(value: Any) -> bool:
+    """As ``arrays.is_array``; this package imports only NumPy."""
+    return isinstance(value, np.ndarray) or hasattr(value, "to_host")
