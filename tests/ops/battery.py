@@ -1,4 +1,4 @@
-"""The checks that every operator must pass; a test names the operator, its inputs and the expected value."""
+"""Checks of operators, with ``check_op`` at the center, and numbers for them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import Listener, use_kernels
-
-EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # a difference of a linear function has no error but rounding
+from retrograd.testing import check_op
 
 
 def numbers(*shape: int, seed: int = 0, low: float | None = None, high: float = 2.0) -> np.ndarray:
@@ -37,27 +35,10 @@ def check(
     rtol: float = 1e-12,
     rounding: float = 0.0,
 ) -> None:
-    """Values, types, layouts, first and second derivatives, requests; ``linear`` in each input: exact differences."""
+    """``check_op`` for a function that takes tensors only; for a linear one, also the adjoint."""
     arrays = tuple(np.asarray(a, np.float64) for a in arrays)
-    wanted = np.asarray(expected(*arrays))
-    for layout in (_as_it_is, _fortran, _reversed, _strided):
-        inputs = [Tensor(layout(a)) for a in arrays]
-        before = [a.array.copy() for a in inputs]
-        y = function(*inputs)
-        assert y.shape == wanted.shape and y.dtype == np.float64
-        np.testing.assert_allclose(y.array, wanted, rtol=rtol, atol=rtol)
-        for tensor, copy in zip(inputs, before, strict=True):
-            np.testing.assert_array_equal(tensor.array, copy)
-    single = function(*[Tensor(a.astype(np.float32)) for a in arrays])
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single.array, wanted, rtol=2e-4, atol=2e-4)
-
-    tolerances: dict[str, Any] = EXACT if linear else {}
-    inputs = [Tensor(a, requires_grad=True) for a in arrays]
-    assert gradcheck(function, inputs, **tolerances)
-    if second:
-        assert gradgradcheck(function, inputs, **tolerances)
-    check_requests(function, arrays, rounding)
+    options: dict[str, Any] = {"oracle": expected, "linear": linear, "rtol": rtol, "rounding": rounding}
+    check_op(function, *arrays, order=2 if second else 1, batch=(), arrays=True, integers=True, **options)
     if linear and len(arrays) == 1:
         check_adjoint(function, arrays[0])
 
@@ -135,26 +116,6 @@ class _Spy(Listener):
         if name not in MOVES:
             self.names.append(name)
         return kernel(*args, **kwargs)
-
-
-def _as_it_is(a: np.ndarray) -> np.ndarray:
-    return a.copy()
-
-
-def _fortran(a: np.ndarray) -> np.ndarray:
-    return a.copy(order="F")
-
-
-def _reversed(a: np.ndarray) -> np.ndarray:
-    return a[(slice(None, None, -1),) * a.ndim].copy()[(slice(None, None, -1),) * a.ndim]
-
-
-def _strided(a: np.ndarray) -> np.ndarray:
-    """Every second element of a larger array, the axis of channels last in memory."""
-    if a.ndim < 2:
-        return np.repeat(a, 2)[::2].reshape(a.shape)
-    moved = np.moveaxis(a, 1, -1)
-    return np.moveaxis(np.repeat(moved, 2, axis=-1)[..., ::2], -1, 1)
 
 
 __all__ = [
