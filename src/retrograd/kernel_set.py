@@ -400,12 +400,17 @@ def _text_of(name: str) -> Any:
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
-def compile_ahead(kernels: Sequence[str]) -> None:
-    """Compile these float32 kernels of the active set now, on all cores, instead of one by one on first use."""
-    if kernels and KernelSet._active == "compiled":
-        from .kernels.compiled.machine.precompile import compile_ahead
+def begin_compiling(kernels: Sequence[str]) -> Any:
+    """Begin to compile these float32 kernels of the active set in other processes; ``finish()`` compiles the rest.
 
-        compile_ahead(kernels)
+    Returns None if there is nothing to compile: for the textbook set, and if the cache has them.
+    """
+    if not kernels or KernelSet._active != "compiled":
+        return None
+    from .kernels.compiled.machine.precompile import Compilation
+
+    found = Compilation(kernels)
+    return found if found.total else None
 
 
 def plan(name: str, *args: Any, **kwargs: Any) -> Any:

@@ -342,7 +342,7 @@ def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         r"install a version of Numba that it knows, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
     )
     handle = launch.Kernel("pointwise.mul")
-    for act in (lambda: handle["f"], lambda: precompile.compile_ahead(["pointwise.mul"])):
+    for act in (lambda: handle["f"], lambda: precompile.Compilation(["pointwise.mul"]).finish()):
         with pytest.raises(RuntimeError, match=message):
             act()
     with use_kernels("textbook"):

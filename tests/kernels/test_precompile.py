@@ -12,6 +12,7 @@ import pytest
 from retrograd.kernels.compiled import warmup
 from retrograd.kernels.compiled.machine import cache, launch, precompile
 from retrograd.kernels.compiled.machine.launch import Kernel
+from retrograd.kernels.compiled.machine.precompile import Compilation
 
 PATHS = (
     "pointwise.sqrt",
@@ -56,14 +57,26 @@ def _symbols(dtypes: str, paths: tuple[str, ...] = PATHS) -> set[str]:
 
 
 def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
-    told: list[str] = []
+    calls: list[tuple[int, int]] = []
     paths = PATHS[:2]
-    precompile.compile_ahead(paths, "fd", told.append)
+    Compilation(paths, "fd").finish(lambda *call: calls.append(call))
     assert _stored(folder) == _symbols("fd", paths)
-    assert sorted(told) == sorted(f"{path} {name}" for path in paths for name in ("float32", "float64"))
-    assert [helper.poll() for helper in helpers] == [0]
-    precompile.compile_ahead(paths, "fd", told.append)
-    assert len(helpers) == 1 and len(told) == 4
+    assert calls == [(calls[0][0], 4), *((done, 4) for done in range(calls[0][0] + 1, 5))]
+    assert [helper.poll() is not None for helper in helpers] == [True]
+    again = Compilation(paths, "fd")
+    again.finish(lambda *call: calls.append(call))
+    assert len(helpers) == 1 and again.total == 0 and calls[-1] == (4, 4)
+
+
+def test_helpers_compile_before_the_calling_process_does(
+    folder: Path, helpers: list[subprocess.Popen[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compilation = Compilation(PATHS)
+    for thread in compilation._threads:
+        thread.join(timeout=120)
+    assert _stored(folder) == _symbols("f") and compilation.done == compilation.total == len(PATHS)
+    monkeypatch.setattr(precompile, "_compile", None)
+    compilation.finish()
 
 
 def test_helper_process_compiles(folder: Path) -> None:
@@ -80,7 +93,7 @@ def test_helper_process_that_dies(folder: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(
         precompile, "_start", lambda: subprocess.Popen([sys.executable, "-c", end], stdin=pipe, stdout=pipe, text=True)
     )
-    precompile.compile_ahead(PATHS)
+    Compilation(PATHS).finish()
     missing = _symbols("f") - _stored(folder)
     assert len(missing) <= 1  # what it had taken
     for path in PATHS:
@@ -90,7 +103,7 @@ def test_helper_process_that_dies(folder: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_no_helper_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/no/python")
-    precompile.compile_ahead(PATHS)
+    Compilation(PATHS).finish()
     assert _stored(folder) == _symbols("f")
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert precompile._start() is None
@@ -98,7 +111,7 @@ def test_no_helper_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_one_thread_starts_no_process(folder: Path, helpers: list[subprocess.Popen[str]]) -> None:
     launch.set_num_threads(1)
-    precompile.compile_ahead(PATHS[:2])
+    Compilation(PATHS[:2]).finish()
     assert not helpers and len(_stored(folder)) == 2
 
 
@@ -111,7 +124,7 @@ def test_interrupt_ends_the_helper_processes(
 
     monkeypatch.setattr(precompile, "_compile", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        precompile.compile_ahead(PATHS)
+        Compilation(PATHS).finish()
     assert [helper.poll() is not None for helper in helpers] == [True]
 
 

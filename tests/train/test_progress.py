@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from retrograd.train.progress import BarProgress, LineProgress, Progress, duration, make_progress
+from retrograd.train.progress import BarProgress, CompilationLine, LineProgress, Progress, duration, make_progress
 
 RECORD = {"epoch": 1, "loss": 0.5, "accuracy": 0.75, "held_out_loss": 0.25, "held_out_accuracy": 0.9}
 
@@ -48,9 +48,60 @@ def test_lines():
     progress.say("hello")
     progress.close()
     middle, end, hello = stream.getvalue().splitlines()
-    assert middle.startswith("epoch 1/2 at 50 %  loss 1.5000  accuracy 25.00%") and middle.endswith("left")
+    assert middle == "epoch 1/2 at 50 %  loss 1.5000  accuracy 25.00%"  # one step: no rate yet
     assert end.startswith("epoch 1/2  loss 0.5000  accuracy 75.00%  held out: loss 0.2500  accuracy 90.00%")
     assert "images/s" in end and hello == "hello"
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds that only the test moves on."""
+    now = [100.0]
+    monkeypatch.setattr("retrograd.train.progress.perf_counter", lambda: now[0])
+    return now
+
+
+def test_the_rate_is_that_of_the_last_seconds(clock):
+    stream = io.StringIO()
+    progress = LineProgress(stream)
+    progress.start(3, 10_000, 0)
+    clock[0] += 30  # compiles kernels
+    progress.step(1, 100, 1.0, None)
+    clock[0] += 5
+    progress.step(1, 500, 1.0, None)
+    progress.epoch({"epoch": 1, "loss": 1.0})
+    for _ in range(20):  # then ten times as fast
+        clock[0] += 1
+        progress.step(1, 1000, 1.0, None)
+    assert "epoch 1/3  loss 1.0000  100 images/s  4 min 54 s left" in stream.getvalue()
+    progress.epoch({"epoch": 2, "loss": 1.0})
+    assert stream.getvalue().endswith("epoch 2/3  loss 1.0000  1,000 images/s  9 s left\n")
+
+
+def test_compilation_in_lines(clock):
+    stream = io.StringIO()
+    line = CompilationLine(stream)
+    for done in range(3):
+        line(done, 3)
+        clock[0] += 4
+    line(3, 3)
+    assert stream.getvalue().splitlines() == [
+        "compiling 3 kernels, once for this CPU: 0 done",
+        "compiling 3 kernels, once for this CPU: 2 done, about 4 s left",
+        "compiled 3 kernels for this CPU in 12 s",
+    ]
+
+
+def test_compilation_on_a_terminal(clock, size):
+    size[99] = (40, 40)
+    stream = Terminal()
+    progress = BarProgress(stream)
+    progress.compiling(0, 1)
+    clock[0] += 4
+    progress.compiling(1, 1)
+    first, last = stream.getvalue().split("\r\033[K")[1:]
+    assert first == "compiling 1 kernel, once for this CPU: 0 done"[:39]
+    assert last == "compiled 1 kernel for this CPU in 4 s\n"
 
 
 def test_the_bar_shows_loss_accuracy_rate_and_time_left():
@@ -58,7 +109,8 @@ def test_the_bar_shows_loss_accuracy_rate_and_time_left():
     progress = BarProgress(stream)
     progress.say("before")
     progress.start(2, 100, 100)
-    progress.step(2, 50, 1.5, 0.25)
+    progress.step(2, 25, 2.0, 0.25)
+    progress.step(2, 25, 1.5, 0.25)
     progress.epoch(RECORD)
     progress.say("between")
     progress.step(2, 50, 0.5, 0.75)
@@ -73,6 +125,7 @@ def test_the_bar_shows_loss_accuracy_rate_and_time_left():
 
 def test_progress_itself_is_silent(capsys):
     progress = Progress()
+    progress.compiling(0, 1)
     progress.start(1, 1, 0)
     progress.step(1, 1, 0.0, 0.0)
     progress.epoch(RECORD)

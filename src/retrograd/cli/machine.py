@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from time import perf_counter
 from typing import Any
 
@@ -24,20 +23,10 @@ def add_commands(commands: Any) -> None:
 def _warmup(arguments: argparse.Namespace) -> int:
     from ..kernels import warmup
     from ..kernels.compiled.machine import cache
+    from ..train.progress import CompilationLine
 
     start = perf_counter()
-    live = sys.stderr.isatty()
-    done = 0
-
-    def show(name: str) -> None:
-        nonlocal done
-        done += 1
-        if live:
-            print(f"\r\033[K{done:3d}  {name}", end="", file=sys.stderr, flush=True)
-
-    count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), show)
-    if live:
-        print("\r\033[K", end="", file=sys.stderr)
+    count = warmup({"float32": "f", "float64": "d"}.get(arguments.dtype, "fd"), CompilationLine())
     say(f"{count} kernels ready after {perf_counter() - start:.1f} s, in {cache.folder()}")
     return 0
 

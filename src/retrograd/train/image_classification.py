@@ -18,6 +18,7 @@ from ..data.dataset import TensorDataset
 from ..data.digits import Digits, MNIST5k
 from ..data.images import load_images
 from ..engine.tensor import Tensor
+from ..kernel_set import begin_compiling
 from ..nn.module import Module
 from ..ops.random.random import default_generator
 from .diagnostics import TrainingError, leaves
@@ -340,6 +341,9 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         ImageFolderError: a folder cannot be used; the message says why.
         ImportError: Pillow is not installed.
     """
+    # the last two are faster for few or small images
+    kernels = (*_KERNELS, "normalization.channel_forward", "normalization.channel_backward")
+    compilation = begin_compiling(kernels)  # while the images are read
     loaded = load_images(folder, options.size, options.channels, least=2 if held_out_folder is None else 1)
     if held_out_folder is None:
         mask = held_out_share(loaded.labels, options.held_out, seed)
@@ -362,11 +366,8 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         train=ByteImages(*train),
         held_out=ByteImages(*held_out),
         augment=augment,
-        kernels=(
-            *_KERNELS,
-            "normalization.channel_forward",
-            "normalization.channel_backward",
-        ),  # a good rate for few or small images
+        kernels=kernels,
+        compilation=compilation,
         source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
         image={"size": options.size, "channels": options.channels},

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import deque
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, TextIO
 
 from .._files.terminal import printable
 
-__all__ = ["BarProgress", "LineProgress", "Progress", "make_progress"]
+__all__ = ["BarProgress", "CompilationLine", "LineProgress", "Progress", "make_progress"]
 
 Record = dict[str, Any]  # one epoch, see Trainer.history
+_WINDOW = 10.0  # seconds whose mean is the rate
 
 
 class Progress:
@@ -22,6 +24,9 @@ class Progress:
     """
 
     unit = "images"
+
+    def compiling(self, done: int, total: int) -> None:
+        """Called before kernels are compiled, and after each of them."""
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
         """Called when training starts, or resumes after ``done`` samples."""
@@ -42,48 +47,102 @@ class Progress:
         """Called when training has ended or stopped."""
 
 
-class LineProgress(Progress):
-    """One line per epoch, and one every ``interval`` seconds within a long epoch."""
+class CompilationLine:
+    """Shows the progress of a compilation: on a terminal in one line that is redrawn, elsewhere in a line now and then.
+
+    stream: None for stderr.
+    interval: seconds between lines that are not redrawn.
+    """
+
+    def __init__(self, stream: TextIO | None = None, interval: float = 5.0) -> None:
+        self.stream: TextIO | Any = sys.stderr if stream is None else stream
+        self.interval = interval
+        self.live = _is_screen(self.stream)
+        self.began: float | None = None
+        self.printed = 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = perf_counter()
+        if self.began is None:
+            self.began, self.printed = now, now - self.interval
+        if done == total:
+            self._print(f"compiled {counted(total, 'kernel')} for this CPU in {duration(now - self.began)}", "\n")
+        elif self.live or now - self.printed >= self.interval:
+            self.printed = now
+            text = f"compiling {counted(total, 'kernel')}, once for this CPU: {done} done"
+            if done:
+                text += f", about {duration((now - self.began) / done * (total - done))} left"
+            self._print(text, "" if self.live else "\n")
+
+    def _print(self, text: str, end: str) -> None:
+        if self.live:
+            text = "\r\033[K" + text[: max(1, os.get_terminal_size(self.stream.fileno())[0] - 1)]
+        print(text, end=end, file=self.stream, flush=True)
+
+
+class _Shown(Progress):
+    """Progress on a stream."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream: TextIO | Any = sys.stderr if stream is None else stream
+        self._compilation = CompilationLine(self.stream)
+
+    def compiling(self, done: int, total: int) -> None:
+        self._compilation(done, total)
+
+    def say(self, text: str) -> None:
+        print(printable(text), file=self.stream, flush=True)
+
+
+class LineProgress(_Shown):
+    """One line per epoch, and one every ``interval`` seconds within a long epoch.
+
+    The rate is that of the last seconds: the time from the first step on, which may compile kernels, to a line, or the
+    time between the last lines that are ``_WINDOW`` seconds apart.
+    """
 
     epochs: int
     per_epoch: int
-    began: float
-    first: int
     seen: int
     printed: float
+    times: deque[tuple[float, int]]
 
     def __init__(self, stream: TextIO | None = None, interval: float = 10.0) -> None:
-        self.stream: TextIO | Any = sys.stderr if stream is None else stream
+        super().__init__(stream)
         self.interval = interval
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
         self.epochs, self.per_epoch, self.seen = epochs, per_epoch, done
-        self.first, self.began = done, perf_counter()
-        self.printed = self.began
+        self.printed = perf_counter()
+        self.times = deque()
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
+        now = perf_counter()
         self.seen += samples
-        if perf_counter() - self.printed > self.interval and self.seen < epoch * self.per_epoch:
+        self.times.append((now, self.seen))
+        while len(self.times) > 2 and now - self.times[1][0] > _WINDOW:
+            self.times.popleft()
+        if now - self.printed > self.interval and self.seen < epoch * self.per_epoch:
             part = 100 * (self.seen - (epoch - 1) * self.per_epoch) / self.per_epoch
             self._line(f"{self._name(epoch)} at {part:2.0f} %  {_figures(loss, accuracy)}")
 
     def epoch(self, record: Record) -> None:
         self._line(f"{self._name(record['epoch'])}  {summary(record)}")
 
-    def say(self, text: str) -> None:
-        print(printable(text), file=self.stream, flush=True)
-
     def _name(self, epoch: int) -> str:
         return f"epoch {epoch:{len(str(self.epochs))}}/{self.epochs}"
 
     def _line(self, text: str) -> None:
         self.printed = perf_counter()
-        rate = (self.seen - self.first) / (self.printed - self.began)
-        left = (self.epochs * self.per_epoch - self.seen) / rate if rate else 0.0
-        self.say(f"{text}  {rate:,.0f} {self.unit}/s  {duration(left)} left")
+        if len(self.times) > 1:
+            (before, first), (now, last) = self.times[0], self.times[-1]
+            rate = (last - first) / max(now - before, 1e-9)
+            left = duration((self.epochs * self.per_epoch - self.seen) / rate)
+            text += f"  {rate:,.0f} {self.unit}/s  {left} left"
+        self.say(text)
 
 
-class BarProgress(Progress):
+class BarProgress(_Shown):
     """One bar over the whole training, redrawn in place by tqdm."""
 
     done: int
@@ -92,16 +151,18 @@ class BarProgress(Progress):
     held_out: str
 
     def __init__(self, stream: TextIO | None = None) -> None:
-        self.stream: TextIO | Any = sys.stderr if stream is None else stream
+        super().__init__(stream)
         self.bar: Any = None
 
     def start(self, epochs: int, per_epoch: int, done: int) -> None:
         self.epochs, self.total, self.done, self.held_out = epochs, epochs * per_epoch, done, ""
 
     def step(self, epoch: int, samples: int, loss: float, accuracy: float | None) -> None:
-        if self.bar is None:  # start after the first step, whose kernel compilation would distort the rate
-            self.bar = self._new_bar(f"epoch {epoch}/{self.epochs}")
         text = f"epoch {epoch}/{self.epochs}  {_figures(loss, accuracy)}{self.held_out}"
+        if self.bar is None:  # the first step may compile kernels, so that the clock starts after it
+            self.done += samples
+            self.bar = self._new_bar(text)
+            return
         self.bar.set_description_str(text, refresh=False)
         self.bar.update(samples)
 
@@ -128,7 +189,7 @@ class BarProgress(Progress):
 
     def say(self, text: str) -> None:
         if self.bar is None:
-            print(printable(text), file=self.stream, flush=True)
+            super().say(text)
         else:
             self.bar.write(printable(text), file=self.stream)
 

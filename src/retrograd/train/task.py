@@ -82,6 +82,7 @@ class Task:
     augment: a function that changes a batch of x (N, ...) before each step, drawing from ``retrograd``'s generator.
     source: the origin of the data, for the report.
     kernels: the compiled kernels of training, so that all cores can compile them before the first step.
+    compilation: of these kernels, if it has begun (``kernel_set.begin_compiling``).
     network: {"name": ..., "arguments": {...}}, from which train/networks.py rebuilds the model.
     options: anything else that determines the data; a resumed run must have the same.
     warmup: the fraction of all steps in which the learning rate rises.
@@ -106,6 +107,7 @@ class Task:
     augment: Callable[[np.ndarray], np.ndarray] | None = None
     source: str = ""
     kernels: tuple[str, ...] = ()
+    compilation: Any = None
     network: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.0

@@ -17,7 +17,7 @@ import numpy as np
 from .._files.state import Check, brief, check_table, count, items, number, optional, same, table
 from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
-from ..kernel_set import compile_ahead, use_kernels
+from ..kernel_set import begin_compiling, use_kernels
 from ..ops.random.random import get_rng_state, set_rng_state
 from ..optim import Adam
 from .callbacks import Callback, CosineSchedule
@@ -242,7 +242,9 @@ class Trainer(Fit):
         self.task.check()
         own = self.lock is None and self.workers is None  # with workers, the process that started them holds the lock
         with RunLock(self.output) if own else nullcontext(), use_kernels(self.settings.kernels):
-            compile_ahead(self.task.kernels)  # nothing to save yet, so Ctrl-C stops immediately
+            compilation = self.task.compilation or begin_compiling(self.task.kernels)
+            if compilation is not None:
+                compilation.finish(self.progress.compiling)  # nothing to save yet, so Ctrl-C stops immediately
             with StopRequest() as self.stop_request:
                 self.train(self.settings.epochs)
 

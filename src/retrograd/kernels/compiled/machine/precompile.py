@@ -15,73 +15,100 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from threading import Thread
+from threading import Lock, Thread
 
 from . import cache
 from .launch import Kernel, announce, get_num_threads, known_versions, registered
 
-_NAMES = {"f": "float32", "d": "float64"}
-Progress = Callable[[str], None]
+Progress = Callable[[int, int], None]
 
 
 def warmup(dtypes: str = "fd", progress: Progress | None = None) -> int:
-    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; returns their number.
+    """Load every kernel for the element types ("f", "d"), compiling what the cache lacks; return their number.
 
-    ``progress`` is told the name of each kernel that is compiled.
+    progress: see ``Compilation.finish``.
     """
     handles = registered()
-    compile_ahead((handle.path for handle in handles), dtypes, progress)
+    Compilation((handle.path for handle in handles), dtypes).finish(progress)
     for handle in handles:
         for dtype in dtypes:
             handle[dtype]
     return len(handles) * len(dtypes)
 
 
-def compile_ahead(paths: Iterable[str], dtypes: str = "f", progress: Progress | None = None) -> None:
-    """Compile those of the kernels ``module.function`` that the cache lacks.
+class Compilation:
+    """Compilation of those of the kernels ``module.function`` that the cache lacks; helper processes start immediately.
 
-    The calling process works from the front of the list and the others from its back: so the kernels of a module,
-    which share functions, mostly fall to one process, and slow ones should be at both ends.
+    The calling process takes part in ``finish``. It works from the front of the list and the others from its back: so
+    the kernels of a module, which share functions, mostly fall to one process, and slow ones should be at both ends.
     """
-    wanted = ((Kernel(path), dtype) for path in paths for dtype in dtypes)
-    queue = deque((kernel, dtype) for kernel, dtype in wanted if cache.read(kernel.symbol(dtype)) is None)
-    if not queue:
-        return
-    announce()
 
-    def take(end: Callable[[], tuple[Kernel, str]]) -> tuple[Kernel, str] | None:
+    def __init__(self, paths: Iterable[str], dtypes: str = "f") -> None:
+        kernels = ((Kernel(path), dtype) for path in paths for dtype in dtypes)
+        self._queue = deque((kernel, dtype) for kernel, dtype in kernels if cache.read(kernel.symbol(dtype)) is None)
+        self.total, self.done = len(self._queue), 0
+        self._lock = Lock()
+        self._progress: Progress | None = None
+        self._helpers: list[subprocess.Popen[str]] = []
+        self._threads: list[Thread] = []
+        for _ in range(min(get_num_threads(), self.total) - 1):
+            if helper := _start():
+                self._helpers.append(helper)
+                self._threads.append(Thread(target=self._employ, args=(helper,), daemon=True))
+                self._threads[-1].start()
+
+    def finish(self, progress: Progress | None = None) -> None:
+        """Compile what is left and wait for the helpers.
+
+        progress: gets the number of kernels done and that of all kernels, at the beginning and after each kernel; None
+            prints one line that the first call takes a while.
+        """
+        if not self.total:
+            return
+        if progress is None:
+            announce()
+        else:
+            progress(self.done, self.total)
+        self._progress = progress
         try:
-            kernel, dtype = end()
+            with _few_collections():
+                while (task := self._take(self._queue.popleft)) is not None:
+                    _compile(*task)
+                    self._count()
+            for thread in self._threads:
+                thread.join()
+        finally:  # after Ctrl-C, some are still running
+            self.stop()
+        if progress is not None and self.done < self.total:  # a helper failed
+            progress(self.total, self.total)
+
+    def stop(self) -> None:
+        """End the helpers; kernels that are not compiled yet are compiled when they are needed."""
+        self._queue.clear()
+        for helper in self._helpers:
+            helper.kill()
+            helper.wait()
+
+    def _take(self, end: Callable[[], tuple[Kernel, str]]) -> tuple[Kernel, str] | None:
+        try:
+            return end()
         except IndexError:
             return None
-        if progress is not None:
-            progress(f"{kernel.path} {_NAMES[dtype]}")
-        return kernel, dtype
 
-    def employ(helper: subprocess.Popen[str]) -> None:
+    def _count(self) -> None:
+        with self._lock:
+            self.done += 1
+            if self._progress is not None:
+                self._progress(self.done, self.total)
+
+    def _employ(self, helper: subprocess.Popen[str]) -> None:
         assert helper.stdin is not None and helper.stdout is not None
         with suppress(OSError), helper:  # OSError: the helper died
-            while (task := take(queue.pop)) is not None:
+            while (task := self._take(self._queue.pop)) is not None:
                 print(task[0].path, task[1], file=helper.stdin, flush=True)
                 if not helper.stdout.readline():
                     return
-
-    helpers, threads = [], []
-    try:
-        for _ in range(min(get_num_threads(), len(queue)) - 1):
-            if helper := _start():
-                helpers.append(helper)
-                threads.append(Thread(target=employ, args=(helper,), daemon=True))
-                threads[-1].start()
-        with _few_collections():
-            while (task := take(queue.popleft)) is not None:
-                _compile(*task)
-        for thread in threads:
-            thread.join()
-    finally:  # after Ctrl-C, some are still running
-        for helper in helpers:
-            helper.kill()
-            helper.wait()
+                self._count()
 
 
 def _compile(kernel: Kernel, dtype: str) -> None:
