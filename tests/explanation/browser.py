@@ -1,4 +1,4 @@
-"""Finds a Chromium on the machine for the tests of the page; without one they are skipped."""
+"""Chromium for the tests of the page, which are skipped on a machine without one."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ TAKE = "([name, at]) => window.retrograd.take(name, at)"  # what pointing at an 
 
 
 def document(name: str, **settings: Any) -> dict[str, Any]:
-    """What the page of an operator is drawn from."""
+    """Return the document from which the page of an operator is drawn."""
     return find(name).with_settings(settings).to_dict()
 
 
 @contextmanager
 def chromium() -> Iterator[Any]:
-    """A browser of Playwright."""
+    """Start Chromium through Playwright, or skip the test."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     path = next(filter(None, map(shutil.which, NAMES)), None)
     if path is None:
@@ -54,9 +54,9 @@ def chromium() -> Iterator[Any]:
 
 @contextmanager
 def opened(browser: Any, address: str, refused: int = 0, **options: Any) -> Iterator[Any]:
-    """A page that is ready, in a context of its own; at its end nothing was logged, and nothing was asked of others.
+    """Open a page in a new browser context; at the end, check that it logged nothing and sent no foreign request.
 
-    refused: how many of its requests its own server answers with 4xx, which Chromium logs
+    refused: how many requests the page's own server must answer with 4xx, which Chromium logs
     """
     context = browser.new_context(**{"viewport": {"width": 1280, "height": 860}, **options})
     page = context.new_page()
@@ -79,7 +79,7 @@ def opened(browser: Any, address: str, refused: int = 0, **options: Any) -> Iter
 
 @contextmanager
 def serving() -> Iterator[str]:
-    """The address of a page that `retrograd explain` serves."""
+    """Run ``retrograd explain`` and yield the address of its page."""
     pytest.importorskip("uvicorn", reason="the extra explain is not installed")
     pytest.importorskip("starlette", reason="the extra explain is not installed")
     code = "from retrograd.cli import main; main(['explain', 'conv2d', '--no-browser'])"
@@ -91,7 +91,7 @@ def serving() -> Iterator[str]:
 
 
 def written(folder: Path, html: str) -> str:
-    """The address of a page that is written into a folder."""
+    """Write a page into a folder and return its address."""
     path = folder / "page.html"
     path.write_text(html, encoding="utf-8")
     return path.as_uri()

@@ -10,7 +10,7 @@ import pytest
 from explanation.browser import chromium, serving
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects marked tests
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "browser" in getattr(item, "fixturenames", ()):
@@ -25,6 +25,6 @@ def browser() -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[str]:
-    """The address of the page of conv2d."""
+    """The address of the served page of conv2d."""
     with serving() as address:
         yield address

@@ -1,4 +1,4 @@
-"""A model whose first layer is too large to be shown completely; as a program it serves its page."""
+"""A model whose first layer is too large to be shown completely; run as a program, it serves its page."""
 
 from __future__ import annotations
 

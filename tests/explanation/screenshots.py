@@ -1,7 +1,7 @@
 """Screenshots of the page in its main states, for review: python tests/explanation/screenshots.py FOLDER
 
-Each state at the width of a desktop and of a phone, light and dark; with a word after the folder only states whose name
-has it.
+Each state is shown at the width of a desktop and of a phone, in light and dark mode. A word after the folder selects
+the states whose name contains it.
 """
 
 from __future__ import annotations

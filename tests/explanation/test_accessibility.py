@@ -1,4 +1,4 @@
-"""axe-core finds no problem on the pages, in light and dark mode."""
+"""Accessibility of the pages: axe-core finds no problem, in light and dark mode."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.explanation.operators import find
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The source of axe-core, which the extra `browser` brings."""
+    """The source of axe-core, which the extra `browser` installs."""
     pytest.importorskip("axe_playwright_python", reason="axe-core is not installed: pip install axe-playwright-python")
     return resources.files("axe_playwright_python").joinpath("axe.min.js").read_text(encoding="utf-8")
 
@@ -23,7 +23,7 @@ RUN = """(rules) => axe.run({ exclude: [["#entry .products li:nth-child(n + 9)"]
 
 
 def check(page: Any, source: str) -> None:
-    """All rules, and those of colors in the other theme too."""
+    """Check all rules, and the rules on colors in the other theme too."""
     page.evaluate(source)
     for colors, rules in (("light", None), ("dark", ["color-contrast"])):
         page.emulate_media(color_scheme=colors, reduced_motion="reduce")
@@ -70,7 +70,7 @@ def test_a_phone(axe, browser, tmp_path):
 
 
 def test_a_model(axe, browser, tmp_path):
-    """The map, a layer that is large, one that is whole, and the way of a gradient."""
+    """Check the map, a large layer, one that is shown whole, and the path of a gradient."""
     from explanation.large_model import explanation
 
     address = written(tmp_path, explanation().to_html())

@@ -1,4 +1,4 @@
-"""The algorithms that the page steps through give the same arrays, and broken lines are found."""
+"""The algorithms that the page steps through: all give the same arrays, and gradcheck finds planted bugs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import naive
 from retrograd.explanation import address_table_convolution, winograd_convolution
 from retrograd.explanation.explanation import Explanation
-from retrograd.explanation.mutation_testing import Fault
+from retrograd.explanation.mutation_testing import Bug
 from retrograd.explanation.operators import find
 from retrograd.explanation.operators.gradient_bugs import CONVOLUTION
 from retrograd.explanation.tracing import as_dicts, traced
@@ -22,7 +22,7 @@ from retrograd.specs.geometry import Window, conv_window
 
 @st.composite
 def convolutions(draw: Any, square: bool = False) -> tuple[Window, np.ndarray, np.ndarray]:
-    """A window, and x and w for it."""
+    """Draw a window, and x and w for it."""
     ndim = 2 if square else draw(st.integers(1, 3))
     groups, batch = draw(st.sampled_from((1, 2))), draw(st.integers(1, 2))
     kernel = (3, 3) if square else tuple(draw(st.integers(1, 3)) for _ in range(ndim))
@@ -36,7 +36,7 @@ def convolutions(draw: Any, square: bool = False) -> tuple[Window, np.ndarray, n
 
 
 def agree(module: Any, window: Window, x: np.ndarray, w: np.ndarray) -> None:
-    """A module's three functions equal the loops of the definition."""
+    """Check that a module's three functions equal the loops of the definition."""
     sizes = window.stride, window.padding, window.dilation, window.groups
     rng = np.random.default_rng(7)
     bias = rng.standard_normal(len(w))
@@ -127,13 +127,13 @@ def test_a_long_run_is_cut() -> None:
     assert trace.result == 1999000 and not trace.complete and len(trace.steps) == 600
 
 
-@pytest.mark.parametrize("fault", CONVOLUTION, ids=lambda fault: fault.name)
-def test_a_broken_line_is_found_at_the_entries_that_are_wrong(fault: Fault) -> None:
-    """With settings at which it matters; the gradients that it does not touch stay right."""
+@pytest.mark.parametrize("bug", CONVOLUTION, ids=lambda bug: bug.name)
+def test_a_broken_line_is_found_at_the_entries_that_are_wrong(bug: Bug) -> None:
+    """The settings are ones at which each bug matters; the gradients that it does not touch stay correct."""
     explanation = explained(stride=2, dilation=2, batch=2, padding=1, size=6)
-    (found,) = [each for each in explanation.outcomes() if each.fault is fault]
+    (found,) = [each for each in explanation.outcomes() if each.fault is bug]
     assert not found.error
-    touched = "gw" if fault.kernel == "conv_weight_grad" else "gx"
+    touched = "gw" if bug.kernel == "conv_weight_grad" else "gx"
     assert [*found.wrong] == [touched]
     assert found.report.startswith("gradcheck failed") and found.diagnosis
     right = explanation.arrays[touched].values
@@ -152,7 +152,7 @@ def test_a_broken_line_that_fails() -> None:
 
 def test_a_fault_must_fit_the_text() -> None:
     with pytest.raises(ValueError, match="'no such line' occurs 0 times in conv"):
-        Fault("", "", "convolution", "conv", "no such line", "").planted()
+        Bug("", "", "convolution", "conv", "no such line", "").planted()
 
 
 def test_the_kernels_are_whole_again() -> None:

@@ -12,7 +12,7 @@ from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 
 class Own(nn.Module):
-    """Attention by the function, twice, with two heads."""
+    """A module that calls the attention function twice, with two heads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class Network(nn.Module):
 
 
 def merged(heads: np.ndarray) -> np.ndarray:
-    """(N, H, L, D) -> (N, L, H * D)."""
+    """Merge the heads: (N, H, L, D) -> (N, L, H * D)."""
     return heads.swapaxes(1, 2).reshape(heads.shape[0], heads.shape[2], -1)
 
 

@@ -1,4 +1,4 @@
-"""Other settings in the page's file: which it contains, its size, and that it shows them as the server does."""
+"""Other settings in the page's file: which it contains, their size, and equality with the served page."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SETTINGS = (
 
 
 def unpacked(text: str) -> Any:
-    """A packed document: indices are the differences of neighbors in a column."""
+    """Unpack a document whose indices are stored as differences between neighbors in a column."""
     found = json.loads(zlib.decompress(base64.b64decode(text)))
     for sums in found.get("sums", {}).values():
         for each in sums["products"]:

@@ -1,4 +1,4 @@
-"""Derivations as text: each shown line runs in NumPy as it is, and the last one is the derivative."""
+"""Derivations as text: each line runs in NumPy unchanged, and the last one gives the derivative."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DERIVED = [
 
 
 def run(found: dict[str, Any], inputs: dict[str, np.ndarray], gy: np.ndarray, numbers: dict[str, Any]) -> Any:
-    """The gradients to the operands of the formula, by running the lines one after the other."""
+    """Return the gradients of the operands, computed by running the lines one after the other."""
     names: dict[str, Any] = {**NUMPY, **inputs, **numbers, "g": gy}
     for line in found["values"]:
         exec(line, names)

@@ -1,4 +1,4 @@
-"""retrograd.graph: it finds everything that was recorded, and the picture shows it as well-formed SVG."""
+"""retrograd.graph finds everything that was recorded and draws it as well-formed SVG."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 class Net(nn.Module):
-    """A convolution, then a block that is added to its input."""
+    """A convolution, then a residual block."""
 
     def __init__(self) -> None:
         super().__init__()

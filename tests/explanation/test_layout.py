@@ -16,7 +16,7 @@ _ROUNDING = 0.01
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[Box], list[tuple[int, int]]]:
-    """Boxes of which each but the last leads to some later ones."""
+    """Draw boxes and links; every box but the last leads to some later ones."""
     count = draw(st.integers(1, 25))
     sizes = st.tuples(st.sampled_from([60.0, 211.5]), st.sampled_from([40.0, 133.3]), st.sampled_from([0.0, 9.0]))
     boxes = [Box(*draw(sizes)) for _ in range(count)]

@@ -1,4 +1,4 @@
-"""A user's model: its layers' sums are its gradients, and the model does not change."""
+"""Explanation of a model: the sums of its layers equal its gradients, and the model does not change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from retrograd.nn.functional import cross_entropy
 
 
 class Network(nn.Module):
-    """Convolution, normalization, a layer that is used twice, an LSTM with the batch first, and a layer without use."""
+    """Convolution, normalization, a layer that is used twice, an LSTM with batch_first, and an unused layer."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -53,7 +53,7 @@ def explained(request) -> tuple[Network, Any, ModelExplanation]:
 
 
 def added(explanation: Any, name: str) -> np.ndarray:
-    """The sum of an array's products by themselves."""
+    """Return the sums of an array's products, computed independently."""
     values = {each: array.values.ravel() for each, array in explanation.arrays.items()}
     found = np.zeros(values[name].size)
     for products in explanation.sums[name]:
@@ -108,7 +108,7 @@ def test_the_model_stays_as_it_was():
         if each.grad is not None:
             np.testing.assert_array_equal(each.grad.numpy(), grads[name], name)
     assert model.training
-    model(batch[0])  # nothing of the explanation listens any more
+    model(batch[0])  # no hook of the explanation is left
     assert [each.calls for each in explanation.layers] == [1, 1, 1, 1, 2, 1, 1]
 
 

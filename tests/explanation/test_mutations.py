@@ -1,4 +1,4 @@
-"""Faults derived from a backward's source: each changes the result, gradcheck finds it, and the source is restored."""
+"""Mutations of a backward: each changes the result, gradcheck finds it, and the source is restored."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from explanation.sample import sampled
 from retrograd.explanation.mutation_testing import Mutation
 from retrograd.explanation.operators import find
 
-# the backward gives g as it is, and has no line of its own
+# the backward returns g unchanged, and has no line to mutate
 PASSED_ON = {"add", "neg", "frac", "ceil", "floor", "round", "trunc", "sign", "Int8", "TWN", "DeepShiftQ"}
 
 

@@ -18,7 +18,7 @@ from retrograd import nn
 
 
 def lines(tensor: rg.Tensor) -> list[str]:
-    """The text; the HTML is well-formed, and nothing in it runs or is fetched."""
+    """Return the lines of text, after a check that the HTML is well-formed and neither runs nor fetches anything."""
     html = tensor._repr_html_()
     assert "script" not in html and not re.search("(src|href)=.(?!data:image/png;base64,)", html)
     page = ElementTree.fromstring(re.sub("(<img[^>]*)>", r"\1/>", html))

@@ -31,7 +31,7 @@ PRECISION = 1e-5  # of float32 sums in another order, beside the largest sum of 
 
 
 def totals(products: list[Products], arrays: dict[str, np.ndarray], size: int) -> tuple[np.ndarray, float]:
-    """The sums of all entries, and the largest sum of the products' sizes: by a loop over the rows."""
+    """Return the sums of all entries, and the largest sum of the products' magnitudes, by a loop over the rows."""
     found, sizes = np.zeros(size), np.zeros(size)
     for each in products:
         for target, *places in each.index.tolist():
@@ -44,7 +44,7 @@ def totals(products: list[Products], arrays: dict[str, np.ndarray], size: int) -
 
 
 def check(explanation: Explanation) -> None:
-    """Whatever the page shows of an explanation is right."""
+    """Check everything that the page shows of an explanation."""
     arrays = {name: array.values for name, array in explanation.arrays.items()}
     for name, array in explanation.arrays.items():
         assert len(array.axes) == array.values.ndim, name
@@ -70,7 +70,7 @@ def check(explanation: Explanation) -> None:
 
 
 def drawn(operator: Operator, rng: np.random.Generator) -> Explanation:
-    """The example with settings that are drawn, until some go together."""
+    """Return the example with random settings, drawn until they are compatible."""
     for _ in range(50):
         given = {setting.name: setting.choices[rng.integers(len(setting.choices))] for setting in operator.settings}
         try:
@@ -81,7 +81,7 @@ def drawn(operator: Operator, rng: np.random.Generator) -> Explanation:
 
 
 def check_whole(name: str) -> None:
-    """The example with the lines that ran and the failure lab."""
+    """Check the example with the executed lines and the outcomes of "Break it"."""
     document = find(name).with_settings({}).to_dict()
     json.dumps(document, allow_nan=False)
     passed_on = name in ("add", "frac", "DeepShiftQ")  # the backward of these gives g, without a line of its own
@@ -116,7 +116,7 @@ def test_programs_of_other_settings(name: str, given: dict[str, Any]) -> None:
 
 
 def run_programs(explanation: Explanation, name: str) -> None:
-    """The program computes the same gradients, and the test of an exact operator passes."""
+    """Check that the program computes the same gradients, and that the gradcheck of an exact operator passes."""
     document = explanation.to_dict(whole=False)
     found: dict[str, Any] = {}
     with contextlib.redirect_stdout(io.StringIO()):
@@ -212,16 +212,26 @@ def test_settings_that_do_not_fit() -> None:
             find(name).with_settings(given)
     x = np.ones((2, 3), np.float32)
     for name, inputs, options, message in (
-        ("linear", {"x": x, "w": x}, {"bias": 1}, "explain: linear with bias cannot be taken apart; known are: none"),
-        ("linear", {"x": x, "w": x}, {"batch": 2}, "linear with batch cannot be taken apart"),  # of the example alone
+        ("linear", {"x": x, "w": x}, {"bias": 1}, "explain: linear with bias cannot be explained; known are: none"),
+        ("linear", {"x": x, "w": x}, {"batch": 2}, "linear with batch cannot be explained"),  # of the example alone
         ("conv1d", {"x": x[None], "w": x[None]}, {"strides": 2}, "conv1d with strides cannot .* known are: stride,"),
         ("conv1d", {"x": x[None], "w": x[None]}, {"output_padding": 1}, "conv1d with output_padding cannot"),
         ("layer_norm", {"x": x}, {"shape": 3}, "layer_norm with shape cannot be .* known are: normalized_shape, eps"),
-        ("lstm", {"x": x}, {"proj_size": 2}, "lstm with proj_size cannot be taken apart; known are: none"),
-        ("cross_entropy", {"x": x, "t": x}, {}, "cross_entropy is taken apart for targets that are classes"),
-        ("mse_loss", {"x": x, "t": x[0]}, {}, r"mse_loss is taken apart for equal shapes; these are \(2, 3\) and"),
+        ("lstm", {"x": x}, {"proj_size": 2}, "lstm with proj_size cannot be explained; known are: none"),
+        ("cross_entropy", {"x": x, "t": x}, {}, "cross_entropy can be explained only for targets that are classes"),
+        (
+            "mse_loss",
+            {"x": x, "t": x[0]},
+            {},
+            r"mse_loss can be explained only for equal shapes; the shapes are \(2, 3\) and",
+        ),
         ("embedding", {"x": x, "w": x}, {}, "explain: embedding takes indices; x holds float32"),
-        ("scaled_dot_product_attention", {"q": x, "k": x[None], "v": x}, {}, "is taken apart for equal leading axes"),
+        (
+            "scaled_dot_product_attention",
+            {"q": x, "k": x[None], "v": x},
+            {},
+            "can be explained only for equal leading axes",
+        ),
         (
             "scaled_dot_product_attention",
             {"q": x, "k": x, "v": x, "attn_mask": x},
@@ -245,7 +255,7 @@ def test_attention_with_a_mask(mask: str) -> None:
 
 
 def explained(name: str, inputs: dict[str, Any], **options: Any) -> Explanation:
-    """The user's own arrays."""
+    """Return the explanation of arrays passed by the user."""
     return of_case(find(name).case({key: np.asarray(value) for key, value in inputs.items()}, options))
 
 
@@ -314,7 +324,7 @@ def test_the_users_own_arrays(dtype: str) -> None:
 
 
 def gradient_at(name: str, cell: Any, arrays: dict[str, np.ndarray], t: int, state: str) -> np.ndarray:
-    """How much the loss grows with a state after step t: by running what follows from a state that is changed."""
+    """Return the numerical gradient of a state after step t, by running the later steps from changed states."""
     x, gy, y = (arrays[each].astype(np.float64) for each in ("x", "gy", "y"))
     weights = Weights(*[rg.Tensor(arrays[each].astype(np.float64)) for each in ("w_ih", "w_hh", "b_ih", "b_hh")])
     spec = recurrence(name, name, x.shape[2], y.shape[2])
@@ -428,7 +438,7 @@ def test_every_function_of_one_number_is_there() -> None:
 
 @pytest.mark.parametrize("name", sampled([*pointwise.OPERATORS, *quantizers.OPERATORS], start=4))
 def test_curves(name: str) -> None:
-    """Where a gradient is the derivative, both curves are one; all are of the points of x."""
+    """Where a gradient is the derivative, both curves coincide; all curves have the points of x."""
     explanation = find(name).with_settings({})
     curves = explanation.to_dict(whole=False)["curves"]
     found = {line["kind"]: np.array(line["values"], float) for line in curves["lines"]}
@@ -549,7 +559,7 @@ def test_the_rows_of_one_entry_are_those_among_all(name: str) -> None:
 
 
 def test_entries_of_real_sizes() -> None:
-    """Without the rows of all other entries, which are many."""
+    """The rows of one entry are computed without those of all others, which are too many."""
     x, w = normal(32, 1024), normal(1024, 1024, seed=1)
     entry = explained("linear", {"x": x, "w": w}).entry("gw", (1000, 17))
     assert len(entry.products) == 32 and entry.total == pytest.approx(entry.value, abs=1e-3)
@@ -579,7 +589,7 @@ def test_entries_of_real_sizes() -> None:
     ],
 )
 def test_common_mistakes(name: str) -> None:
-    """Each makes a gradient wrong, and gradcheck sees it; afterwards the kernels are whole."""
+    """Each bug makes a gradient wrong, and gradcheck finds it; afterwards the kernels are restored."""
     explanation = find(name).with_settings({"stride": 1} if "pool" in name else {})
     outcomes = explanation.outcomes()
     assert len({each.fault.name for each in outcomes}) == len(outcomes) > 0

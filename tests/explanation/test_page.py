@@ -24,17 +24,17 @@ def conv2d(tmp_path_factory) -> str:
     return written(tmp_path_factory.mktemp("conv2d"), as_html(documents))
 
 
-# ---- how it is reached
+# ---- Selecting an entry
 
 
 def address_of(page: Any) -> str:
-    """Asked of the page itself: what Playwright knows is a moment old."""
+    """Return the address as the page itself sees it, since Playwright's value lags behind."""
     address: str = page.evaluate("() => location.href")
     return address
 
 
 def middle(page: Any, name: str, at: int) -> tuple[float, float]:
-    """Where an entry is on the screen."""
+    """Return the position of an entry on the screen."""
     find_grid = "([name, at]) => window.retrograd.page.view.grids.find((grid) => grid.array.name === name).middle(at)"
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")  # laid out
     place = page.evaluate(find_grid, [name, at])
@@ -47,7 +47,7 @@ def test_it_opens_with_an_entry_taken_apart(browser, conv2d):
         assert page.locator("#lead").inner_text().startswith("gw[0, 0, 2, 1] = 61, the sum of 25 products gy · x.")
         assert page.locator(".products li").count() == 25
         assert page.locator(".checks .tick").count() == 2
-        assert "every bit" in page.locator("#badge").inner_text()
+        assert "bit for bit" in page.locator("#badge").inner_text()
 
 
 def test_mouse(browser, conv2d):
@@ -127,7 +127,7 @@ def test_adding_up_step_by_step(browser, tmp_path):
         assert page.locator(".running").inner_text() == f"so far {total:g}".replace("-", "−")
 
 
-# ---- settings, addresses, what is taken along
+# ---- Settings, links and exports
 
 
 def test_settings_of_a_file_are_those_it_carries(browser, conv2d):
@@ -199,7 +199,7 @@ def test_colors(browser, conv2d):
         assert page.locator("html").get_attribute("data-theme") == "light"
 
 
-# ---- served
+# ---- Served pages
 
 
 def test_a_served_page_asks_for_other_settings(browser, served):
@@ -261,7 +261,7 @@ def test_panels_that_do_not_fit_are_chosen(browser, tmp_path):
         assert page.evaluate(lit)
 
 
-# ---- the other parts
+# ---- Other tabs
 
 
 def test_tabs(browser, tmp_path):
@@ -346,7 +346,7 @@ def test_curves(browser, tmp_path):
 
 
 def test_another_gradient_is_typed(browser, served):
-    """What is typed is what runs, in the picture, the entries and the link; what is wrong is said beside it."""
+    """The typed gradient is used in the picture, the entries and the link; errors appear next to the input."""
     with opened(browser, served.replace("operator=conv2d", "operator=relu&tab=curves"), refused=1) as page:
         typed = page.get_by_label("Type another gradient")
         typed.fill("g * (abs(x) <= 1")
@@ -361,12 +361,12 @@ def test_another_gradient_is_typed(browser, served):
         address = page.url
     with opened(browser, address) as page:
         assert page.get_by_label("Type another gradient").input_value() == "g * (abs(x) <= 1)"
-        page.get_by_role("button", name="its own again").click()
+        page.get_by_role("button", name="restore its own").click()
         page.wait_for_function("() => !location.hash.includes('typed=')")
         assert page.get_by_label("Type another gradient").input_value() == ""
 
 
-# ---- screens and readers
+# ---- Screen sizes and screen readers
 
 
 @pytest.mark.parametrize("name", ["conv2d", "lstm", "scaled_dot_product_attention"])

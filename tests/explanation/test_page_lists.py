@@ -20,7 +20,7 @@ from retrograd.explanation.operators import find
 
 
 def meetings(shapes: dict[str, list[int]], s: dict[str, Any]) -> Iterator[tuple[int | None, int, int]]:
-    """Every product of a 2-D convolution as flat places in x (None: padding), w and y, from the definition."""
+    """Return every product of a 2-D convolution as flat positions in x (None: padding), w and y, by definition."""
     (_, _, H, W), (_, C, R, S), (N, K, P, Q) = shapes["x"], shapes["w"], shapes["y"]
     flat = {name: np.arange(prod(shape)).reshape(shape) for name, shape in shapes.items()}
     filters = K // s["groups"]
@@ -33,7 +33,7 @@ def meetings(shapes: dict[str, list[int]], s: dict[str, Any]) -> Iterator[tuple[
 
 
 def settings_of_conv2d(count: int, seed: int) -> list[dict[str, Any]]:
-    """Different combinations of settings that go together."""
+    """Draw different compatible combinations of settings."""
     choices = {each.name: each.choices for each in find("conv2d").settings}
     rng, found = random.Random(seed), []
     while len(found) < count:

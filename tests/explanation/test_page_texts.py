@@ -34,9 +34,9 @@ def test_a_derivation_is_written_out(browser: Any, tmp_path: Any) -> None:
     ("name", "words"),
     [
         ("exp", "This is one of the primitives"),
-        ("Sign", "What is declared is not the derivative, and stands in its place."),
+        ("Sign", "The declared gradient is not the derivative, but replaces it."),
         ("mul", "In it, a is called x, and b is called y."),
-        ("relu6", "are equal in every bit"),
+        ("relu6", "are equal bit for bit"),
     ],
 )
 def test_what_a_derivation_says(browser: Any, tmp_path: Any, name: str, words: str) -> None:
@@ -67,7 +67,7 @@ def test_gradients_of_several_arrays_are_typed(browser: Any, served: str) -> Non
         address = page.url
     with opened(browser, address) as page:
         assert page.get_by_label("gb =").input_value() == "g * b" and not page.get_by_label("ga =").input_value()
-        page.get_by_role("button", name="its own again").click()
+        page.get_by_role("button", name="restore their own").click()
         page.wait_for_function("() => !location.hash.includes('typed=')")
         assert "not the derivative" not in page.locator(".typing").inner_text()
 

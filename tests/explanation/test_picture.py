@@ -1,4 +1,4 @@
-"""The picture on the page "See a backward" is up to date; norms may differ in their last digits."""
+"""The picture on the page "See a backward" is up to date, except for the last digits of norms."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ HEADERS = {"x-retrograd-token": "right", "host": HOST}
 
 
 def asked(subject: Any, address: str, method: str = "GET", **headers: str) -> Any:
-    """An answer of the application, without a network."""
+    """Return the answer of the application to a request, without a network."""
     import anyio
 
     app = serving.application("right", [HOST], *serving._of(subject))
@@ -140,7 +140,7 @@ def test_the_page_of_a_model_carries_its_map(model):
     assert '"why_not":"it passes its input on"' in text and "connect-src 'self'" in text
 
 
-# ---- a server of its own
+# ---- A server in a separate process
 
 PROGRAM = """
 import retrograd as rg
@@ -151,7 +151,7 @@ rg.explain(model, rg.ones(5, 3), lambda y: y.sum()).show(browser=False)
 
 
 def started() -> Any:
-    """The program, and the address that it prints."""
+    """Start the program; yield it and the address that it prints."""
     with subprocess.Popen([sys.executable, "-u", "-c", PROGRAM], stdout=subprocess.PIPE, text=True) as program:
         try:
             assert program.stdout is not None
@@ -177,7 +177,7 @@ def fetched(address: str, token: str = "", **headers: str) -> int:
 
 
 def wrong(root: str, token: str) -> list[tuple[str, dict[str, str]]]:
-    """Requests that are refused, of every kind."""
+    """Send requests of every kind that the server must refuse."""
     mine = {"X-Retrograd-Token": token}
     return [
         (f"{root}/api/model", {"X-Retrograd-Token": "wrong"}),

@@ -48,7 +48,7 @@ def test_nothing_to_show() -> None:
         backward_source(scope["Typed"])
 
 
-# ---- operators, and what hand-written kernels compute ----------------------------------------------------------------
+# ---- Operators, and the source of hand-written kernels ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def steps_of(name: str, **settings: Any) -> list[Any]:
 
 @pytest.mark.parametrize(("name", "settings"), SETTINGS)
 def test_gx_is_the_other_convolution_of_gy(name, settings):
-    """The step that claims it has run it; what it prints is what it found."""
+    """The step that claims to have run the other convolution has done so, and prints its result."""
     (text,) = (step.text for step in steps_of(name, **settings) if "was run" in step.text)
     assert ("F.conv_transpose" in text) == ("transpose" not in name)
     found = re.search(r"are those of gx, the same numbers(?: up to (.+))?\.", text)
@@ -40,7 +40,7 @@ def test_gx_is_the_other_convolution_of_gy(name, settings):
 
 @pytest.mark.parametrize(("name", "settings"), [(n, s) for n, s in SETTINGS if "2d" in n])
 def test_the_windows_that_meet(name, settings):
-    """The two pictures multiplied entry by entry are what one filter sends back, by the definition."""
+    """The elementwise product of the two pictures sums to the contribution of one filter, by the definition."""
     given = find(name).with_settings(settings)
     arrays = {each: array.values.astype(np.float64) for each, array in given.arrays.items()}
     (step,) = (step for story in given.stories for step in story.steps if step.pictures)

@@ -32,7 +32,7 @@ def test_the_ways_to_a_state_are_all_its_products(name):
         kinds = [[way for way in ways if set(way.sources) & set(each.factors)] for each in explanation.sums[gradient]]
         assert all(len(found) == 1 for found in kinds)
         assert {way for found in kinds for way in found} == {*ways}
-        for way in ways:  # the source stands as many steps later as the picture says
+        for way in ways:  # the source is as many steps later as the picture says
             for each in explanation.sums[gradient]:
                 for column, factor in enumerate(each.factors):
                     if factor in way.sources:
@@ -75,7 +75,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
                     value = number(shown[f"{each}[{t}, 0, 0]"].split(",")[0])
                     assert value == pytest.approx(arrays[each][t, 0, 0], rel=1e-5, abs=1e-9)
         assert ("c0[0, 0, 0]" in shown) == ("initial_state" in settings)
-        # a node is taken apart, and the arrows to it carry the parts of its sum
+        # a node is selected, and the arrows to it show the terms of its sum
         page.locator(f".diagram [aria-label^='{gradient}[1, 0, 0]']").click()
         assert page.evaluate(PINNED) == {"name": gradient, "at": batch * units}
         assert page.locator(".diagram .node.taken").count() == 1
@@ -87,7 +87,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
             == len(parts)
             == sum(way.to == gradient for way in DIAGRAMS[name].ways)
         )
-        # the keyboard walks over it, and through time
+        # the keyboard moves between nodes, and through time
         page.keyboard.press("ArrowRight")
         taken = page.evaluate("() => window.retrograd.page.selection.hovered")
         assert taken == {"name": gradient, "at": 2 * batch * units}
@@ -150,7 +150,7 @@ def test_one_unit_at_every_step():
     for name in ("f", "gc", "road", "y"):
         assert found["values"][name] == arrays[name][:, 2, 7].tolist()
     assert found["values"]["gx"] == arrays["gx"][:, 2, 1:5].ravel().tolist()
-    for state in ("gc", "gh"):  # the ways to a state add up to its gradient
+    for state in ("gc", "gh"):  # the paths to a state add up to its gradient
         ways = [way for way, each in zip(found["ways"], DIAGRAMS["lstm"].ways, strict=True) if each.to == state]
         np.testing.assert_allclose(np.sum(ways, 0)[1:], arrays[state][:, 2, 7], rtol=1e-5, atol=1e-9)
     for place, words in (((3, 0, 0), "no sequence 3"), ((0, -1, 0), "no unit -1"), ((0, 0, 6), "no input 6")):
@@ -170,7 +170,9 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
         assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
         page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them
         page.wait_for_function("() => document.querySelector('.told').innerText.includes('holds only a part')")
-        page.wait_for_timeout(300)  # the taken entry is asked for meanwhile, and its answer leaves the words alone
+        page.wait_for_timeout(
+            300
+        )  # the selected entry is requested meanwhile, and its answer does not change the caption
         assert "holds only a part" in page.locator(".told").inner_text()
         page.get_by_label("unit that is shown").select_option("0")
         page.wait_for_function("() => document.querySelector('.told .road-product')")

@@ -1,4 +1,4 @@
-"""Gradients that the reader types: results and errors."""
+"""Gradients typed in by the reader: results and errors."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a_rule_that_is_not_linear_in_g_is_shown_without_products() -> None:
 def test_what_takes_no_rule() -> None:
     explanation = find("conv2d").with_settings({})
     assert "typed" not in as_dict(explanation)
-    with pytest.raises(ValueError, match="for functions of single numbers, linear and losses, not for conv2d"):
+    with pytest.raises(ValueError, match="for elementwise functions, linear and losses, not for conv2d"):
         retyped(explanation, "g")
 
 

@@ -15,7 +15,7 @@ GRADIENTS = {"gw_ih": "weight_ih", "gw_hh": "weight_hh", "gb_ih": "bias_ih", "gb
 
 
 class Network(nn.Module):
-    """A recurrent network between two linear layers, which gets states to begin with."""
+    """A recurrent network with given initial states, between two linear layers."""
 
     def __init__(self, rnn: nn.Module, width: int, states: Any = None) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ def normal(*shape: int, seed: int) -> rg.Tensor:
 
 
 def loss(result: tuple[rg.Tensor, Any]) -> rg.Tensor:
-    """Of every output, and of the last h of every layer."""
+    """Return a loss of every output and of the last h of every layer."""
     y, last = result
     h = last[0] if isinstance(last, tuple) else last
     return (y * y).sum() + (h * normal(*h.shape, seed=9)).sum()
@@ -89,12 +89,12 @@ def test_the_road_goes_through_all_layers():
 
 
 REFUSED = [
-    (nn.LSTM(3, 4, peephole=True), "LSTM with peephole=True is not taken apart"),
-    (nn.GRU(3, 4, reset_after=False), "GRU with reset_after=False is not taken apart"),
-    (nn.RNN(3, 4, num_layers=2, dropout=0.5), r"RNN with dropout=0.5 in training is not taken apart"),
+    (nn.LSTM(3, 4, peephole=True), "LSTM with peephole=True cannot be explained"),
+    (nn.GRU(3, 4, reset_after=False), "GRU with reset_after=False cannot be explained"),
+    (nn.RNN(3, 4, num_layers=2, dropout=0.5), r"RNN with dropout=0.5 in training cannot be explained"),
     (nn.LSTM(3, 4, zoneout=0.5), "LSTM with zoneout="),
     (nn.RNN(3, 4, num_layers=2, variational_dropout=0.5), "RNN with variational_dropout=0.5 in training"),
-    (nn.GRU(4, 4, residual=True), "GRU with residual=True is not taken apart"),
+    (nn.GRU(4, 4, residual=True), "GRU with residual=True cannot be explained"),
 ]
 
 
@@ -110,7 +110,7 @@ def test_networks_that_are_not_taken_apart_say_why(rnn, words):
 def test_what_the_explanation_cannot_see_is_refused():
     x = normal(3, 2, 3, seed=2)
     run = rg.explain(nn.LSTM(3, 4), x, lambda result: result[0].sum() + result[1][1].sum())
-    with pytest.raises(ValueError, match="LSTM whose last cell state the loss depends on is not taken apart"):
+    with pytest.raises(ValueError, match="LSTM whose last cell state the loss depends on cannot be explained"):
         run.layer("")
 
     class Shortened(nn.Module):
@@ -121,7 +121,7 @@ def test_what_the_explanation_cannot_see_is_refused():
         def forward(self, x: rg.Tensor) -> rg.Tensor:
             return self.rnn(x, lengths=[3, 1])[0]
 
-    with pytest.raises(ValueError, match="GRU with lengths is not taken apart"):
+    with pytest.raises(ValueError, match="GRU with lengths cannot be explained"):
         rg.explain(Shortened(), x, lambda y: y.sum()).layer("rnn")
     uneven = rg.explain(nn.LSTM(3, [4, 2], num_layers=2), x, lambda result: result[0].sum())
     with pytest.raises(ValueError, match="layers of several widths"):

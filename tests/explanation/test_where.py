@@ -20,7 +20,7 @@ PACKAGE = Path(rg.__file__).parent
 
 
 def text_at(stop: Stop) -> str:
-    """The lines from the one that a stop names, as far as the name could be behind decorators."""
+    """Return the source from a stop's line on, far enough to reach the name behind decorators."""
     return "\n".join((PACKAGE / stop.file).read_text(encoding="utf-8").splitlines()[stop.line - 1 : stop.line + 4])
 
 
@@ -84,7 +84,7 @@ def operands() -> tuple[rg.Tensor, rg.Tensor]:
 
 
 def recorded(x: rg.Tensor, w: rg.Tensor) -> Steps:
-    """Forward and backward of a convolution, from the definition: what ``record_steps`` returns."""
+    """Return the steps of a convolution, forward and backward, as ``record_steps`` returns them."""
     forward = rg.record_steps(F.conv2d, x, w, padding=1)
     y = forward.result
     backward = rg.record_steps(rg.autograd.grad, y, (x, w), rg.ones_like(y))

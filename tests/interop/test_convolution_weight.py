@@ -1,4 +1,4 @@
-"""Weights in the layouts of MXNet, SINGA and numpy-ml: our layers compute the same as their formulas."""
+"""Weights in the layouts of MXNet, SINGA and numpy-ml: our layers agree with their formulas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _load(layer: Any, weight: np.ndarray) -> Any:
 
 
 def test_singa_multiplies_a_matrix_with_columns() -> None:
-    """Y = W @ X, a column of X the channels, rows and columns of one window, in this order (Im2col)."""
+    """Y = W @ X, where a column of X has the channels, rows and columns of one window, in this order (Im2col)."""
     w, x = rng.normal(size=(4, 3 * 2 * 5)), rng.normal(size=(1, 3, 4, 6))
     columns = [x[0, :, i : i + 2, j : j + 5].ravel() for i, j in itertools.product(range(3), range(2))]
     layer = _load(nn.Conv2d(3, 4, (2, 5), bias=False, dtype=np.float64), interop.conv_weight_from_singa(w, (2, 5)))

@@ -1,4 +1,4 @@
-"""einops on Tensors, whichever of the two is imported first, against einops on arrays."""
+"""einops on Tensors agrees with einops on arrays, whichever library is imported first."""
 
 from __future__ import annotations
 

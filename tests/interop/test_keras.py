@@ -76,7 +76,7 @@ def test_by_name_and_in_part():
     load_keras_weights(whole, FILES / "keras_rnn.weights.h5")
     part = nn.Module()
     part.gru = nn.GRU(6, 4)
-    with pytest.raises(KerasFileError, match=r"not used of the file: \['bidirectional', 'embedding', 'lstm'"):
+    with pytest.raises(KerasFileError, match=r"not used from the file: \['bidirectional', 'embedding', 'lstm'"):
         load_keras_weights(part, FILES / "keras_rnn.weights.h5")
     missing, unexpected = load_keras_weights(part, FILES / "keras_rnn.weights.h5", strict=False)
     assert missing == [] and set(unexpected) == {"bidirectional", "embedding", "lstm", "lstm_1", "simple_rnn"}

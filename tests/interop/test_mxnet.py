@@ -121,7 +121,7 @@ def test_in_part_and_by_names(tmp_path):
     ("model", "message"),
     [
         (lambda: nn.Sequential(network(), nn.Linear(3, 2)), r"missing in the file: \['1.weight', '1.bias'\]"),
-        (lambda: nn.Conv2d(2, 4, 3), r"not used of the file: \['bn0', 'fc1'\]"),
+        (lambda: nn.Conv2d(2, 4, 3), r"not used from the file: \['bn0', 'fc1'\]"),
         (lambda: nn.Sequential(nn.Conv2d(2, 4, 5), nn.BatchNorm2d(4), nn.Linear(16, 3)), "size mismatch for 0.weight"),
     ],
 )
@@ -140,7 +140,7 @@ def test_what_does_not_fit_changes_nothing(model, message, tmp_path):
         (b"", "was cut off or damaged: it asks for 16 bytes at 0"),
         (struct.pack("<QQ", 0x113, 0), "it begins with 0x113, expected 0x112"),
         (struct.pack("<QQQ", 0x112, 0, 2**60), "cannot hold the 1,152,921,504,606,846,976 entries"),
-        (file_bytes({"a": array_bytes(drawn(1), 0xF993FAC8)}), "array 0 begins with 0xf993fac8; the forms 2 and 3"),
+        (file_bytes({"a": array_bytes(drawn(1), 0xF993FAC8)}), "array 0 begins with 0xf993fac8; versions 2 and 3"),
         (file_bytes({"a": array_bytes(drawn(1), storage=1)}), r"array 0 is sparse; save it as a dense one: x.tostype"),
         (file_bytes({"a": array_bytes(drawn(1), kind=12)}), "array 0 has the dtype 12"),
         (file_bytes({"a": array_bytes(drawn(1), kind=7)}), "booleans that are neither 0 nor 1"),

@@ -25,7 +25,7 @@ FILES = Path(__file__).parent / "files"
 
 
 def copied(value: Any) -> Any:
-    """What becomes of a value in a file."""
+    """Save a value, load it, and return the result."""
     stream = io.BytesIO()
     rg.save(value, stream)
     stream.seek(0)
@@ -285,7 +285,7 @@ def test_where_tensors_go():
         rg.load(stream, 3)
 
 
-# ---- what is refused -------------------------------------------------------------------------------------------------
+# ---- Refused values --------------------------------------------------------------------------------------------------
 
 
 class _Own(dict):
@@ -302,7 +302,7 @@ class _Own(dict):
         ([rg.get_rng_state.__class__], r"obj\[0\] is code \(function\)"),
         (os.stat_result(range(10)), r"obj is os.stat_result, a sequence of a custom class"),
         ([object()], r"obj\[0\] is object; tensors, numbers"),
-        (defaultdict(lambda: 1), r"obj is a defaultdict that makes its values by a function"),
+        (defaultdict(lambda: 1), r"obj is a defaultdict with a custom factory"),
         ({(1, (2,)): 3}, r"a key of obj is tuple; strings"),
         ({frozenset(): 3}, r"a key of obj is frozenset; strings"),
         (np.array(["x"]), r"obj is an array of <U1"),
@@ -352,7 +352,7 @@ def test_attributes_that_cannot_be_written():
 def test_circles_and_depths_cannot_be_written():
     circle: list[Any] = [1]
     circle.append({"x": circle})
-    with pytest.raises(ValueError, match=r"obj\[1\]\['x'\] is a container that holds it"):
+    with pytest.raises(ValueError, match=r"obj\[1\]\['x'\] is a container that contains it"):
         rg.save(circle, io.BytesIO())
     deep: Any = 1
     for _ in range(201):

@@ -19,7 +19,7 @@ SIX = {"x/data/0": np.arange(6, dtype=np.float32).tobytes()}
 
 
 def archived(content: bytes, records: dict[str, bytes] | None = None, method: int = zipfile.ZIP_STORED) -> io.BytesIO:
-    """A file of the zip form around a pickle; by default with a storage "0" of six float32."""
+    """Return a file in the zip format with this pickle; by default with a storage "0" of six float32."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w") as archive:
         archive.writestr("x/data.pkl", content, method)
@@ -93,7 +93,7 @@ CASES = {
     ),
     "a tensor that its attribute holds": (
         program(attributed(b"}" + text("a") + b"]q\x05s") + b"q\x06h\x05h\x06a0"),
-        r"obj\['a'\]\[0\] is a container that holds it",
+        r"obj\['a'\]\[0\] is a container that contains it",
     ),
     "the same attributes again and again": (
         program(
@@ -126,8 +126,11 @@ CASES = {
     ),
     "a storage as a value": (program(storage()), r"obj is a storage without a tensor"),
     "an unfinished array": (program(call("numpy dtype", "f4", False, True)), r"an unfinished object"),
-    "a list in itself": (program(b"]q\x00h\x00a"), r"obj\[0\] is a container that holds it"),
-    "a dict in itself": (program(b"}q\x00" + text("a") + b"]h\x00as"), r"obj\['a'\]\[0\] is a container that holds it"),
+    "a list in itself": (program(b"]q\x00h\x00a"), r"obj\[0\] is a container that contains it"),
+    "a dict in itself": (
+        program(b"}q\x00" + text("a") + b"]h\x00as"),
+        r"obj\['a'\]\[0\] is a container that contains it",
+    ),
     "a deep list": (program(b"]" * 201 + b"a" * 200), "nested deeper than 200 containers"),
     "a very deep list": (program(b"]" * 200_000 + b"a" * 199_999), "nested deeper than 200 containers"),
     "deep by sharing": (
@@ -254,7 +257,7 @@ def _renamed(stream: io.BytesIO, old: bytes, new: bytes) -> io.BytesIO:
 
 
 def _overlapping() -> io.BytesIO:
-    """Two records of the directory are the same bytes of the file."""
+    """Return a file with two records in the directory that cover the same bytes."""
     data = archived(program(tensor()), {"x/data/0": bytes(24), "x/data/1": bytes(24)}).getvalue()
     first, second = (data.rindex(b"PK\x01\x02", 0, data.rindex(name)) for name in (b"x/data/0", b"x/data/1"))
     return io.BytesIO(data[: second + 42] + data[first + 42 : first + 46] + data[second + 46 :])

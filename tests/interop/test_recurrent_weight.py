@@ -1,4 +1,4 @@
-"""Recurrent weights of MXNet, ONNX, Keras and numpy-ml: a step in each library's own order, and our layers'."""
+"""Recurrent weights of MXNet, ONNX, Keras and numpy-ml: each library's equations agree with our layers."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_keras(mode: str, after: bool) -> None:
 
 
 def test_numpy_ml() -> None:
-    """At, Ct of LSTMCell, and At of RNNCell, as their forward computes them."""
+    """Our layers give At and Ct of LSTMCell, and At of RNNCell, as their forward computes them."""
     parameters = {f"W{letter}": rng.normal(size=(H + FEATURES, H)) for letter in "fuco"}
     parameters |= {f"b{letter}": rng.normal(size=(1, H)) for letter in "fuco"}
     state = interop.rnn_from_numpy_ml(parameters)
@@ -155,7 +155,7 @@ def test_numpy_ml() -> None:
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize(("mode", "projection"), [(mode, None) for mode in GATES] + [("lstm", 3)])
 def test_mxnet(mode: str, projection: int | None, bidirectional: bool) -> None:
-    """Weights of all layers first, then all biases; and the operator computes what the layer does."""
+    """The vector has the weights of all layers first, then all biases; the operator agrees with the layer."""
     layers, directions, width = 2, 1 + bidirectional, projection or H
     rows = GATES[mode] * H
     pieces, names = [], []

@@ -1,4 +1,4 @@
-"""safetensors: round trips under PyTorch's keys; damaged files are refused and change nothing."""
+"""safetensors files: round trips under PyTorch's keys; damaged files are refused and change nothing."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bits(module: nn.Module) -> dict[str, bytes]:
 
 
 def written(path, tensors: dict[str, tuple[str, list[int], bytes]], metadata=None) -> None:
-    """A file straight from the description of the format."""
+    """Write a file by the description of the format."""
     header, place = {}, 0
     for name, (dtype, shape, data) in tensors.items():
         header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [place, place + len(data)]}
@@ -205,7 +205,7 @@ def mutated(content: bytes, random: np.random.Generator) -> bytes:
 
 @pytest.mark.parametrize("count", [1000, pytest.param(20000, marks=pytest.mark.nightly)])
 def test_a_mutated_file_is_refused_or_harmless(tmp_path, count):
-    """Of a file of ours every change is noticed, but for those that leave each number and its name as they were."""
+    """In a file that we wrote, every change is detected that alters a number or a name."""
     source, target = model(), model()
     path = tmp_path / "x"
     save_safetensors(source, path, {"text": "of a user"})
@@ -229,7 +229,7 @@ def test_a_mutated_file_is_refused_or_harmless(tmp_path, count):
 
 @pytest.mark.parametrize("count", [200, pytest.param(4000, marks=pytest.mark.nightly)])
 def test_a_mutated_file_of_others_never_crashes(tmp_path, count):
-    """Without a digest a changed number cannot be told from a right one, but nothing else gets through."""
+    """Without a digest, a changed number cannot be detected, but every other change is."""
     path, target = tmp_path / "x", model()
     state = {name: tensor.array for name, tensor in target.state_dict().items()}
     names = {"float32": "F32", "int64": "I64"}
@@ -277,7 +277,7 @@ def test_headers_that_lie(tmp_path):
 
 
 class Tied(nn.Module):
-    """As language models are: the last layer has the weight of the embedding."""
+    """A model with tied weights, as in language models: the last layer has the weight of the embedding."""
 
     def __init__(self):
         super().__init__()

@@ -19,7 +19,7 @@ def model() -> nn.Module:
 
 @pytest.fixture
 def folder(tmp_path):
-    """A model in two files, and in ``expected`` of it the arrays."""
+    """Write a model in two files; return the folder and the arrays."""
     state = model().state_dict()
     keys = list(state)
     parts = {"a-1-of-2.safetensors": keys[::2], "a-2-of-2.safetensors": keys[1::2]}

@@ -159,7 +159,7 @@ def test_a_last_batch_of_one_sample_joins_the_one_before(count: int, size: int, 
 
 
 class Sizes(Callback):
-    """Sees that the loader is as long as it says."""
+    """A callback that checks that the loader has as many batches as its length says."""
 
     def __init__(self) -> None:
         self.seen: list[int] = []
@@ -362,7 +362,7 @@ WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         C,
         {"module": nn.Linear(4, 3), "module__bias": False},
         ValueError,
-        "module is a Linear that is already made, so module__bias cannot be set; pass a class .*module=Linear",
+        "module is an instance of Linear, so module__bias cannot be set; pass a class .*module=Linear",
     ),
     (C, {"module": 3}, TypeError, "module=3 must be a Module, or a class or function that makes one"),
     (C, {"module": lambda: 3}, TypeError, "module=<lambda> returned int; it must return an nn.Module"),
@@ -371,16 +371,16 @@ WRONG: list[tuple[Any, dict[str, Any], type[Exception], str]] = [
         C,
         {"module": nn.Linear(4, 5)},
         ValueError,
-        r"for 2 samples the module returns shape \(2, 5\), needed is \(2, 3\), a score for each of the 3 classes of y; "
+        r"for 2 samples the module returns shape \(2, 5\), expected \(2, 3\), a score for each of the 3 classes of y; "
         "give its last layer 3 outputs, or let the class or function that makes it take n_outputs",
     ),
-    (R, {"module": nn.Linear(4, 5)}, ValueError, r"needed is \(2, 1\), one number; give its last layer 1 output,"),
+    (R, {"module": nn.Linear(4, 5)}, ValueError, r"expected \(2, 1\), one number; give its last layer 1 output,"),
     (C, {"module": nn.Linear(7, 3)}, ValueError, r"the module cannot take samples of shape \(4,\) as float32, .*: .*7"),
     (C, {"module": nn.Embedding(4, 3)}, ValueError, "as float32, which the parameter dtype sets: .* needs an int64"),
     (C, {"optimizer": "LBFGS"}, ValueError, "choose another optimizer"),
     (C, {"module": lambda: nn.Sequential(nn.Identity(), Narrow())}, ValueError, "has no parameters to train"),
     (C, {"callbacks": CosineSchedule(0.1)}, TypeError, "callbacks=<.*> must be a list of retrograd.train.Callback"),
-    (C, {"optimizer": rg.optim.SGD([rg.rand(3)], lr=0.1)}, TypeError, "optimizer is a SGD already made; it must"),
+    (C, {"optimizer": rg.optim.SGD([rg.rand(3)], lr=0.1)}, TypeError, "optimizer is an instance of SGD; it must"),
     (C, {"module": nn.LSTM(4, 3)}, TypeError, r"the module returns tuple, it must return one Tensor of shape \(N, 3\)"),
     (C, {"optimizer": "Adm"}, ValueError, r"optimizer='Adm' is unknown; the names are ASGD, .*did you mean Adam\?"),
     (C, {"optimizer": 3}, TypeError, "optimizer is 3; it must be a name such as 'Adam', or a class of retrograd.optim"),

@@ -1,4 +1,4 @@
-"""Models to export, with an example of each: layers, functions of operators, and open extents."""
+"""Models to export, each with an example: layers, functions made of operators, and dynamic extents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = nn.functional
 
 
 class Of(nn.Module):
-    """A function as a module."""
+    """A module that calls a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class Packed(nn.Module):
 
 
 class Steps(nn.Module):
-    """A cell over the steps, each written into its place."""
+    """A cell that runs over the steps and writes each result in place."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class Steps(nn.Module):
 
 
 class Masked(nn.Module):
-    """A transformer over time, with a triangle that grows with it, and a mask of the padding."""
+    """A transformer over time, with a causal mask of variable size and a mask of the padding."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -112,7 +112,7 @@ def ints(*shape: int, high: int = 10) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """make(): the model. example: its arguments. axes: as ``dynamic_axes``, by the place of the input."""
+    """make: returns the model. example: its arguments. axes: as ``dynamic_axes``, by the position of the input."""
 
     make: Callable[[], Any]
     example: tuple[Any, ...]
@@ -145,7 +145,7 @@ def _parts_in_place(x: Any, i: Any) -> Any:
 
 
 class Names(nn.Module):
-    """Parameters with names of operators and of outputs."""
+    """Parameters that have the names of operators and of outputs."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -554,7 +554,7 @@ CASES = {
 
 
 def model_of(name: str) -> Any:
-    """The model of a case, in eval mode, with statistics that are not those of a new one."""
+    """Return the model of a case, in eval mode, with running statistics other than the initial ones."""
     rg.manual_seed(0)
     model = CASES[name].make().eval()
     for module in model.modules():
@@ -565,14 +565,14 @@ def model_of(name: str) -> Any:
 
 
 def flat(outputs: Any) -> list[np.ndarray]:
-    """The arrays of nested outputs."""
+    """Return the arrays of nested outputs in order."""
     if isinstance(outputs, rg.Tensor):
         return [outputs.detach().numpy()]
     return [array for each in outputs for array in flat(each)]
 
 
 def export(name: str, path: Any, **options: Any) -> tuple[Any, dict[str, np.ndarray], list[np.ndarray]]:
-    """Export a case; the model, inputs of other sizes than the example's by name, and the model's outputs for them."""
+    """Export a case; return the model, inputs of other sizes than the example's, and the outputs for them."""
     case, model = CASES[name], model_of(name)
     names = [f"x{k}" for k in range(len(case.example))]
     axes = None if case.axes is None else {names[place]: of for place, of in case.axes.items()}

@@ -1,7 +1,7 @@
 """``python -m onnx_models.fuzz SEED COUNT`` in tests/: loads and runs randomly broken models.
 
-Bytes of the file change, or numbers, names, types and operators of the model. Whatever comes, there is a result or an
-error of the kinds below, within a limit of memory. Ends with 1 at the first other one.
+Bytes of the file are changed, or numbers, names, types and operators of the model. Every model must give a result or
+one of the errors below, within a memory limit. The program exits with 1 at the first other outcome.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def models(rng: random.Random, count: int) -> list[Any]:
 
 
 def broken(model: Any, rng: random.Random) -> bytes:
-    """The bytes of a model in which something is changed."""
+    """Return the bytes of a model with a random change."""
     if rng.random() < 0.4:
         return _other_bytes(model.SerializeToString(), rng)
     other = onnx.ModelProto()
@@ -111,7 +111,7 @@ def _change(graph: Any, rng: random.Random) -> None:
 
 
 def _inputs(case: Any, rng: random.Random) -> list[Any]:
-    """The inputs of the test; whole numbers are extremes at times, as sizes and indices are."""
+    """Return the inputs of the test; integers, such as sizes and indices, are sometimes replaced by extreme values."""
     found = []
     for value in case.data_sets[0][0]:
         if isinstance(value, np.ndarray) and value.dtype == np.int64 and value.size and rng.random() < 0.5:

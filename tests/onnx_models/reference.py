@@ -76,7 +76,7 @@ class DeformConv(op_deform_conv.DeformConv):
 
 
 class LayerNormalization(op_layer_normalization.LayerNormalization):
-    """The reference takes stash_type=1 alone, and computes in the type of x."""
+    """The reference accepts only stash_type=1, for which it computes in the type of x."""
 
     def _run(self, *inputs: Any, stash_type: Any = None, **attributes: Any) -> Any:
         return super()._run(*inputs, stash_type=1, **attributes)
@@ -112,7 +112,7 @@ class ConvTranspose(OpRun):
         strides, dilations, extra = strides or one, dilations or one, output_padding or none
         reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilations, strict=True)]
         full = [(i - 1) * s + r + e for i, s, r, e in zip(x.shape[2:], strides, reach, extra, strict=True)]
-        if output_shape:  # what is too much is cut off, the larger half in front
+        if output_shape:  # the excess is cropped, the larger half at the beginning
             totals = [f - o for f, o in zip(full, output_shape, strict=True)]
             pads = [t - t // 2 for t in totals] + [t // 2 for t in totals]
         pads = pads or none * 2
@@ -144,7 +144,7 @@ class LRN(OpRun):
 
 
 class LpNormalization(OpRun):
-    """The reference takes no absolute values."""
+    """The reference omits the absolute values."""
 
     def _run(self, x: Any, axis: Any, p: Any) -> Any:
         return (x / (np.abs(x) ** p).sum(axis, keepdims=True) ** (1 / p),)
@@ -156,7 +156,7 @@ class GlobalLpPool(OpRun):
 
 
 class RNN(OpRun):
-    """The reference has no Relu."""
+    """The reference lacks the activation Relu."""
 
     def _run(
         self,
@@ -187,7 +187,7 @@ class RNN(OpRun):
 
 
 class Pad(OpRun):
-    """The reference pads by nothing less than 0."""
+    """The reference lacks negative padding."""
 
     def _run(self, x: Any, pads: Any, value: Any = None, axes: Any = None, mode: Any = None) -> Any:
         sides = list(zip(pads[: x.ndim].tolist(), pads[x.ndim :].tolist(), strict=True))
@@ -216,11 +216,11 @@ _OPERATORS: list[Any] = [
 ]
 
 
-# ---- outputs and slopes ------------------------------------------------------------------------------------------
+# ---- Outputs and slopes ------------------------------------------------------------------------------------------
 
 
 def evaluator(case: Case) -> Callable[[Arrays], Arrays]:
-    """inputs -> outputs of the operator, by name."""
+    """Return a function from inputs to the outputs of the operator, by name."""
     session = ReferenceEvaluator(forward(case), new_ops=_OPERATORS)
 
     def run(arrays: Arrays) -> Arrays:

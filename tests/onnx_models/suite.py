@@ -13,7 +13,7 @@ import onnx.backend.test
 from conftest import numpy_2
 from retrograd.onnx.backend import RetrogradBackend
 
-# operators that are not here, and why
+# operators that are not supported, and why
 TEXT, TREES, SIGNALS, IMAGES = "text", "a domain of classical models", "signals", "images"
 REFUSED = {
     **dict.fromkeys(("StringNormalizer", "StringSplit", "StringConcat", "RegexFullMatch", "TfIdfVectorizer"), TEXT),
@@ -28,7 +28,7 @@ OTHER = {
     r"test_bernoulli.*": RANDOM,
     r"test_attention_4d_causal_fp16_expanded": "rounds once to float16, the function body at each operator",
     r"test_loop16_seq_none": "an optional sequence, which the suite cannot compare",
-    r"test_scan_sum": "the form that Scan has in opset 8",
+    r"test_scan_sum": "Scan of opset 8",
     r"test_dft_inverse(_opset19)?": "zeros, where rounding errors of 2e-7 are expected",
 }
 CORE = (
@@ -70,7 +70,7 @@ CORE = (
 
 
 class Outcome(NamedTuple):
-    """What came of a test: passed, refused for an operator of REFUSED, excused by OTHER, or neither, with the text."""
+    """The outcome of a test: "passed", "refused" (REFUSED), "excused" (OTHER) or "failed"; text: operator or reason."""
 
     kind: str
     text: str = ""
@@ -104,7 +104,7 @@ def outcome(name: str) -> Outcome:
     text = (result.errors or result.failures or result.skipped)[0][1]
     if not numpy_2 and "DTypePromotionError" in text:
         return Outcome("excused", "NumPy 1.26 cannot compare numbers of 8 bits")
-    refused = re.search(r"the operator (\w+) of \S+ is not here", text)
+    refused = re.search(r"the operator (\w+) of \S+ is not supported", text)
     if refused and refused[1] in REFUSED:
         return Outcome("refused", refused[1])
     return Outcome("failed", text) if excuse is None else Outcome("excused", excuse)
@@ -112,7 +112,7 @@ def outcome(name: str) -> Outcome:
 
 @lru_cache(maxsize=1)
 def operators() -> dict[str, str]:
-    """The operator of each node test that has a single one, function bodies not among them."""
+    """Return the operator of each test of a single node, without function bodies."""
     from onnx.backend.test.loader import load_model_tests
 
     with warnings.catch_warnings():

@@ -21,7 +21,7 @@ def text() -> str:
         if found.kind == "passed":
             passed[operator] += 1
         else:
-            reason = f"not here: {suite.REFUSED[found.text]}" if found.kind == "refused" else found.text
+            reason = f"not supported: {suite.REFUSED[found.text]}" if found.kind == "refused" else found.text
             others[operator][reason] += 1
     kinds = [suite.outcome(name).kind for name in suite.cases()]
     names = sorted({*passed, *others})
@@ -30,7 +30,7 @@ def text() -> str:
         "# ONNX's tests by operator",
         "",
         f"Of the {len(kinds)} tests of onnx {onnx.__version__} that need no download, {kinds.count('passed')} pass, "
-        f"{kinds.count('refused')} use an operator that is not here, and {kinds.count('excused')} do not pass for "
+        f"{kinds.count('refused')} use an operator that is not supported, and {kinds.count('excused')} do not pass for "
         "another reason. The table has the tests of single nodes; the others are function bodies and models from "
         "PyTorch.",
         "",

@@ -1,4 +1,4 @@
-"""ONNX's own backend tests."""
+"""ONNX's own backend tests, run by our backend."""
 
 import pytest
 

@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator  # noqa: E402
 
 from onnx_models.exported import CASES, Of, convolutional, export, floats, ints  # noqa: E402
 
-# What the reference of onnx 1.23 does not compute; tests/peers has these with another runtime.
+# cases that the reference of onnx 1.23 does not compute; tests/peers runs them on another runtime
 NOT_IN_REFERENCE = {
     "lstm": "two directions",
     "gru": "two directions",
@@ -97,7 +97,7 @@ def test_an_operator_may_need_a_newer_opset(tmp_path: Path) -> None:
 
 
 class Straight(rg.autograd.Function):
-    """A sign whose gradient passes: what is exported is its forward."""
+    """A sign with a straight-through gradient; its forward is exported."""
 
     @staticmethod
     def forward(ctx, x):
@@ -142,7 +142,7 @@ REFUSED = {
     "another operator": (lambda x: rg.linalg.inv(x @ x.T), "Inverse: the operator cannot be written"),
     "a size in Python": (lambda x: x / float(x.shape[0]) ** 0.5, "takes an array that differs"),
     "a power of a size": (lambda x: x * float(x.shape[0] ** 3), r"for inputs of the shapes \{'input_0': \(7, 3\)\}"),
-    "a loop over the batch": (lambda x: rg.stack([row * 2 for row in x], 0), "another one for another example"),
+    "a loop over the batch": (lambda x: rg.stack([row * 2 for row in x], 0), "differs between two examples"),
     "a part in place": (lambda x: _with_a_part(x + 1), "a part of a tensor was changed in place"),
     "no tensor": (lambda x: (x, 3), "the model returns a int, needs Tensors"),
 }
@@ -167,7 +167,7 @@ def test_what_cannot_be_written(name: str, tmp_path: Path) -> None:
 
 
 def test_a_model_that_decides_by_values(tmp_path: Path) -> None:
-    message = "operations for one example|another one for another|differs from the model"
+    message = "operations for one example|differs between two examples|differs from the model"
     with pytest.raises(rg.onnx.OnnxError, match=message):
         rg.onnx.export(Of(by_value), ONE, tmp_path / "net.onnx")
 
@@ -179,7 +179,7 @@ def test_what_fits_nearby_sizes_alone(tmp_path: Path) -> None:
 
 
 def test_two_extents_that_grow_alike(tmp_path: Path) -> None:
-    """T + 1 is not taken for N + 3, though both are 5 in the example."""
+    """T + 1 is not confused with N + 3, though both are 5 in the example."""
     net = Of(lambda x: x.repeat(1, 2)[:, : x.shape[1] + 1] + rg.zeros(x.shape[1] + 1))
     axes = {"x": {0: "N", 1: "T"}}
     rg.onnx.export(net, floats(2, 4), tmp_path / "net.onnx", input_names=["x"], dynamic_axes=axes)
@@ -247,22 +247,22 @@ def test_the_module_is_named(tmp_path: Path) -> None:
 def test_a_size_that_the_model_does_not_take(tmp_path: Path) -> None:
     with pytest.raises(ValueError) as caught:
         rg.onnx.export(nn.Linear(4, 2), floats(3, 4), tmp_path / "net.onnx", dynamic_axes={"input": {1: "width"}})
-    assert any("say which axes are left open" in note for note in caught.value.__notes__)
+    assert any("declare which axes vary" in note for note in caught.value.__notes__)
 
 
 WRONG = {
     "model": ((lambda x: x, floats(2)), {}, TypeError, "model is function, needs a Module"),
     "path": ((nn.ReLU(), floats(2)), {"path": 3}, TypeError, "path=3 must be a path"),
-    "example": ((nn.ReLU(), 3.0), {}, TypeError, "example holds a float at place 0"),
+    "example": ((nn.ReLU(), 3.0), {}, TypeError, "example has a float at position 0"),
     "empty": ((nn.ReLU(), ()), {}, ValueError, "example is empty"),
     "opset": ((nn.ReLU(), floats(2)), {"opset": 3}, ValueError, "opset=3 must be an int from 7 to"),
-    "opset that cannot be": ((nn.Mish(), floats(2)), {"opset": 9}, ValueError, "ONNX's converter cannot bring"),
+    "opset that cannot be": ((nn.Mish(), floats(2)), {"opset": 9}, ValueError, "ONNX's converter cannot convert"),
     "input_names": ((nn.ReLU(), floats(2)), {"input_names": ["a", "b"]}, ValueError, "must be 1 different names"),
     "output_names": ((nn.ReLU(), floats(2)), {"output_names": ["input"]}, ValueError, "none of them that of an input"),
-    "dynamic_axes": ((nn.ReLU(), floats(2)), {"dynamic_axes": {"y": {0: "N"}}}, ValueError, "none of the inputs"),
+    "dynamic_axes": ((nn.ReLU(), floats(2)), {"dynamic_axes": {"y": {0: "N"}}}, ValueError, "is not one of the inputs"),
     "axis": ((nn.ReLU(), floats(2)), {"dynamic_axes": {"input": {1: "N"}}}, ValueError, "input has no axis 1"),
     "label": ((nn.ReLU(), floats(2)), {"dynamic_axes": {"input": {0: 3}}}, ValueError, "must be a name"),
-    "no extent": ((nn.ReLU(), floats(0, 2)), {}, ValueError, "needs one above 0"),
+    "no extent": ((nn.ReLU(), floats(0, 2)), {}, ValueError, "it must be one number above 0"),
     "two batches": ((nn.Bilinear(2, 2, 2), (floats(2, 2), floats(3, 2))), {}, ValueError, r"extents \[2, 3\]"),
 }
 

@@ -42,7 +42,7 @@ D = X @ W - L
 
 
 def test_second_order() -> None:
-    """The example of the schema: the gradient of a gradient, whose own node lies between."""
+    """The example in the schema: a gradient of a gradient, with a Gradient node between."""
     nodes = [
         *LINEAR,
         gradient(["X", "W", "L"], ["dX", "dW"], ["X", "W"], "O", ["L"]),
@@ -67,7 +67,7 @@ def test_the_values_are_those_that_the_node_is_given() -> None:
 def test_an_output_that_is_left_out_and_an_x_that_y_does_not_need() -> None:
     nodes = [*LINEAR, gradient(["X", "W", "L", "H"], ["", "dW", "", "dH"], ["X", "W", "L", "H"], "H")]
     dw, dh = prepare(model(nodes, SHAPES, {"dW": [3, 2], "dH": [2, 2]})).run([X, W, L])
-    assert not dw.any() and (dh == 1).all()  # H is given itself, so it depends on H alone
+    assert not dw.any() and (dh == 1).all()  # y is H, whose value is given: it depends on H only
     nodes = [*LINEAR, gradient(["X", "W", "L"], ["", "dW"], ["X", "W"], "O", ["L"])]
     (dw,) = prepare(model(nodes, SHAPES, {"dW": [3, 2]})).run([X, W, L])
     np.testing.assert_allclose(dw, X.T @ (3 * D**2), rtol=1e-12)
@@ -106,7 +106,7 @@ def test_whole_numbers_have_no_gradient() -> None:
         prepare(model(nodes, {"x": [2]}, {"g": [2]}, TensorProto.INT64)).run([np.arange(2)])
 
 
-# ---- what the gradient vectors have found ----------------------------------------------------------------------------
+# ---- Bugs found by the gradient vectors -----------------------------------------------------------------------------
 
 
 def test_an_output_that_is_left_out_is_no_input_of_later_nodes() -> None:

@@ -18,7 +18,7 @@ GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 NEEDED = {"LSTM": 3, "GRU": 2, "RNN": 1}  # activations of a direction
 STEPS, BATCH, INPUTS, UNITS = 4, 3, 2, 3
 
-# what each activation takes, and its values by default
+# the parameters of each activation, and their defaults
 TAKES = {
     "Affine": {"alpha": 1.0, "beta": 0.0},
     "LeakyRelu": {"alpha": 0.01},
@@ -50,7 +50,7 @@ ACTIVATIONS = ("Relu", "Tanh", "Sigmoid", *TAKES, "Softsign", "Softplus")
 
 
 def expected(operator: str, options: dict[str, Any], a: dict[str, np.ndarray]) -> list[np.ndarray]:
-    """Y, Y_h and of an LSTM Y_c, sequence by sequence."""
+    """Return Y, Y_h and, for an LSTM, Y_c, computed sequence by sequence."""
     directions, count = len(a["W"]), NEEDED[operator]
     names = options.get("activations", {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"]}.get(operator))
     names = (names or ["Tanh"]) * (1 if "activations" in options else directions)
@@ -95,7 +95,7 @@ def expected(operator: str, options: dict[str, Any], a: dict[str, np.ndarray]) -
 
 
 def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any], dict[str, np.ndarray]]:
-    """An operator, its attributes and its inputs."""
+    """Draw an operator, its attributes and its inputs."""
     operator = str(random.choice([*GATES]))
     direction = str(random.choice(["forward", "reverse", "bidirectional"]))
     directions = 1 + (direction == "bidirectional")
@@ -135,7 +135,7 @@ def drawn(random: np.random.Generator) -> tuple[str, dict[str, Any], dict[str, n
 
 
 def model(operator: str, options: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """The node, with all its inputs but X in the file."""
+    """Return a model of the node, in which all inputs but X are stored in the file."""
     order = ("X", "W", "R", "B", "lengths", "h", "c", "P")[: 8 if operator == "LSTM" else 6]
     outputs = ("Y", "Y_h", "Y_c")[: 3 if operator == "LSTM" else 2]
     node = helper.make_node(operator, [name if name in arrays else "" for name in order], outputs, **options)
@@ -203,7 +203,7 @@ def test_layout_and_what_lies_beyond_a_sequence(tmp_path: Path) -> None:
     [
         ({"clip": 0.0}, r"clip=0\.0 must be above 0"),
         ({"clip": -1.0}, r"clip=-1\.0 must be above 0"),
-        ({"activations": ["Exp"]}, r"\(RNN\): the activation 'exp' is not here"),
+        ({"activations": ["Exp"]}, r"\(RNN\): not supported: the activation 'exp'"),
         ({"activations": ["Tanh"], "direction": "bidirectional"}, r"activations=\['Tanh'\] must be 2, 1 a direction"),
     ],
 )

@@ -25,7 +25,7 @@ from retrograd.onnx.vectors import Case, cases, chosen, write  # noqa: E402
 from retrograd.onnx.vectors import files as files_module  # noqa: E402
 from retrograd.onnx.vectors.case import (  # noqa: E402
     Apart,
-    Given,
+    Literal,
     Uniform,
     case,
 )
@@ -90,7 +90,7 @@ def test_indices_point_at_the_maxima() -> None:
 
 
 def test_numbers_follow_the_rule_of_the_page() -> None:
-    """The rule once more, number by number."""
+    """Compare with a second implementation of the rule, number by number."""
 
     def words(text: str, count: int) -> list[int]:
         raw = hashlib.shake_256(text.encode()).digest(2 * count)
@@ -136,7 +136,7 @@ def test_onnx_accepts_every_model(written: Path) -> None:
 
 
 def test_our_backend_passes_them_in_onnx_runner(written: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With compiled kernels, where the numbers come from those in plain NumPy."""
+    """The backend runs the compiled kernels; the expected numbers come from the plain NumPy kernels."""
     found = loader.load_model_tests(data_dir=str(written.parent), kind="vectors")
     assert {each.rtol for each in found} == {1e-7}
     monkeypatch.setattr(runner, "load_model_tests", lambda kind: found if kind == "simple" else [])
@@ -203,7 +203,7 @@ def test_choosing() -> None:
 
 def test_inputs_of_any_number_are_numbered() -> None:
     assert case("x", "Max", (1,), (1,), (1,)).input_names == ["data_0", "data_1", "data_2"]
-    assert case("x", "Clip", Uniform((1,)), None, Given(np.array(1.0))).input_names == ["input", "", "max"]
+    assert case("x", "Clip", Uniform((1,)), None, Literal(np.array(1.0))).input_names == ["input", "", "max"]
 
 
 def test_list_and_some(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

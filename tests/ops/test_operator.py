@@ -52,15 +52,20 @@ def test_an_operator_stays_a_function() -> None:
 
 def test_its_mathematics_and_its_textbook_functions() -> None:
     assert F.softmax.operator.mathematics.splitlines() == [
-        "y: exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.",
+        "softmax: exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.",
         "x: y * (g - sum(g * y))",
     ]
     assert rg.mul.operator.mathematics.splitlines()[-1] == "x: g y; y: g x"
     assert [each.__name__ for each in F.softmax.operator.textbook] == ["softmax", "softmax_grad"]
     assert not rg.exp.operator.moves and rg.reshape.operator.in_place is False
     assert rg.sin.operator.methods == ("sin",) and rg.sin.operator.numpy == ("sin",) and rg.sin.operator.in_place
+    assert rg.argsort.operator.mathematics.startswith("argsort: Return the indices")
+    first = F.conv2d.operator.mathematics.splitlines()[0]  # the formula below a line that ends in a colon
+    assert first.startswith("conv2d: Convolution over two axes, input (N, Ci, H, W): y[n, k, o] = ")
     for operator in OPERATORS:
-        assert operator.mathematics.startswith("y: ")
+        first, *gradients = operator.mathematics.splitlines()
+        assert first.startswith(operator.name) and not first.endswith(":")
+        assert len(gradients) == len(operator.functions)
 
 
 def test_its_page_and_its_types() -> None:

@@ -103,10 +103,16 @@ class Operator:
 
     @property
     def mathematics(self) -> str:
-        """The first line of its docstring, then one line with the gradient of each Function that it records."""
+        """Its name with the first line of its docstring, then one line with the gradient of each recorded Function.
+
+        If that first line ends in a colon, the formula below it is added.
+        """
         from ..explanation.backward_source import gradient_of
 
-        lines = [f"y: {(inspect.getdoc(self.function) or '').partition(chr(10))[0]}"]
+        first, _, rest = (inspect.getdoc(self.function) or "").partition("\n")
+        if first.endswith(":"):
+            first += f" {' '.join(rest.strip().partition(chr(10) * 2)[0].split())}"
+        lines = [f"{self.name}: {first}" if first else self.name]
         for each in self.functions:
             lines.append("; ".join(f"{name}: {text}" if name else text for name, text in gradient_of(each)))
         return "\n".join(lines)

@@ -5,9 +5,9 @@ Padding refers to one additional row, of zeros. Then
 
     y[o]  = sum over r of w[r] x[table[o, r]]                 a matrix (K, C) times a row
     gw[r] = sum over o of gy[o] x[table[o, r]]^T              a column times a row
-    gx[table[o, r]] += w[r]^T gy[o]                           the row of zeros collects what belongs to the padding
+    gx[table[o, r]] += w[r]^T gy[o]                           the row of zeros collects the gradient of the padding
 
-Nothing is copied: a micro-kernel receives the addresses of the rows and multiplies.
+Nothing is copied: a micro-kernel receives the addresses of the rows and multiplies them where they are.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["address_table", "conv", "conv_input_grad", "conv_weight_grad", "cost
 
 
 def address_table(window: Window) -> np.ndarray:
-    """Return (O, R): the row that each output reads at each tap; prod(I), one past the last row, in the padding."""
+    """Return the table (O, R): the row that each output reads at each tap; prod(I), the row of zeros, for padding."""
     outputs, taps = (np.indices(extents).reshape(window.ndim, -1) for extents in (window.output, window.kernel))
     row, inside = np.zeros((outputs.shape[1], taps.shape[1]), int), np.True_
     for axis, extent in enumerate(window.input):
@@ -69,7 +69,9 @@ def conv_input_grad(g: np.ndarray, w: np.ndarray, window: Window) -> np.ndarray:
         upstream = g[n, filters].reshape(filters.stop - filters.start, -1)
         taps = w[filters].reshape(filters.stop - filters.start, -1, window.taps)
         for r in range(window.taps):
-            rows[table[:, r]] += upstream.T @ taps[:, :, r]  # (O, K) @ (K, C); at one tap only the zeros repeat
+            rows[table[:, r]] += (
+                upstream.T @ taps[:, :, r]
+            )  # (O, K) @ (K, C); within one tap, only the row of zeros repeats
         gx[n, channels] = rows[:-1].T.reshape(gx[n, channels].shape)
     return gx
 

@@ -44,7 +44,7 @@ def backward_source(tensor_or_function: Any) -> str:
         target = node_of(target, "backward_source")
     if isinstance(target, Node):
         if target.region is not None:
-            return _text(target.region.rule.function, f"the rule {target.region.rule.name}")
+            return _source_of(target.region.rule.function, f"the rule {target.region.rule.name}")
         target = target.function
     if inspect.ismethod(target) and isinstance(target.__self__, type):
         target = target.__self__
@@ -60,30 +60,32 @@ def _of_operator(operator: Operator) -> str:
     if not operator.functions:
         raise ValueError(
             f"backward_source: {operator.name} is made of other operators, whose backwards run one after the other; "
-            f"its own text is {operator.function.__module__}.{operator.function.__name__}. Pass a result to see the "
-            "last one"
+            f"its source is {operator.function.__module__}.{operator.function.__name__}. Pass a result to see the "
+            "backward of the last of them"
         )
-    texts = [_of_function(each) for each in operator.functions]
-    if len(texts) == 1:
-        return texts[0]
+    sources = [_of_function(each) for each in operator.functions]
+    if len(sources) == 1:
+        return sources[0]
     return "\n\n".join(
-        f"# {function.__name__}: {inspect.getdoc(function)}\n{text}"
-        for function, text in zip(operator.functions, texts, strict=True)
+        f"# {function.__name__}: {inspect.getdoc(function)}\n{source}"
+        for function, source in zip(operator.functions, sources, strict=True)
     )
 
 
 def _of_function(target: Any) -> str:
     if target.backward is Function.backward:
         raise TypeError(f"backward_source: {target.__name__} defines no backward")
-    # an operator composed of formulas has one gradient, or one for each operand
+    # an operator made of formulas has one gradient formula, or one for each operand
     owner = next(each for each in target.__mro__ if "backward" in vars(each))  # a subclass may have its own backward
-    formulas = [text for text in vars(owner).get("formulas", ()) if "_grad" in text.__name__]
-    texts = [_text(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]]
-    text = "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", text) for text in texts)
-    return text if formulas else _mathematics(target) + text
+    formulas = [each for each in vars(owner).get("formulas", ()) if "_grad" in each.__name__]
+    sources = [
+        _source_of(each, f"{target.__qualname__}.backward") for each in formulas or [inspect.unwrap(target.backward)]
+    ]
+    source = "\n\n".join(re.sub(r"\A@(formula|like\(.*\))\n", "", each) for each in sources)
+    return source if formulas else _readable_source(target) + source
 
 
-def _mathematics(target: Any) -> str:
+def _readable_source(target: Any) -> str:
     """Return the source of the kernels that a backward calls, directly or through its one ``...Grad`` Function.
 
     If there are none, return the source of the operator-based gradient that the backward names.
@@ -93,13 +95,13 @@ def _mathematics(target: Any) -> str:
     others = functions_in(passes)
     if not names and len(others) == 1 and others[0].__name__ == f"{target.__name__}Grad":
         names = kernels_in(inspect.unwrap(others[0].forward))
-    found = [("in plain NumPy", text) for name in names if (text := textbook_of(name)) is not None]
+    found = [("in plain NumPy", kernel) for name in names if (kernel := textbook_of(name)) is not None]
     if not found:
-        beside = [each for each in referred(passes) if _is_gradient(each)]
-        found = [("composed of operators", each) for each in beside]
+        composed = [each for each in referred(passes) if _is_gradient(each)]
+        found = [("composed of operators", each) for each in composed]
     if not found:
         return ""
-    parts = [f"# {how}, {place_of(text)}\n{_text(text, text.__name__)}\n" for how, text in found]
+    parts = [f"# {how}, {place_of(each)}\n{_source_of(each, each.__name__)}\n" for how, each in found]
     return "\n".join(parts) + f"\n# the backward that runs, {place_of(passes)}\n"
 
 
@@ -108,21 +110,21 @@ def _is_gradient(thing: Any) -> bool:
     return inspect.isfunction(thing) and name.endswith("_grad") and not name.startswith("_")
 
 
-def _text(function: Any, name: str) -> str:
+def _source_of(function: Any, name: str) -> str:
     try:
         written = inspect.isroutine(function) or hasattr(function, "__wrapped__")
         return textwrap.dedent(inspect.getsource(function if written else type(function)))
     except (OSError, TypeError) as error:
-        raise OSError(f"backward_source: Python has no source text of {name}: {error}") from None
+        raise OSError(f"backward_source: Python has no source code for {name}: {error}") from None
 
 
 # ---- One-line gradients ---------------------------------------------------------------------------------------------
 
-_LONGEST = 110  # characters of a gradient extracted from the backward
+_LONGEST = 110  # characters of an expression; a longer gradient is described in words
 
 
 def gradient_of(function: type[Function]) -> list[tuple[str, str]]:
-    """Return each argument of forward with its gradient in one line; words instead have no argument name."""
+    """Return pairs (argument of forward, its gradient in one line); the argument of a description in words is ""."""
     if isinstance(function.gradient, str) and function.gradient:  # a user's Function may have a method of this name
         return [("", function.gradient)]
     if hasattr(function, "slope"):
@@ -130,7 +132,7 @@ def gradient_of(function: type[Function]) -> list[tuple[str, str]]:
         return [("x", f"g * ({ast.unparse(body[-1].value)})")]
     formulas = [each for each in getattr(function, "formulas", ()) if "_grad" in each.__name__]
     if formulas:
-        return [(_operand(each.__name__), _first(each)) for each in formulas]
+        return [(_operand(each.__name__), _first_paragraph(each)) for each in formulas]
     try:
         found = [*_returned(function)]
     except (SyntaxError, OSError, IndexError):
@@ -147,7 +149,7 @@ def _operand(name: str) -> str:
     return name.rpartition("_grad_")[2] if "_grad_" in name else "x"
 
 
-def _first(thing: Any) -> str:
+def _first_paragraph(thing: Any) -> str:
     return (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " ")
 
 
@@ -164,9 +166,11 @@ def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
             values[statement.targets[0].id] = statement.value
         elif isinstance(statement, ast.Return) and statement.value is not None:
             several = statement.value.elts if isinstance(statement.value, ast.Tuple) else [statement.value]
-            inner = {each.__name__: _first(each) for each in functions_in(passes) if each.__name__.endswith("Grad")}
+            inner = {
+                each.__name__: _first_paragraph(each) for each in functions_in(passes) if each.__name__.endswith("Grad")
+            }
             for name, value in zip(names, several):  # noqa: B905  numbers have none
-                text = ast.unparse(_Clear(values).visit(ast.parse(ast.unparse(value), mode="eval").body))
+                text = ast.unparse(_Inliner(values).visit(ast.parse(ast.unparse(value), mode="eval").body))
                 for other, words in inner.items():
                     if re.fullmatch(rf"{other}\(.*\)", text):
                         text = words
@@ -177,8 +181,8 @@ def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
             return
 
 
-class _Clear(ast.NodeTransformer):
-    """Substitutes the values of names, and removes whatever is not mathematics."""
+class _Inliner(ast.NodeTransformer):
+    """Replaces local names by their values, and strips ``ctx.``, ``.array``, ``.apply`` and similar wrappers."""
 
     def __init__(self, values: dict[str, ast.expr]) -> None:
         self._values = values
@@ -188,7 +192,7 @@ class _Clear(ast.NodeTransformer):
         if value is None:
             return node
         rest = {name: each for name, each in self._values.items() if name != node.id}
-        return _Clear(rest).visit(ast.parse(ast.unparse(value), mode="eval").body)
+        return _Inliner(rest).visit(ast.parse(ast.unparse(value), mode="eval").body)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         self.generic_visit(node)

@@ -22,32 +22,33 @@ from .measurements import Arrays, ulps
 __all__ = ["derivation"]
 
 _RULES = {
-    "+": "a sum passes the gradient on to both",
-    "-": "a difference passes it on, to the second one with a minus",
-    "*": "product rule: to each factor goes the gradient times the other one",
-    "/": "quotient rule: u / v has the slope 1 / v in u, and −u / v² in v",
-    "negative": "a minus passes it on with a minus",
-    "where": "each branch gets the gradient where it was taken, 0 elsewhere",
+    "+": "a sum passes the gradient on to both operands",
+    "-": "a difference passes the gradient on, to the second operand with a minus sign",
+    "*": "product rule: each factor gets the gradient times the other factor",
+    "/": "quotient rule: the derivative of u / v is 1 / v in u, and −u / v² in v",
+    "negative": "a negation passes the gradient on with a minus sign",
+    "where": "each branch gets the gradient where it was selected, 0 elsewhere",
 }
 
 
 def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> dict[str, Any] | None:
     """Return ``{"formula", "called", ...}`` of the last operator of the call; None if it is not a formula.
 
-    called: the names of the inputs in the formula, by input
-    values: the operations of the formula, each with a name
-    steps: ``{"value", "rule", "gives"}``, from the result back
-    derived: the resulting function; if there is none, why_not gives the reason
-    declared: the functions that run instead, if any
-    apart: the largest difference between the two on these inputs, in units of the last place; None if not compared
+    called: for each input that the formula names differently, its name there
+    values: one line for each operation of the formula, ``name = expression``
+    steps: ``{"value", "rule", "gives"}``, from the result back to the inputs
+    derived: the source of the derived gradient; if it is empty, why_not gives the reason
+    declared: the sources of the declared gradients, which run instead, if any
+    apart: the largest difference between derived and declared gradients on these inputs, in units of the last place;
+        None if not compared
     """
     tensors = [Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for array in inputs.values()]
     node = call(*tensors).grad_fn
     if node is None or node.region is not None:
         return None
-    texts = [each for each in getattr(node.function, "formulas", ()) if callable(each)]
-    declared = [each for each in texts if "_grad" in each.__name__]
-    written = next((each for each in texts if each not in declared), None)
+    formulas = [each for each in getattr(node.function, "formulas", ()) if callable(each)]
+    declared = [each for each in formulas if "_grad" in each.__name__]
+    written = next((each for each in formulas if each not in declared), None)
     own = getattr(node.function.backward, "__wrapped__", None)  # for a user's formula
     found: dict[str, Any] = {
         "formula": "",
@@ -62,7 +63,7 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     if written is None:
         if not declared:
             return None
-        why_not = "this is one of the primitives, from which formulas are made: its gradient is declared"
+        why_not = "this is a primitive, one of the operations that formulas are made of: its gradient is declared"
         return found | {"why_not": why_not}
     if own is not None and not declared and "derived" not in _source(own):
         found["declared"] = [_source(own)]
@@ -73,8 +74,8 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     g, *operands = trace.operands
     try:
         result = trace.full(written(*operands, *trace.numbers))
-    except FormulaError:  # it reads a shape, or all entries together
-        why_not = "its text is written for whole arrays, so that nothing is derived from it: its gradient is declared"
+    except FormulaError:  # the formula reads a shape, or combines entries
+        why_not = "it is written for whole arrays, so no gradient can be derived from it: its gradient is declared"
         return found | {"why_not": why_not} if found["declared"] else None
     writer = _Writer(operands, result)
     found["values"] = writer.values

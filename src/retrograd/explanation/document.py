@@ -29,7 +29,7 @@ __all__ = [
     "outline",
     "rows_of",
     "start_of",
-    "taken",
+    "entry_products",
     "through_time",
     "traces",
     "unit_of",
@@ -41,11 +41,11 @@ __all__ = [
 # ---- An explanation as Python programs: the same run, and a gradcheck of it -----------------------------------------
 
 _IMPORTS = "import retrograd as rg\nfrom retrograd.nn import functional as F\n"
-_LARGEST = 4096  # numbers of an array that is written in full
+_LARGEST = 4096  # entries; a larger array is not written in full
 
 
 def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imports: str = "") -> str:
-    """Write a program with the call, its backward with this upstream gradient, and printed gradients."""
+    """Return a program that runs the call and its backward with this upstream gradient, and prints the gradients."""
     lines = [_IMPORTS + imports]
     lines += [f"{name} = {_tensor(array, array.dtype.kind == 'f')}" for name, array in inputs.items()]
     lines += [f"gy = {_tensor(gy, False)}", "", f"y = {source}", "y.backward(gy)"]
@@ -54,7 +54,7 @@ def as_python(source: str, inputs: Mapping[str, np.ndarray], gy: np.ndarray, imp
 
 
 def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], imports: str = "") -> str:
-    """Write a test that compares the gradients of the call with central differences."""
+    """Return the source of a test that compares the gradients of the call with central differences."""
     lines = [_IMPORTS + imports + "from retrograd.autograd import gradcheck\n\n", f"def test_the_gradient_of_{name}():"]
     for each, array in inputs.items():
         wide = array.astype(np.float64) if array.dtype.kind == "f" else array
@@ -66,16 +66,16 @@ def as_gradcheck(name: str, source: str, inputs: Mapping[str, np.ndarray], impor
 
 def _tensor(array: np.ndarray, requires_grad: bool) -> str:
     shape = ", ".join(map(str, array.shape))
-    values = f"rg.randn({shape}" if array.size > _LARGEST else f"rg.tensor({_text(array)}"
+    values = f"rg.randn({shape}" if array.size > _LARGEST else f"rg.tensor({_nested(array)}"
     wide = ", dtype=rg.float64" if array.dtype == np.float64 else ""
     return f"{values}{wide}{', requires_grad=True' if requires_grad else ''})"
 
 
-def _text(array: np.ndarray) -> str:
-    """Format the entries as nested lists, each with the digits required by its type."""
+def _nested(array: np.ndarray) -> str:
+    """Format the entries as nested lists, each number with as many digits as its type needs."""
     if array.ndim == 0:
         return _number(array[()])
-    return f"[{', '.join(map(_text, array))}]"
+    return f"[{', '.join(map(_nested, array))}]"
 
 
 def _number(value: Any) -> str:
@@ -145,7 +145,7 @@ def traces(explanation: Explanation) -> dict[str, Any]:
 
 
 def faults(explanation: Explanation) -> dict[str, Any]:
-    """Return ``{"faults": [...]}``: the outcomes of the failure lab, as plain data."""
+    """Return ``{"faults": [...]}``: the outcomes of the tab "Break it", as plain data."""
     return {"faults": mutation_testing.as_dicts(explanation.outcomes())}
 
 
@@ -182,19 +182,19 @@ def _products(products: Products) -> dict[str, Any]:
 
 # ---- The products of one entry as plain data, for layers whose arrays are too large to send whole -------------------
 
-_MOST = 200  # products in the list
+_MOST = 200  # products listed for an entry
 _WHOLE, _PART = 32, 16  # edge length of a block: an axis is shown whole up to _WHOLE entries, otherwise _PART of them
 
 
 def rows_of(explanation: Explanation, name: str, flat: int) -> Iterator[tuple[Products, np.ndarray, np.ndarray]]:
-    """Yield the products of an entry: the rows and the values for each part of its sum."""
+    """Yield (products, their rows, their values) for each part of the sum of an entry."""
     values = {each: array.values for each, array in explanation.arrays.items()}
     for products in explanation.sums[name]:
         rows = products.of(flat)
         yield products, rows, products.values(rows, values)
 
 
-def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
+def entry_products(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
     """Return an entry, its 200 largest products in order, and the sum of the others.
 
     Raises:
@@ -230,7 +230,7 @@ def taken(explanation: Explanation, name: str, flat: int) -> dict[str, Any]:
 
 
 def outline(explanation: Explanation) -> dict[str, Any]:
-    """Return the arrays of a layer without their entries; for those that are sums also the formula and the factors.
+    """Return the arrays of a layer without their entries; for arrays that are sums, also the formula and the factors.
 
     window: the extent of the blocks in which an array is shown; first: the entry selected initially
     """
@@ -360,7 +360,10 @@ def through_time(explanation: Explanation, sequence: int, unit: int, first: int)
             found[name] = numbers(array.values[:, sequence, first : first + 4])
         elif array.axes == "dnh":
             found[name] = numbers(array.values[:, sequence, unit])
-    ways = [[_over(explanation, way, step, (sequence, unit)) for step in range(-1, steps)] for way in diagram["ways"]]
+    ways = [
+        [_contribution(explanation, path, step, (sequence, unit)) for step in range(-1, steps)]
+        for path in diagram["ways"]
+    ]
     return {"sequence": sequence, "unit": unit, "input": first, "values": found, "ways": ways}
 
 
@@ -375,24 +378,24 @@ def unit_of(explanation: Explanation, name: str, flat: int) -> tuple[int, int]:
     return 0, 0
 
 
-def _over(explanation: Explanation, way: dict[str, Any], step: int, place: tuple[int, int]) -> float:
-    """Return what one path adds to a state's gradient at a step; step -1 is the state before the first step."""
-    name, index = (way["to"], (step, *place)) if step >= 0 else (f"{way['to']}0", (0, *place))
+def _contribution(explanation: Explanation, path: dict[str, Any], step: int, place: tuple[int, int]) -> float:
+    """Return what a gradient path adds to a state's gradient at a step; step -1 is the state before the first step."""
+    name, index = (path["to"], (step, *place)) if step >= 0 else (f"{path['to']}0", (0, *place))
     if name not in explanation.sums:
         return 0.0
     flat = int(np.ravel_multi_index(index, explanation.arrays[name].values.shape))
     return sum(
         float(values.sum())
         for products, _, values in rows_of(explanation, name, flat)
-        if set(way["sources"]) & set(products.factors)
+        if set(path["sources"]) & set(products.factors)
     )
 
 
 # ---- Selection of layers small enough to send all of their entries and products -------------------------------------
 
-_ENTRIES = 20_000  # of all arrays of a layer that is shown whole
-_PRODUCTS = 40_000  # of all its sums
-_TRACED = 4_000  # entries of a layer whose code is traced
+_ENTRIES = 20_000  # of all arrays together, for a layer that is sent whole
+_PRODUCTS = 40_000  # of all its sums together
+_TRACED = 4_000  # entries of all arrays together, for a layer whose code is traced
 
 
 def is_small(explanation: Explanation) -> bool:

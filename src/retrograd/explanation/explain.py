@@ -75,7 +75,7 @@ def explain(
         tensors_only = [*tensors]
     if len(tensors_only) != least:
         raise TypeError(
-            f"explain: {known.name} takes {least} tensors ({', '.join(known.tensors)}), and may get gy after them; "
+            f"explain: {known.name} takes {least} tensors ({', '.join(known.tensors)}), optionally followed by gy; "
             f"got {len(tensors)}"
         )
     inputs = {name: _array(name, value) for name, value in zip(known.tensors, tensors_only, strict=True)}
@@ -131,7 +131,7 @@ def _explained(case: Case, gy: Any, options: Mapping[str, Any]) -> Explanation:
 def _array(name: str, value: Any) -> np.ndarray:
     array = value.numpy(force=True) if isinstance(value, Tensor) else np.asarray(value)
     if array.dtype.kind not in "fiub":
-        raise TypeError(f"explain: {name} holds {array.dtype}, expected numbers")
+        raise TypeError(f"explain: {name} has the dtype {array.dtype}, expected numbers")
     return array
 
 
@@ -140,5 +140,5 @@ def _upstream(gy: Any, y: np.ndarray) -> np.ndarray:
         return np.random.default_rng(4).integers(-2, 4, y.shape).astype(y.dtype)
     array = _array("gy", gy)
     if array.shape != y.shape:
-        raise ValueError(f"explain: gy has the shape {array.shape}, and the result {y.shape}; they must be equal")
+        raise ValueError(f"explain: gy has the shape {array.shape}, the result {y.shape}; they must be equal")
     return array.astype(y.dtype)

@@ -13,9 +13,9 @@ import numpy as np
 from .._files.atomic import write_atomically
 from ..engine.tensor import Tensor
 from ..kernel_set import active_kernels
-from .html_page import Shown
+from .html_page import HasPage
 from .measurements import Arrays, Call, Curve, gradients, numbers, numerical, ulps
-from .mutation_testing import Fault, Outcome, outcomes
+from .mutation_testing import Bug, Outcome, outcomes
 from .products import Products
 from .tracing import Algorithm, Run, backward_run, follow
 
@@ -34,7 +34,7 @@ __all__ = [
     "Step",
     "Story",
     "label",
-    "said",
+    "fmt",
     "stories_as_dicts",
 ]
 
@@ -85,7 +85,7 @@ def label(name: str, at: int, shape: Sequence[int]) -> str:
     return f"`{name}[{', '.join(str(int(i)) for i in np.unravel_index(at, tuple(shape)))}]`"
 
 
-def said(value: float) -> str:
+def fmt(value: float) -> str:
     """Format a number for a sentence, with three digits."""
     return f"{float(value):.3g}".replace("-", "−")
 
@@ -120,7 +120,7 @@ Padding = tuple[tuple[int, int], ...]
 class Setting:
     """A number or word that the reader of the page can change.
 
-    default: the operator's own value; None where it is ``value``
+    default: the operator's own default where it differs from ``value``, otherwise None
     """
 
     name: str
@@ -136,7 +136,7 @@ class Array:
 
     axes: a letter for each axis
     role: "input", "weight", "output", "upstream" (the gradient that backward gets), "gradient", or "inner"
-    padding: (low, high) zeros of the last axes that the operator reads beside it
+    padding: (low, high), the zeros around the last axes that the operator reads
     view: the part of the page that shows it: "main", "matrices", "time"
     copies: (name, index) if each entry is a copy of an entry of another array; an index as in ``Products``
     """
@@ -157,18 +157,18 @@ class Case:
     call: the operator on Tensors, in the order of inputs
     inputs: their arrays, and their descriptions on the page: axes, role, about, padding
     output: axes and about of y
-    inner: arrays between inputs and result, computed from those computed so far
-    sums: for each target the products that add up to it, from the arrays
-    formulas: for each target the sum as text
+    inner: computes the intermediate arrays, from the arrays that are known so far
+    sums: makes, from the arrays, the products that add up to each target
+    formulas: the sum for each target, as text
     source: the call as Python
-    program, imports: the call as runnable Python, if source is shorter, and its imports besides F and rg
+    program, imports: the call as runnable Python, if source is an abbreviation, and its imports besides F and rg
     step: of the numerical gradient; 1 is exact where the operator is linear in each input
     exact: whether the declared gradient is the derivative; a quantizer's is not
-    curve: what is drawn for a function of single numbers
-    algorithms: algorithms for y and the gradients that can be stepped through, from the arrays
-    rules: for a function of several arrays whose gradients can be typed, its own gradients in this notation, by input
-    faults: mistakes to try in its backward; if there are few, others are derived from its source
-    stories: guided stories, made from the arrays and their sums
+    curve: the curve to draw for an elementwise function
+    algorithms: makes, from the arrays, the algorithms for y and the gradients that can be stepped through
+    rules: for a function of several arrays whose gradients can be typed in, its own gradients as expressions, by input
+    bugs: bugs to plant in its backward; if there are fewer than three, mutations of its source are added
+    stories: makes guided stories from the arrays and their sums
     diagram: how a step of a recurrent layer is drawn, see operators/recurrent_cells.py
     """
 
@@ -186,14 +186,14 @@ class Case:
     exact: bool = True
     curve: Curve | None = None
     algorithms: Callable[[Arrays], list[Algorithm]] = lambda arrays: []
-    faults: tuple[Fault, ...] = ()
+    bugs: tuple[Bug, ...] = ()
     stories: Callable[[Arrays, Mapping[str, Sequence[Products]]], list[Story]] = lambda arrays, sums: []
     diagram: Mapping[str, Any] | None = None
     rules: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def takes_rules(self) -> bool:
-        """Whether another gradient can be typed: if ``rules`` has one, or the function has a curve of one array."""
+        """Whether another gradient can be typed in: if ``rules`` has one, or the function has a curve of one array."""
         return bool(self.rules) or (self.curve is not None and [*self.inputs] == ["x"])
 
 
@@ -231,10 +231,10 @@ class Entry:
 
 
 @dataclass
-class Explanation(Shown):
+class Explanation(HasPage):
     """One run of an operator, forward and backward, whose gradients are explained entry by entry.
 
-    change: for an operator's example, the same with other settings
+    change: for an operator's example, returns the explanation with some settings changed
     """
 
     case: Case
@@ -270,7 +270,7 @@ class Explanation(Shown):
 
     @cached_property
     def agreement(self) -> dict[str, float]:
-        """The largest difference of the kernel sets in each array, in units of the last place of its largest entry.
+        """The largest difference between the kernel sets in each array, in ulps of its largest entry.
 
         If a gradient is smaller than gy, for example because terms cancel, the unit is that of gy's largest entry.
         """
@@ -291,7 +291,7 @@ class Explanation(Shown):
     def numerical(self, name: str, entries: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Return central differences for an input's entries (default: all), for comparison with its gradient.
 
-        name: of the gradient, "gx" for the input "x"
+        name: the name of the gradient, "gx" for the input "x"
         """
         inputs = {each: array.values for each, array in self.case.inputs.items()}
         size = inputs[name[1:]].size
@@ -311,7 +311,7 @@ class Explanation(Shown):
         index = tuple(index)
         shape = array.values.shape
         if len(index) != len(shape) or any(not 0 <= i < extent for i, extent in zip(index, shape, strict=True)):
-            raise IndexError(f"entry: {name} has the shape {shape}, and no entry {index}")
+            raise IndexError(f"entry: {name} has the shape {shape}, so there is no entry {index}")
         flat = int(np.ravel_multi_index(index, shape)) if shape else 0
         products = []
         for each in self.sums[name]:
@@ -348,14 +348,14 @@ class Explanation(Shown):
         return ran(self.case.call, tensors, upstream=Tensor(self.gy.astype(dtype)), names=[*arrays])
 
     def outcomes(self) -> list[Outcome]:
-        """Return the effects of common mistakes in the backward on these gradients, and gradcheck's reports."""
+        """Return the effect of each planted bug on these gradients, with gradcheck's report."""
         inputs = {name: array.values for name, array in self.case.inputs.items()}
-        return outcomes(self.case.faults, self.case.call, inputs, self.gy, self.case.exact)
+        return outcomes(self.case.bugs, self.case.call, inputs, self.gy, self.case.exact)
 
     def to_dict(self, whole: bool = True) -> dict[str, Any]:
         """Return all data of the page as plain lists, dicts, numbers and strings.
 
-        whole: include the executed lines and the failure lab, which take longest
+        whole: include the executed lines and the outcomes of "Break it", which take longest
         """
         from .document import as_dict
 
@@ -364,7 +364,7 @@ class Explanation(Shown):
     def to_html(self, most: int = 0) -> str:
         """Return the page as the text of one HTML file.
 
-        most: bytes up to which it also includes the operator's example with other settings; 0 includes none
+        most: the size limit in bytes for including the operator's example with other settings; 0 includes none
         """
         from .html_page import page
         from .operator_page import others

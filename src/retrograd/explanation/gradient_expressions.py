@@ -1,4 +1,4 @@
-"""Gradients that the reader types, such as ``g * (abs(x) <= 1)``: one for a function, or one for each of its arrays.
+"""Gradients typed in by the reader, such as ``g * (abs(x) <= 1)``: one expression, or one for each array.
 
 The text is parsed as Python and evaluated node by node with a list of known functions; no Python is executed.
 """
@@ -90,8 +90,10 @@ def as_gradients(text: str, inputs: Mapping[str, Any]) -> dict[str, Rule]:
         name, equals, expression = each.partition("=")
         target = name.strip()
         if not equals or target[1:] not in inputs or target[:1] != "g" or target[1:] in found:
-            wanted = "; ".join(f"g{name} = ..." for name in inputs)
-            raise ValueError(f"explain: {each.strip()[:40]!r} is no gradient, or the second one; write {wanted}")
+            expected = "; ".join(f"g{name} = ..." for name in inputs)
+            raise ValueError(
+                f"explain: {each.strip()[:40]!r} does not declare a gradient, or declares it again; write {expected}"
+            )
         found[target[1:]] = _rule(expression, known)
     if not found:
         raise ValueError(f"explain: {text[:40]!r} declares no gradient")
@@ -101,11 +103,11 @@ def as_gradients(text: str, inputs: Mapping[str, Any]) -> dict[str, Rule]:
 def _rule(text: str, known: tuple[str, ...]) -> Rule:
     """Return the function that an expression defines."""
     if len(text) > _LONGEST:
-        raise ValueError(f"explain: the rule has {len(text)} characters, at most {_LONGEST} are read")
+        raise ValueError(f"explain: the rule has {len(text)} characters, the limit is {_LONGEST}")
     try:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise ValueError(f"explain: {text!r} is no expression such as g * (abs(x) <= 1)") from None
+        raise ValueError(f"explain: {text!r} is not an expression such as g * (abs(x) <= 1)") from None
     _check(tree, known)
 
     def gradient(names: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
@@ -121,7 +123,7 @@ def _rule(text: str, known: tuple[str, ...]) -> Rule:
 
 
 def _fitting(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """Return a value in the shape of the gradient: repeated, or summed over axes on which its input was repeated."""
+    """Return a value in the shape of the gradient: broadcast, or summed over the axes along which its input was."""
     extra = max(value.ndim - len(shape), 0)
     value = value.sum(tuple(range(extra)))
     first = len(shape) - value.ndim
@@ -156,7 +158,7 @@ def _check(node: ast.expr, known: tuple[str, ...]) -> None:
     if not parts:
         names = ", ".join([*known, "numbers"])
         raise ValueError(
-            f"explain: {ast.unparse(node)[:40]!r} is not known here; known are {names}, and {', '.join(FUNCTIONS)}"
+            f"explain: {ast.unparse(node)[:40]!r} is unknown; known are {names}, and {', '.join(FUNCTIONS)}"
         )
     for part in parts:
         _check(part, known)
@@ -194,7 +196,7 @@ def _constant(value: float, names: Mapping[str, Tensor]) -> Tensor:
 
 
 def retyped(explanation: Explanation, text: str) -> Explanation:
-    """Return the explanation with the typed gradient in place of the function's own.
+    """Return the explanation with the typed gradient in place of the function's own gradient.
 
     Raises: as ``with_gradient``.
     """
@@ -203,14 +205,14 @@ def retyped(explanation: Explanation, text: str) -> Explanation:
 
 
 def with_gradient(case: Case, text: str) -> Case:
-    """Return the case of a function with a typed gradient in place of its own, or with one for each of some inputs.
+    """Return the case of a function with a typed gradient in place of its own, or with typed gradients for some inputs.
 
     Raises:
         ValueError: no rule can be typed for the function, or the text is not a valid gradient (see ``as_gradients``).
     """
     if not case.takes_rules:
         raise ValueError(
-            f"explain: a rule can be typed for functions of single numbers, linear and losses, not for {case.name}"
+            f"explain: a gradient can be typed in for elementwise functions, linear and losses, not for {case.name}"
         )
     inputs = {name: array.values for name, array in case.inputs.items()}
     typed = _typed(case.call, inputs, as_gradients(text, inputs))
@@ -222,7 +224,7 @@ def with_gradient(case: Case, text: str) -> Case:
             case.source,
             False,
             {name: each.about for name, each in case.inputs.items()},
-            slope="what the typed rule multiplies gy by",
+            slope="the factor by which the typed rule multiplies gy",
         )
         found = replace(found, rules=case.rules)
         return found if _is_linear(typed, inputs, found) else replace(found, sums=lambda arrays: {})
@@ -240,7 +242,7 @@ def with_gradient(case: Case, text: str) -> Case:
         False,
         {"x": "the input"},
         Curve(typed, low, high),
-        "what the typed rule multiplies gy by",
+        "the factor by which the typed rule multiplies gy",
         program,
         pointwise=True,
     )
@@ -250,7 +252,7 @@ def with_gradient(case: Case, text: str) -> Case:
 def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, Rule]) -> Callable[..., Tensor]:
     """Return the function with the typed gradients, and its own for the other inputs."""
 
-    class Typed(Function):
+    class TypedGradient(Function):
         """The function with the typed gradients."""
 
         @staticmethod
@@ -262,7 +264,7 @@ def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, 
         def backward(ctx: Any, g: Tensor) -> Any:
             named = dict(zip(inputs, ctx.saved_tensors, strict=True))
             names = {**named, "g": g, "n": _constant(float(next(iter(named.values())).array.size), {"g": g})}
-            own = {} if rules.keys() == inputs.keys() else _own(function, named, g)
+            own = {} if rules.keys() == inputs.keys() else _own_gradients(function, named, g)
             return tuple(
                 [
                     rules[name](names, tensor.array.shape) if name in rules else own.get(name)
@@ -270,16 +272,16 @@ def _typed(function: Callable[..., Tensor], inputs: Arrays, rules: Mapping[str, 
                 ]
             )
 
-    return Typed.apply
+    return TypedGradient.apply
 
 
-def _own(function: Callable[..., Tensor], named: Mapping[str, Tensor], g: Tensor) -> dict[str, Tensor | None]:
+def _own_gradients(function: Callable[..., Tensor], named: Mapping[str, Tensor], g: Tensor) -> dict[str, Tensor | None]:
     """Return the function's own gradients."""
     tensors = {name: Tensor(each.array, requires_grad=each.array.dtype.kind == "f") for name, each in named.items()}
-    wanted = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
+    differentiated = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
     with enable_grad():
         y = function(*tensors.values())
-    return dict(zip(wanted, grad(y, [*wanted.values()], g, allow_unused=True), strict=True))
+    return dict(zip(differentiated, grad(y, [*differentiated.values()], g, allow_unused=True), strict=True))
 
 
 def _is_linear(typed: Callable[..., Tensor], inputs: Arrays, case: Case) -> bool:

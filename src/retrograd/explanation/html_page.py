@@ -24,12 +24,12 @@ from .._files.atomic import write_atomically
 if TYPE_CHECKING:
     from .server import Subject
 
-__all__ = ["Shown", "packed", "page", "show"]
+__all__ = ["HasPage", "packed", "page", "show"]
 
 
 # ---- The page as one HTML file (template, style, scripts and data) that sends no requests ---------------------------
 
-_PACKED_FROM = 200_000  # characters of data from which they are compressed
+_PACKED_FROM = 200_000  # characters; more data is compressed
 # later sheets override earlier ones
 _STYLES = (
     *("base", "header", "story", "arrays", "panel", "views", "text_tabs", "recurrent_diagram", "layer_map"),
@@ -44,7 +44,7 @@ def page(
     model: Mapping[str, Any] | None = None,
     others: Mapping[str, Any] | None = None,
 ) -> str:
-    """A self-contained HTML page.
+    """Return a self-contained HTML page.
 
     documents: results of ``Explanation.to_dict()``, one for each combination of settings that the page offers; the
         first is shown initially
@@ -146,12 +146,12 @@ def show(
     except ImportError as error:
         if error.name not in ("starlette", "uvicorn", "anyio"):
             raise
-        message = f"the page needs {error.name}: pip install 'retrograd[explain]'; or write it to a file"
+        message = f"the page needs {error.name}: pip install 'retrograd[explain]'; or write the page to a file"
         raise ImportError(message, name=error.name) from error
 
     def opened(address: str) -> None:
         say(f"{address}{place}")
-        say("Ctrl-C ends it.")
+        say("Press Ctrl-C to stop.")
         if browser:
             webbrowser.open(address + place)
 
@@ -164,7 +164,7 @@ def show(
 # ---- Base class of objects shown as a page: in a file, in a notebook, in the browser --------------------------------
 
 
-class Shown:
+class HasPage:
     """Base class of objects with a page, which subclasses return from ``to_html``."""
 
     def to_html(self) -> str:

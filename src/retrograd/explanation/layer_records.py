@@ -23,7 +23,7 @@ from ..ops.shape.join import cat
 from ..ops.shape.rearrange import flip
 from ..specs.recurrence import Recurrence
 
-__all__ = ["AttentionCalls", "Given", "Layer", "unstacked"]
+__all__ = ["AttentionCalls", "BoundaryStates", "Layer", "unstacked"]
 
 
 # ---- The record of one layer in a run -------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ _STATES = ("h0", "c0")
 _OWN = ("mode", "input", "hidden", "reverse", "bias")  # options that an explained layer may have
 
 
-class Given:
+class BoundaryStates:
     """The initial states of a recurrent network, and the gradients of its last states, in the user's shapes.
 
     states: "h0" and "c0"; gradients: "hn" and "cn"
@@ -123,9 +123,9 @@ class Given:
         self.gradients: dict[str, np.ndarray] = {}
         self.why_not = ""
         if names.get("lengths") is not None:
-            self.why_not = "with lengths is not taken apart"
+            self.why_not = "with lengths cannot be explained"
         elif not module.has_even_states:
-            self.why_not = "with layers of several widths is not taken apart"
+            self.why_not = "with layers of several widths cannot be explained"
         if self.why_not:
             self.states = {}
         self.states = {name: state.array.copy() for name, state in self.states.items()}
@@ -146,7 +146,7 @@ class Given:
         return keep
 
 
-def unstacked(layer: Layer, given: Given) -> list[Layer]:
+def unstacked(layer: Layer, given: BoundaryStates) -> list[Layer]:
     """Split a recurrent network into layers and directions; a single one keeps its path, others get "lstm.l0_reverse".
 
     The run is repeated from its input, layer by layer, to obtain the values between layers and their gradients. A
@@ -159,28 +159,28 @@ def unstacked(layer: Layer, given: Given) -> list[Layer]:
         found = _repeated(layer, module, given)
         if found:
             return found
-        why_not = "gives something else when it runs again, and is not taken apart"
+        why_not = "gives a different result when it runs again, and cannot be explained"
     layer.why_not = f"{layer.kind} {why_not}"
     return [layer]
 
 
-def _refusal(module: RNNBase, given: Given) -> str:
+def _refusal(module: RNNBase, given: BoundaryStates) -> str:
     for spec in module.layers:
         for name, usual in _PLAIN.items():
             if name not in _OWN and getattr(spec, name) != usual:
-                return f"with {name}={getattr(spec, name)!r} is not taken apart"
+                return f"with {name}={getattr(spec, name)!r} cannot be explained"
     if module.residual:
-        return "with residual=True is not taken apart"
+        return "with residual=True cannot be explained"
     for name in ("dropout", "variational_dropout"):
         p = getattr(module, name)
         if p and module.training and (name != "dropout" or module.num_layers > 1):
-            return f"with {name}={p} in training is not taken apart"
+            return f"with {name}={p} in training cannot be explained"
     if np.any(given.gradients.get("cn", 0)):
-        return "whose last cell state the loss depends on is not taken apart"
+        return "whose last cell state the loss depends on cannot be explained"
     return ""
 
 
-def _repeated(layer: Layer, module: RNNBase, given: Given) -> list[Layer]:
+def _repeated(layer: Layer, module: RNNBase, given: BoundaryStates) -> list[Layer]:
     """Return the layers and directions; none if their result differs from that of the run."""
     several = len(module.layers) * len(module.layers[0].reverse) > 1
     found: list[Layer] = []
@@ -238,7 +238,7 @@ class _Span(NamedTuple):
         return self.last < order < self.first
 
 
-class _Heads:
+class _MultiheadCall:
     """The last call of a MultiheadAttention: its arguments, and the gradients of its results."""
 
     def __init__(self, inputs: tuple[Any, ...], options: dict[str, Any]) -> None:
@@ -278,7 +278,7 @@ class AttentionCalls:
     def __init__(self) -> None:
         self._spans: list[_Span] = []
         self._open: list[int] = []
-        self._heads: dict[str, _Heads] = {}
+        self._heads: dict[str, _MultiheadCall] = {}
         self._found: list[Layer] = []
 
     @contextmanager
@@ -298,7 +298,7 @@ class AttentionCalls:
         def begin(module: Module, inputs: Any, options: Any) -> None:
             self._open.append(next_order())
             if isinstance(module, MultiheadAttention):
-                self._heads[path] = _Heads(inputs, options)
+                self._heads[path] = _MultiheadCall(inputs, options)
 
         return begin
 
@@ -335,16 +335,16 @@ class AttentionCalls:
             found.append(self._again(path, spans[-1], heads))
         return found
 
-    def _again(self, path: str, span: _Span, heads: _Heads) -> Layer:
+    def _again(self, path: str, span: _Span, heads: _MultiheadCall) -> Layer:
         module = span.module
         assert isinstance(module, MultiheadAttention)
         inner = [each.first for each in self._spans if each.path == f"{path}.out_proj".lstrip(".")]
         layer = Layer(path, type(module).__name__, module, heads.query, heads.y, order=inner[-1])
         g = heads.gradients.pop(0, None)
         if heads.gradients:
-            layer.why_not = f"{layer.kind} whose weights the loss depends on is not taken apart"
+            layer.why_not = f"{layer.kind} whose weights the loss depends on cannot be explained"
         elif module.dropout and module.training:
-            layer.why_not = f"{layer.kind} with dropout={module.dropout} in training is not taken apart"
+            layer.why_not = f"{layer.kind} with dropout={module.dropout} in training cannot be explained"
         if g is None or layer.why_not:
             return layer
         with enable_grad():
@@ -398,6 +398,6 @@ def _layer(path: str, module: Module, node: Node) -> Layer:
 
 
 def _mask(bias: np.ndarray) -> np.ndarray:
-    """Return a mask without the axes along which it is repeated; a mask of 0 and -inf becomes boolean."""
-    once = bias[tuple(slice(0, 1) if step == 0 else slice(None) for step in bias.strides)]
-    return once == 0 if np.isin(once, (0, -np.inf)).all() else once.copy()
+    """Return a mask without the axes along which it is repeated; a mask of 0 and -inf becomes a boolean mask."""
+    unrepeated = bias[tuple(slice(0, 1) if step == 0 else slice(None) for step in bias.strides)]
+    return unrepeated == 0 if np.isin(unrepeated, (0, -np.inf)).all() else unrepeated.copy()

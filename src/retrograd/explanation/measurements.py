@@ -38,7 +38,7 @@ def number(value: float) -> Any:
 # ---- Measurements for an explanation --------------------------------------------------------------------------------
 
 _MOST_RESULTS = 4096
-_MOST_ENTRIES = 1 << 20  # of one matrix
+_MOST_ENTRIES = 1 << 20  # of one Jacobian
 
 Arrays = dict[str, np.ndarray]
 Call = Callable[..., Tensor]  # takes the Tensors of the inputs in order
@@ -55,9 +55,9 @@ def gradients(call: Call, inputs: Mapping[str, np.ndarray], gy: np.ndarray | Non
         found = {"y": y.numpy(force=True).copy()}
         if gy is None:
             return found
-        wanted = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
-        results = grad(y, [*wanted.values()], Tensor(gy.astype(y.array.dtype)), allow_unused=True)
-        for (name, tensor), result in zip(wanted.items(), results, strict=True):
+        differentiated = {name: tensor for name, tensor in tensors.items() if tensor.requires_grad}
+        results = grad(y, [*differentiated.values()], Tensor(gy.astype(y.array.dtype)), allow_unused=True)
+        for (name, tensor), result in zip(differentiated.items(), results, strict=True):
             found[f"g{name}"] = np.zeros_like(tensor.array) if result is None else result.array.copy()
     return found
 
@@ -72,24 +72,26 @@ def jacobians(name: str, call: Call, inputs: Mapping[str, np.ndarray]) -> tuple[
     tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
     y = call(*tensors.values())
     if not isinstance(y, Tensor):
-        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
+        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; select one with a lambda")
     if not y.requires_grad:
         raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
-    wanted = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
-    results, entries = y.array.size, max(tensor.array.size for tensor in wanted.values())
+    differentiated = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}
+    results, entries = y.array.size, max(tensor.array.size for tensor in differentiated.values())
     if results > _MOST_RESULTS or results * entries > _MOST_ENTRIES:
         raise ValueError(
-            f"explain: {name} has {results} results of up to {entries} entries; its gradient is taken apart for up to "
-            f"{_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
+            f"explain: {name} has {results} results for up to {entries} entries; its gradient can be explained for at "
+            f"most {_MOST_RESULTS} results and {_MOST_ENTRIES} pairs; give smaller inputs"
         )
-    matrices = {each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in wanted.items()}
+    matrices = {
+        each: np.zeros((results, tensor.array.size), tensor.array.dtype) for each, tensor in differentiated.items()
+    }
     upstream = np.zeros_like(y.array, order="C")
     flat = upstream.reshape(-1)
     for o in range(results):
         flat[o] = 1
-        found = grad(y, [*wanted.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
+        found = grad(y, [*differentiated.values()], Tensor(upstream.copy()), retain_graph=True, allow_unused=True)
         flat[o] = 0
-        for each, gradient in zip(wanted, found, strict=True):
+        for each, gradient in zip(differentiated, found, strict=True):
             if gradient is not None:
                 matrices[each][o] = gradient.array.ravel()
     return y, matrices
@@ -139,7 +141,7 @@ def ulps(a: np.ndarray, b: np.ndarray, least: float = 0.0) -> float:
     return difference / float(np.spacing(largest))
 
 
-# ---- Curves of functions of single numbers --------------------------------------------------------------------------
+# ---- Curves of elementwise functions ------------------------------------------------------------------------------
 
 _POINTS = 240
 _STEP = 1e-6
@@ -167,7 +169,7 @@ def lines(curve: Curve, name: str) -> dict[str, Any]:
     x = Tensor(np.concatenate([at, at + _STEP, at - _STEP])[np.newaxis], requires_grad=True)
     y = curve.call(x)
     if y.array.shape != x.array.shape:
-        raise ValueError(f"curve: {name} makes {y.array.shape} of {x.array.shape}; it is no function of single numbers")
+        raise ValueError(f"curve: {name} maps the shape {x.array.shape} to {y.array.shape}; it is not elementwise")
     value, above, below = y.numpy(force=True).reshape(3, _POINTS)
     upstream = np.zeros_like(y.array)
     upstream[0, :_POINTS] = 1

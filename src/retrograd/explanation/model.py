@@ -18,8 +18,8 @@ from ..nn.module import Module
 from ..nn.recurrent import RNNBase
 from .document import rows_of
 from .explanation import Case, Explanation
-from .html_page import Shown
-from .layer_records import AttentionCalls, Given, Layer, unstacked
+from .html_page import HasPage
+from .layer_records import AttentionCalls, BoundaryStates, Layer, unstacked
 from .measurements import number
 from .operators import find
 from .operators.operator import Operator
@@ -86,7 +86,7 @@ def case_of_layer(recorded: Layer) -> Case:
         return find(recorded.operator).case(recorded.operands, recorded.options)
     for name, usual in _REFUSED:
         if getattr(layer, name, usual) != usual:
-            raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} is not taken apart")
+            raise ValueError(f"explain: {kind} with {name}={getattr(layer, name)!r} cannot be explained")
     operator = _operator(layer)
     tensors = {"x": recorded.as_read(recorded.x), **recorded.states}
     for name in (*operator.tensors[1:], *operator.optional):
@@ -95,7 +95,7 @@ def case_of_layer(recorded: Layer) -> Case:
             tensors[name] = value.numpy(force=True).copy()
     missing = [name for name in operator.tensors if name not in tensors]
     if missing:
-        raise ValueError(f"explain: {kind} takes {', '.join(missing)} besides x, and is not taken apart in a model")
+        raise ValueError(f"explain: {kind} takes {', '.join(missing)} besides x, and cannot be explained in a model")
     options = {
         name: getattr(layer, name)
         for name in _OPTIONS.get(operator.name.rstrip("123d"), ())
@@ -120,7 +120,7 @@ def _operator(layer: Module) -> Operator:
     for kind in kinds:
         with suppress(ValueError):
             return find(f"rnn_{layer.nonlinearity}" if kind == "RNN" else kind)
-    raise ValueError(f"explain: {kinds[0]} is not one of the layers that are taken apart")
+    raise ValueError(f"explain: {kinds[0]} is not one of the layers that can be explained")
 
 
 # ---- Models run forward and backward on the user's batch ------------------------------------------------------------
@@ -137,7 +137,7 @@ class Step:
     share: float
 
 
-class ModelExplanation(Shown):
+class ModelExplanation(HasPage):
     """The layers of a model, in the order in which they ran.
 
     Args:
@@ -161,7 +161,7 @@ class ModelExplanation(Shown):
         inputs, *target = (each if isinstance(each, Tensor) else Tensor(np.asarray(each)) for each in (inputs, *target))
         self.model = model
         self._layers: dict[str, Layer] = {}
-        self._given: dict[str, Given] = {}  # to the recurrent layers
+        self._boundary_states: dict[str, BoundaryStates] = {}  # to the recurrent layers
         calls = AttentionCalls()
         with _unchanged(model), enable_grad(), calls.recorded(model), self._recorded():
             value = loss(model(inputs), *target)
@@ -174,10 +174,10 @@ class ModelExplanation(Shown):
         with _unchanged(model):
             ran = sorted([*self._layers.values(), *calls.layers()], key=lambda layer: -layer.order)
             self._layers = {each.path: each for layer in ran for each in self._parts(layer)}
-        self._look(dict(zip(parameters, found, strict=True)))
+        self._inspect(dict(zip(parameters, found, strict=True)))
 
     def _parts(self, layer: Layer) -> list[Layer]:
-        return unstacked(layer, self._given[layer.path]) if layer.path in self._given else [layer]
+        return unstacked(layer, self._boundary_states[layer.path]) if layer.path in self._boundary_states else [layer]
 
     @property
     def layers(self) -> list[Layer]:
@@ -200,9 +200,9 @@ class ModelExplanation(Shown):
         return Explanation(case_of_layer(layer), layer.as_read(layer.gy))
 
     def road(self, path: str, name: str, index: tuple[int, ...]) -> list[Step]:
-        """Follow an entry of a gradient toward the loss: the largest product of its sum, then of that one's, and so on.
+        """Follow a gradient entry toward the loss, each time along the largest product of the sum.
 
-        Each step is an entry of a layer's upstream gradient, with the share of its product in the sum before.
+        Each step is an entry of a layer's upstream gradient, with the share of its product in the previous step's sum.
         """
         steps: list[Step] = []
         flat = int(np.ravel_multi_index(index, self.layer(path).arrays[name].values.shape))
@@ -214,7 +214,7 @@ class ModelExplanation(Shown):
                 break
             place = tuple(int(i) for i in np.unravel_index(at, explanation.gy.shape))
             steps.append(Step(path, "gy", place, float(explanation.gy[place]), share))
-            reads, name, flat = self._reader(path), "gx", self._layers[path].entry_of_y(at)
+            reads, name, flat = self._next_layer(path), "gx", self._layers[path].entry_of_y(at)
             if reads is not None:
                 flat = self._layers[reads].entry_of_x(flat)
         return steps
@@ -239,7 +239,8 @@ class ModelExplanation(Shown):
         leaves = [(path, each) for path, each in self.model.named_modules() if not any(True for _ in each.children())]
         before: dict[str, np.ndarray] = {}
         handles = [
-            each.register_forward_pre_hook(self._reader_of(path, before), with_kwargs=True) for path, each in leaves
+            each.register_forward_pre_hook(self._input_recorder(path, before), with_kwargs=True)
+            for path, each in leaves
         ]
         handles += [each.register_forward_hook(self._recorder(path, before)) for path, each in leaves]
         try:
@@ -259,27 +260,27 @@ class ModelExplanation(Shown):
             self._layers[path] = layer
             if y.requires_grad:
                 y.register_hook(lambda g: layer.add(g.array))
-            if path in self._given:
-                self._given[path].listen(output)
+            if path in self._boundary_states:
+                self._boundary_states[path].listen(output)
 
         return record
 
-    def _reader_of(self, path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any, Any], None]:
+    def _input_recorder(self, path: str, before: dict[str, np.ndarray]) -> Callable[[Module, Any, Any], None]:
         """Return a hook that records a layer's input, which the layer may change in place."""
 
         def read(module: Module, inputs: Any, options: Any) -> None:
             every = (*inputs, *options.values())
             x = next((each for each in every if isinstance(each, Tensor)), None)
             if isinstance(module, RNNBase) and x is not (options["input"] if "input" in options else inputs[0]):
-                return  # a PackedSequence
+                return  # the input is a PackedSequence
             if x is not None:
                 before[path] = x.array.copy()
                 if isinstance(module, RNNBase):
-                    self._given[path] = Given(module, inputs, options)
+                    self._boundary_states[path] = BoundaryStates(module, inputs, options)
 
         return read
 
-    def _look(self, gradients: dict[str, Tensor | None]) -> None:
+    def _inspect(self, gradients: dict[str, Tensor | None]) -> None:
         modules = dict(self.model.named_modules())
         for layer in self._layers.values():
             arrays = [layer.y, *([] if layer.gy is None else [layer.gy])]
@@ -293,8 +294,8 @@ class ModelExplanation(Shown):
                 others = tuple(axis for axis in range(layer.y.ndim) if axis != 1)
                 layer.dead = float((layer.y == 0).all(axis=others).mean())
 
-    def _reader(self, path: str) -> str | None:
-        """Return the next layer that reads this one's result, possibly reshaped, and can be explained; or None."""
+    def _next_layer(self, path: str) -> str | None:
+        """Return the next explainable layer whose input is this one's result, possibly reshaped; or None."""
         paths = [*self._layers]
         y = self._layers[path].y
         for later in paths[paths.index(path) + 1 :]:
@@ -308,13 +309,13 @@ class ModelExplanation(Shown):
 
 
 def _largest(explanation: Explanation, name: str, flat: int) -> tuple[int | None, float]:
-    """Return the entry of gy that an entry's largest products lead to, and the share of these products in the sums."""
-    share, ways = 1.0, _ways_to_gy(explanation)
+    """Follow the largest products of an entry to gy; return the entry of gy, and the product of their shares."""
+    share, toward_gy = 1.0, _arrays_toward_gy(explanation)
     while name != "gy":
         largest, total = (0.0, "", 0), 0.0
         for products, rows, values in rows_of(explanation, name, flat):
             total += float(values.sum())
-            column = next((k for k, factor in enumerate(products.factors) if factor in ways), None)
+            column = next((k for k, factor in enumerate(products.factors) if factor in toward_gy), None)
             if column is not None and len(values):
                 at = int(np.abs(values).argmax())
                 largest = max(largest, (float(values[at]), products.factors[column], int(rows[at, column])), key=_size)
@@ -353,14 +354,16 @@ def _size(found: tuple[float, str, int]) -> float:
     return abs(found[0])
 
 
-def _ways_to_gy(explanation: Explanation) -> set[str]:
-    """Return gy, and the arrays whose entries are sums of products with it or with another of these."""
-    ways = {"gy"}
+def _arrays_toward_gy(explanation: Explanation) -> set[str]:
+    """Return gy, and the arrays whose sums have gy or another of these arrays as a factor."""
+    toward_gy = {"gy"}
     while True:
-        more = {name for name, parts in explanation.sums.items() if any(ways & set(each.factors) for each in parts)}
-        if more <= ways:
-            return ways
-        ways |= more
+        more = {
+            name for name, parts in explanation.sums.items() if any(toward_gy & set(each.factors) for each in parts)
+        }
+        if more <= toward_gy:
+            return toward_gy
+        toward_gy |= more
 
 
 @contextmanager

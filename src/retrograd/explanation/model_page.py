@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from .document import block, first, is_small, outline, start_of, taken, through_time, traces, unit_of, whole
+from .document import block, entry_products, first, is_small, outline, start_of, through_time, traces, unit_of, whole
 from .explanation import Explanation
 from .measurements import number
 from .model import ModelExplanation
@@ -50,7 +50,7 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
         return block(values, tuple(_whole("start", each) for each in query.get("start", "").split(",") if each))
 
     def entry(query: Query) -> dict[str, Any]:
-        return taken(_layer(model, query), query.get("array", ""), _whole("index", query.get("index", "")))
+        return entry_products(_layer(model, query), query.get("array", ""), _whole("index", query.get("index", "")))
 
     def steps(query: Query) -> dict[str, Any]:
         places = (_whole(each, query.get(each, "")) for each in ("sequence", "unit", "input"))
@@ -122,21 +122,21 @@ def as_page(model: ModelExplanation) -> str:
         if is_small(explanation):
             documents[layer.path] = whole(explanation)
             name, at = first(explanation)
-            answers |= dict(_of("road", model, layer.path, name, at))
+            answers |= dict(_answer("road", model, layer.path, name, at))
         else:
             answers |= dict(_part(model, layer.path, explanation))
-    carried = {"documents": documents, "answers": answers}
-    return page([], model=model.to_dict() | carried)
+    contents = {"documents": documents, "answers": answers}
+    return page([], model=model.to_dict() | contents)
 
 
 def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Iterator[tuple[str, Any]]:
     """Yield a large layer's arrays without their entries, the entry selected initially, and the blocks around it."""
     yield _key("layer", path), outline(explanation)
     name, at = first(explanation)
-    apart = taken(explanation, name, at) if name in explanation.sums else None
+    apart = entry_products(explanation, name, at) if name in explanation.sums else None
     if apart is not None:
         for question in ("taken", "numerical", "road") if explanation.arrays[name].role == "gradient" else ("taken",):
-            yield from _of(question, model, path, name, at)
+            yield from _answer(question, model, path, name, at)
     if explanation.case.diagram is not None:
         for sequence, unit in {(0, 0), unit_of(explanation, name, at)}:
             place = (str(sequence), str(unit), "0")
@@ -149,13 +149,13 @@ def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Itera
     for each, array in explanation.arrays.items():
         if array.values.size:
             start = start_of(array.values.shape, places.get(each, 0))
-            yield from _of("block", model, path, each, start)
+            yield from _answer("block", model, path, each, start)
 
 
-def _of(
+def _answer(
     question: str, model: ModelExplanation, path: str, name: str, at: int | tuple[int, ...]
 ) -> Iterator[tuple[str, Any]]:
-    """Yield the server's answer about an entry or a block, with its key; nothing if there is no answer."""
+    """Yield (key, the server's answer) for an entry or a block; nothing if there is no answer."""
     place = ",".join(map(str, at)) if isinstance(at, tuple) else str(at)
     query = {"layer": path, "array": name, "start" if isinstance(at, tuple) else "index": place}
     try:

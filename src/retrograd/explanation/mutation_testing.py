@@ -1,10 +1,10 @@
 """Mutation testing of a backward: broken kernels and formulas, and the gradcheck outcome of each.
 
-The backward's source is what ran in the backward and not in the forward. Each mistake changes one expression of one of
-its functions. Changes that alter no gradient of the given arrays are not mistakes there, and are omitted.
+The functions that ran in the backward but not in the forward are mutated: each mutation changes one expression in one
+of them. Mutations that change no gradient of the given arrays are omitted.
 
-The kernel's own source is changed, compiled and substituted for the kernel during one backward. What turns red on the
-page is therefore what a programmer who makes this mistake would see.
+The source of the kernel is changed, compiled and substituted for the kernel during one backward. The entries marked as
+wrong on the page are therefore those that a programmer with this bug would see.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from .measurements import Arrays, Call, gradients, jacobians, numbers
 from .source_map import part_of
 from .tracing import traced
 
-__all__ = ["Change", "Fault", "MOST", "Mutation", "Outcome", "as_dicts", "changes", "mutations", "outcomes"]
+__all__ = ["Change", "Bug", "MOST", "Mutation", "Outcome", "as_dicts", "changes", "mutations", "outcomes"]
 
 
-# ---- Common mistakes in one expression of a backward ----------------------------------------------------------------
+# ---- Mutations of one expression of a backward ----------------------------------------------------------------------
 
 _TRANSPOSES = ("swapaxes", "transpose")
-_Wrong = Iterator[tuple[str, str, ast.AST]]  # the kind of mistake, the reason, and the replacement of a node
+_Wrong = Iterator[tuple[str, str, ast.AST]]  # the kind of mutation, the reason, and the replacement of a node
 
 
 class Change(NamedTuple):
@@ -56,7 +56,7 @@ class Change(NamedTuple):
 
 
 def changes(written: ast.FunctionDef, upstream: str) -> Iterator[Change]:
-    """Yield the common mistakes in a function, node by node."""
+    """Yield the mutations of a function, node by node."""
     numbers = {id(node): number for number, node in enumerate(ast.walk(written))}
     hidden = _hidden(written)
     for node in ast.walk(written):
@@ -68,30 +68,30 @@ def changes(written: ast.FunctionDef, upstream: str) -> Iterator[Change]:
 
 def _hidden(written: ast.FunctionDef) -> set[int]:
     """Return nodes that are not arithmetic of gradients: annotations, decorators, conditions of branches, indices."""
-    outside: list[ast.AST] = [written.args, *written.decorator_list]
+    excluded: list[ast.AST] = [written.args, *written.decorator_list]
     for node in ast.walk(written):
         if isinstance(node, (ast.If, ast.IfExp)):
-            outside.append(node.test)
+            excluded.append(node.test)
         elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            outside.append(node.slice)
+            excluded.append(node.slice)
         elif isinstance(node, ast.For):
-            outside.append(node.iter)
-    return {id(inside) for node in outside for inside in ast.walk(node)}
+            excluded.append(node.iter)
+    return {id(inside) for node in excluded for inside in ast.walk(node)}
 
 
 def _wrong(node: ast.AST, upstream: str) -> _Wrong:
-    """Yield the common mistakes at a node: the kind, the reason, and the wrong replacement."""
+    """Yield the mutations of a node: the kind, the reason, and the wrong replacement."""
     if isinstance(node, ast.BinOp):
         yield from _wrong_operation(node, upstream)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and not isinstance(node.operand, ast.Constant):
         yield "wrong sign", "the derivative has a minus here", node.operand
     elif isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
-        about = "what comes back from several places is added up"
+        about = "gradients that come back from several places are added up"
         yield "overwrite, do not add", about, ast.Assign([node.target], node.value, lineno=node.lineno)
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and len(node.value.args) == 3:
         if ast.unparse(node.value.func) == "np.add.at":
             array, index, value = node.value.args
-            about = "what comes back from several places is added up"
+            about = "gradients that come back from several places are added up"
             target = ast.Subscript(array, index, ast.Store())
             yield "overwrite, do not add", about, ast.Assign([target], value, lineno=node.lineno)
     elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -106,7 +106,7 @@ def _wrong_operation(node: ast.BinOp, upstream: str) -> _Wrong:
     if isinstance(node.op, ast.Mult):
         for lost, kept in ((node.left, node.right), (node.right, node.left)):
             if isinstance(lost, ast.Name) and lost.id == upstream:
-                about = "the chain rule multiplies by the gradient that comes from above"
+                about = "the chain rule multiplies by the upstream gradient"
                 yield "forget gy", about, kept
             else:
                 text = ast.unparse(lost)
@@ -116,7 +116,7 @@ def _wrong_operation(node: ast.BinOp, upstream: str) -> _Wrong:
         text = ast.unparse(node.right)
         yield "forget to divide", f"the derivative is divided by {text}", node.left
     elif isinstance(node.op, ast.MatMult):
-        about = "the product of matrices has its sum over another axis"
+        about = "the matrix product sums over another axis"
         transposed = ast.Attribute(node.right, "T", ast.Load())
         yield "one transpose too many", about, ast.BinOp(node.left, node.op, transposed)
     elif isinstance(node.op, (ast.Add, ast.Sub)):
@@ -130,13 +130,13 @@ def _wrong_slice(node: ast.Subscript) -> _Wrong:
     assert isinstance(piece, ast.Slice)
     one = ast.Constant(1)
     if piece.lower is None and piece.step is None and piece.upper is not None and ast.unparse(piece.upper) == "-1":
-        yield "one step off", "each one goes with the one before", _sliced(node, ast.Slice(one, None, None))
+        yield "one step off", "each entry belongs to the previous one", _sliced(node, ast.Slice(one, None, None))
     elif piece.upper is None and piece.step is None and piece.lower is not None and ast.unparse(piece.lower) == "1":
         minus = ast.UnaryOp(ast.USub(), one)
-        yield "one step off", "each one goes with the one behind", _sliced(node, ast.Slice(None, minus, None))
+        yield "one step off", "each entry belongs to the next one", _sliced(node, ast.Slice(None, minus, None))
     elif piece.step is not None and ast.unparse(piece.step) != "-1":
         near = ast.Slice(piece.lower, piece.upper, None)
-        yield "drop the stride", "neighbors are this far apart", _sliced(node, near)
+        yield "drop the stride", "neighboring entries are this far apart", _sliced(node, near)
 
 
 def _sliced(node: ast.Subscript, piece: ast.Slice) -> ast.Subscript:
@@ -152,30 +152,30 @@ def _wrong_call(node: ast.Call, upstream: str) -> _Wrong:
         keep = any(each.arg == "keepdims" for each in node.keywords)
         if not keep:
             first = ast.Subscript(inside, ast.Constant(0), ast.Load())
-            yield "keep one sample", "the gradient is a sum over all of them", first
-        yield "forget the sum", "the gradient is a sum over all that was reached", inside
+            yield "keep one sample", "the gradient is a sum over all samples", first
+        yield "forget the sum", "the gradient is a sum over all entries that were used", inside
     elif name == "mean" and inside is not None and not _is_module(inside):
-        about = "a mean gives each one an equal share"
+        about = "a mean gives each entry an equal share"
         summed = ast.Attribute(inside, "sum", ast.Load())
-        yield "take the sum for the mean", about, ast.Call(summed, node.args, node.keywords)
+        yield "sum instead of mean", about, ast.Call(summed, node.args, node.keywords)
     elif name == "where" and len(node.args) == 3:
         condition = _brief(node.args[0])
         yield "forget the condition", f"where {condition} does not hold, another gradient is declared", node.args[1]
         yield "forget the condition", f"where {condition} holds, another gradient is declared", node.args[2]
         swapped = [node.args[0], node.args[2], node.args[1]]
-        yield "swap the branches", f"it matters where {condition} holds", ast.Call(node.func, swapped, [])
+        yield "swap the branches", f"each branch belongs to one case of {condition}", ast.Call(node.func, swapped, [])
     elif name == "apply" and any(getattr(each, "id", "") == upstream for each in node.args):
         yield from _wrong_apply(node, inside, upstream)
 
 
 def _wrong_apply(node: ast.Call, inside: ast.AST | None, upstream: str) -> _Wrong:
-    """Yield the mistakes at a call of a differentiable operator in the backward."""
+    """Yield the mutations of a call of a differentiable operator in the backward."""
     if isinstance(inside, ast.Name) and inside.id == "Sum":
         first = ast.Subscript(node.args[0], ast.Constant(0), ast.Load())
-        yield "keep one sample", "the gradient is a sum over all of them", first
+        yield "keep one sample", "the gradient is a sum over all samples", first
     ones = ast.parse(f"{upstream} * 0 + 1", mode="eval").body
     others = [ones if getattr(each, "id", "") == upstream else each for each in node.args]
-    about = "the chain rule multiplies by the gradient that comes from above"
+    about = "the chain rule multiplies by the upstream gradient"
     yield "forget gy", about, ast.Call(node.func, others, node.keywords)
 
 
@@ -188,17 +188,17 @@ def _brief(node: ast.AST) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-# ---- Mistakes derived from the source of a backward -----------------------------------------------------------------
+# ---- Mutations of the source of a backward --------------------------------------------------------------------------
 
-MOST = 6  # mistakes of one operator
+MOST = 6  # bugs and mutations of one operator
 _TRIED = 80
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """A mistake in one statement of a function that the backward runs.
+    """A mutation of one statement of a function that the backward runs.
 
-    kernel: the function's name; before, after: the statement; code: of the function with the mistake
+    kernel: the function's name; before, after: the statement; code: of the mutated function
     callers: formulas that call it and also ran
     """
 
@@ -213,7 +213,7 @@ class Mutation:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Install the textbook set with the mistake during the context."""
+        """Run the textbook kernels with this bug within the context."""
         with use_kernels("textbook"):
             if part_of(self.function.__code__.co_filename) == "formulas" or hasattr(self.function, "digest"):
                 with self._formula():
@@ -266,10 +266,10 @@ def _copied(function: FunctionType, code: CodeType, names: dict[str, Any]) -> Fu
 def mutations(
     call: Call, inputs: Arrays, gy: np.ndarray, most: int = MOST, known: Mapping[str, Arrays] | None = None
 ) -> list[Mutation]:
-    """Return mistakes in an operator's backward that change its gradients for these inputs, different kinds first.
+    """Return mutations of an operator's backward that change its gradients for these inputs, different kinds first.
 
     inputs: in float64
-    known: existing mistakes by name, with the gradients that they cause
+    known: the bugs that are already listed, by name, with the gradients that they give
     """
     known = known or {}
     right = gradients(call, inputs, gy, "textbook")
@@ -296,7 +296,7 @@ def _same(a: Arrays, b: Arrays) -> bool:
 
 
 def _in_turn(groups: list[list[Mutation]]) -> list[Mutation]:
-    """Return the first mistake of each kind, then the second of each, in the order of the functions."""
+    """Return the first mutation of each kind, then the second of each, in the order of the functions."""
     kinds: dict[str, list[Mutation]] = {}
     for each in (each for group in groups for each in group):
         kinds.setdefault(each.name, []).append(each)
@@ -304,19 +304,19 @@ def _in_turn(groups: list[list[Mutation]]) -> list[Mutation]:
     return [each[turn] for turn in range(longest) for each in kinds.values() if turn < len(each)]
 
 
-def _named(found: list[Mutation], taken: list[str]) -> list[Mutation]:
-    """Give each mistake a unique name: append the gradient assigned to, or a number, to a shared name."""
-    several = {each.name for each in found if [*taken, *(one.name for one in found)].count(each.name) > 1}
+def _named(found: list[Mutation], reserved: list[str]) -> list[Mutation]:
+    """Make the names of mutations unique: append the name of the gradient that is assigned, or a number."""
+    several = {each.name for each in found if [*reserved, *(one.name for one in found)].count(each.name) > 1}
     named: list[Mutation] = []
     for each in found:
         target = re.match(r"(g\w+) = ", each.before) if each.name in several else None
         name = f"{each.name} in {target[1]}" if target else each.name
-        count = [*taken, *(re.sub(r" \(\d+\)$", "", one.name) for one in named)].count(name)
+        count = [*reserved, *(re.sub(r" \(\d+\)$", "", one.name) for one in named)].count(name)
         named.append(replace(each, name=f"{name} ({count + 1})" if count else name))
     return named
 
 
-# ---- what ran
+# ---- Recording of the functions that ran
 
 
 def _functions(call: Call, inputs: Arrays, gy: np.ndarray) -> list[FunctionType]:
@@ -326,9 +326,9 @@ def _functions(call: Call, inputs: Arrays, gy: np.ndarray) -> list[FunctionType]
         y, forward = _ran(lambda: call(*tensors))
         if not y.requires_grad:
             return []
-        wanted = [tensor for tensor in tensors if tensor.requires_grad]
+        differentiated = [tensor for tensor in tensors if tensor.requires_grad]
         upstream = Tensor(gy.astype(y.array.dtype))
-        _, backward = _ran(lambda: grad(y, wanted, upstream, allow_unused=True))
+        _, backward = _ran(lambda: grad(y, differentiated, upstream, allow_unused=True))
     codes = [code for code in backward if code not in forward]
     own = getattr(y.grad_fn.function.backward if y.grad_fn is not None else None, "__wrapped__", None)
     found = [own if own is not None and own.__code__ is code else _function(code) for code in codes]
@@ -364,11 +364,11 @@ def _function(code: CodeType) -> FunctionType | None:
     return None
 
 
-# ---- what is changed
+# ---- Mutations of one function
 
 
 def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
-    """Yield the mistakes in one of the functions that ran."""
+    """Yield the mutations of one of the functions that ran."""
     callers = tuple(
         [
             each
@@ -395,16 +395,18 @@ def _of(function: FunctionType, ran: list[FunctionType]) -> Iterator[Mutation]:
         after = change.replacement if place == change.number else nodes[place]
         before_text, after_text = _line([*ast.walk(written)][place]), _line(after)
         try:
-            text = compile(ast.fix_missing_locations(broken), f"<{function.__name__}>", "exec", dont_inherit=True)
+            module = compile(ast.fix_missing_locations(broken), f"<{function.__name__}>", "exec", dont_inherit=True)
         except (SyntaxError, ValueError):
             continue
-        code = next(each for each in text.co_consts if isinstance(each, CodeType) and each.co_name == function.__name__)
+        code = next(
+            each for each in module.co_consts if isinstance(each, CodeType) and each.co_name == function.__name__
+        )
         if len(code.co_freevars) == len(function.__code__.co_freevars):
             texts = change.kind, change.about, function.__name__, before_text, after_text
             yield Mutation(*texts, function, code, callers)
 
 
-# ---- trees
+# ---- Syntax trees
 
 
 def _put(tree: ast.AST, node: ast.AST, replacement: ast.AST) -> None:
@@ -424,11 +426,11 @@ def _put(tree: ast.AST, node: ast.AST, replacement: ast.AST) -> None:
 def _statement(written: ast.AST, number: int) -> int:
     """Return the number of the innermost statement that contains a node."""
     nodes = [*ast.walk(written)]
-    wanted = nodes[number]
+    node = nodes[number]
     return max(
         place
-        for place, node in enumerate(nodes)
-        if isinstance(node, ast.stmt) and any(each is wanted for each in ast.walk(node))
+        for place, each in enumerate(nodes)
+        if isinstance(each, ast.stmt) and any(inner is node for inner in ast.walk(each))
     )
 
 
@@ -437,19 +439,19 @@ def _line(statement: ast.AST) -> str:
     return ast.unparse(statement).partition("\n")[0]
 
 
-# ---- The failure lab ------------------------------------------------------------------------------------------------
+# ---- Bugs planted in a backward, and their outcomes -----------------------------------------------------------------
 
-_FEW = 3  # with fewer mistakes, others are derived
+_FEW = 3  # with fewer bugs, mutations are added
 _LARGEST = 2000  # entries of all inputs; with more, gradcheck takes too long
 
 
 @dataclass(frozen=True)
-class Fault:
-    """A common mistake: one line of a textbook kernel, and its replacement.
+class Bug:
+    """A common bug: one line of a textbook kernel, and its replacement.
 
     kernel: its name; module: the module of the textbook set that defines it
-    before, after: the text that is replaced; it occurs once. ``replace`` is that of dataclasses
-    function: the function called by the kernel that contains the line; by default the kernel itself
+    before, after: the replaced source, which occurs once, and its replacement, which may call ``dataclasses.replace``
+    function: the name of the function that contains the line, called by the kernel; by default the kernel itself
     """
 
     name: str
@@ -462,66 +464,67 @@ class Fault:
 
     @contextmanager
     def in_place(self) -> Iterator[None]:
-        """Install the textbook set with the mistake during the context."""
+        """Run the textbook kernels with this bug within the context."""
         with use_kernels("textbook"), instead({self.kernel: self.planted()}):
             yield
 
     def planted(self) -> Callable[..., Any]:
-        """Return the kernel with the mistake.
+        """Return the kernel with the bug.
 
         Raises:
             ValueError: the line does not occur in the source, or occurs more than once.
         """
         module = importlib.import_module(f"retrograd.kernels.textbook.{self.module}")
         place = self.function or self.kernel
-        text = _text(module, place)
-        if text.count(self.before) != 1:
-            raise ValueError(f"Fault: {self.before!r} occurs {text.count(self.before)} times in {place}")
+        source = _source_of(module, place)
+        if source.count(self.before) != 1:
+            raise ValueError(f"Bug: {self.before!r} occurs {source.count(self.before)} times in {place}")
         home = importlib.import_module(inspect.unwrap(getattr(module, place)).__module__)
-        broken = self._made(text.replace(self.before, self.after), place, vars(home) | {"replace": replace})
+        broken = self._compiled(source.replace(self.before, self.after), place, vars(home) | {"replace": replace})
         if not self.function:
             return broken
-        return self._made(_text(module, self.kernel), self.kernel, vars(module) | {self.function: broken})
+        return self._compiled(_source_of(module, self.kernel), self.kernel, vars(module) | {self.function: broken})
 
-    def _made(self, text: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
+    def _compiled(self, source: str, name: str, names: dict[str, Any]) -> Callable[..., Any]:
         """Compile a function from source, with these names in its scope."""
-        exec(compile(text, f"<{name}: {self.name}>", "exec"), names)
+        exec(compile(source, f"<{name}: {self.name}>", "exec"), names)
         made: Callable[..., Any] = names[name]
         return made
 
 
-def _text(module: ModuleType, name: str) -> str:
+def _source_of(module: ModuleType, name: str) -> str:
     return textwrap.dedent(inspect.getsource(inspect.unwrap(getattr(module, name))))
 
 
 @dataclass
 class Outcome:
-    """The outcome of a fault: the gradients that differ, gradcheck's report and diagnoses; or the error raised.
+    """The outcome of a bug or mutation: the wrong gradients and gradcheck's report and diagnosis; or the error raised.
 
-    wrong: by name, the gradients with entries that differ from the correct ones; empty if the fault has no effect
+    fault: the bug or mutation
+    wrong: the gradients that differ from the correct ones, by name; empty if it has no effect
     """
 
-    fault: Fault | Mutation
+    fault: Bug | Mutation
     wrong: Arrays = field(default_factory=dict)
     report: str = ""
     diagnosis: str = ""
     error: str = ""
 
 
-def outcomes(faults: Sequence[Fault], call: Call, inputs: Arrays, gy: np.ndarray, exact: bool = True) -> list[Outcome]:
-    """Return the outcomes of the given mistakes and, if there are fewer than three, of some derived from the backward.
+def outcomes(bugs: Sequence[Bug], call: Call, inputs: Arrays, gy: np.ndarray, exact: bool = True) -> list[Outcome]:
+    """Return the outcomes of the given bugs and, if there are fewer than three, of mutations of the backward.
 
-    Derived mistakes must be diagnosed by gradcheck. Everything runs in float64; large inputs give an empty list.
+    Only mutations that gradcheck diagnoses are returned. Everything runs in float64; large inputs give an empty list.
     exact: whether the declared gradient is the derivative; if not, gradcheck compares with the declared one
     """
     wide = {name: array.astype(np.float64) if array.dtype.kind == "f" else array for name, array in inputs.items()}
     if sum(array.size for array in wide.values()) > _LARGEST:
         return []
     surrogate = None if exact else _linear(call, wide)
-    found = [_outcome(fault, call, wide, gy, surrogate) for fault in faults]
-    if len(faults) >= _FEW:
+    found = [_outcome(bug, call, wide, gy, surrogate) for bug in bugs]
+    if len(bugs) >= _FEW:
         return found
-    more = mutations(call, wide, gy, MOST - len(faults), {each.fault.name: each.wrong for each in found})
+    more = mutations(call, wide, gy, MOST - len(bugs), {each.fault.name: each.wrong for each in found})
     derived = [_outcome(each, call, wide, gy, surrogate) for each in more]
     return [*found, *(each for each in derived if each.diagnosis and not each.error)]
 
@@ -539,13 +542,11 @@ def _linear(call: Call, inputs: Arrays) -> Call:
     return function
 
 
-def _outcome(
-    fault: Fault | Mutation, call: Call, wide: Arrays, gy: np.ndarray, surrogate: Call | None = None
-) -> Outcome:
-    """Run the operator's backward with the fault, and gradcheck."""
-    found = Outcome(fault)
+def _outcome(bug: Bug | Mutation, call: Call, wide: Arrays, gy: np.ndarray, surrogate: Call | None = None) -> Outcome:
+    """Run the operator's backward with the bug, and gradcheck on it."""
+    found = Outcome(bug)
     right = gradients(call, wide, gy, "textbook")
-    with fault.in_place(), np.errstate(all="ignore"):
+    with bug.in_place(), np.errstate(all="ignore"):
         try:
             broken = gradients(call, wide, gy, "textbook")
             tensors = [Tensor(array, requires_grad=array.dtype.kind == "f") for array in wide.values()]

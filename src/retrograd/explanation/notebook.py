@@ -32,7 +32,7 @@ _NEGATIVE, _WHITE, _POSITIVE, _DARK, _NAN = (29, 78, 216), (255, 255, 255), (214
 def thumbnail(array: np.ndarray) -> str:
     """Return the HTML picture of an array with at least one axis and one element."""
     if array.ndim == 1 and array.dtype != np.bool_:
-        return _line(array)
+        return _plot(array)
     if _is_image(array):
         return _png(_tiled(_channels_last(array)))
     axes = array.shape[-2:] if array.ndim > 1 else (1, array.shape[0])
@@ -106,7 +106,7 @@ def _png(pixels: np.ndarray) -> str:
     return f'<img alt="values" width="{width}" height="{height}" style="{style}" src="data:image/png;base64,{data}">'
 
 
-def _line(array: np.ndarray) -> str:
+def _plot(array: np.ndarray) -> str:
     """Return a plot of values over positions; a long array is reduced to the minimum and maximum of each segment."""
     values = array.astype(np.float64)
     if values.size > 2 * _SIZE:
@@ -141,7 +141,7 @@ def _line(array: np.ndarray) -> str:
 # ---- Tensor HTML: shape, type, range and thumbnail ------------------------------------------------------------------
 
 _MOST = 1_000_000  # elements that are examined
-_SHOWN = 8  # elements whose values are in the text
+_SHOWN = 8  # elements; the text lists the values of at most this many
 
 
 def as_html(tensor: Tensor) -> str:

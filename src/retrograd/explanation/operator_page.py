@@ -1,12 +1,12 @@
 """The page of an operator: other settings included in a file, and the server's answers.
 
-Documents in a file are packed: indices become differences of neighbors in a column, which are nearly all alike, and are
-then deflated. The page unpacks a document when its reader chooses the settings.
+Documents in a file are packed: indices are stored as differences between neighbors in a column, nearly all of which are
+equal, and then deflated. The page unpacks a document when the reader chooses its settings.
 
 GET /api/explanation?operator=conv2d&stride=2     the document with these settings, see document.py
     ...&typed=g*(abs(x)<=1)                       with this gradient in place of its own, see gradient_expressions.py
 GET /api/traces?operator=...                      its executed code, line by line
-GET /api/faults?operator=...                      its failure lab
+GET /api/faults?operator=...                      the outcomes of its bugs
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ Change = dict[str, Any]
 
 
 class _Step(NamedTuple):
-    """A setting with another value, and the distance of that choice."""
+    """A changed setting, and how many choices its value is away from the present one."""
 
     name: str
     value: Any
     distance: int
 
 
-class _Room:
+class _Budget:
     """The remaining size budget in bytes."""
 
     def __init__(self, size: int) -> None:
         self.left = size
 
-    def takes(self, content: Any) -> bool:
+    def reserve(self, content: Any) -> bool:
         """Reserve bytes for content and return whether it fits; after the first failure nothing else fits."""
         self.left -= len(json.dumps(content, separators=(",", ":"))) + 12
         return self.left >= 0
@@ -59,13 +59,13 @@ def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
 
     The form is ``{"about": a sentence, "documents": [{"changed": {...}, "packed": ..., "later": ...}, ...]}``, with
     ``"error"`` in place of ``"packed"`` if the settings are incompatible. The order is: documents with one changed
-    setting, their executed lines and failure lab ("later"), documents with two changed settings.
+    setting, their executed lines and the outcomes of "Break it" ("later"), documents with two changed settings.
     """
     change = explanation.change
     if change is None:
         return None
-    wanted = [*changes(explanation.settings)]
-    room, found = _Room(size), list[dict[str, Any]]()
+    candidates = [*changes(explanation.settings)]
+    budget, found = _Budget(size), list[dict[str, Any]]()
     singles: list[tuple[dict[str, Any], Explanation]] = []
 
     def add(changed: Change) -> bool:
@@ -75,7 +75,7 @@ def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
             entry["packed"] = _packed(other.to_dict(whole=False))
         except ValueError as error:
             entry["error"] = str(error)
-        if not room.takes(entry):
+        if not budget.reserve(entry):
             return False
         found.append(entry)
         if len(changed) == 1 and "packed" in entry:
@@ -85,15 +85,15 @@ def others(explanation: Explanation, size: int) -> dict[str, Any] | None:
     def explain_more() -> bool:
         for entry, other in singles:
             later = _packed(traces(other) | faults(other))
-            if not room.takes(later):
+            if not budget.reserve(later):
                 return False
             entry["later"] = later
         return True
 
-    one, two = ([each for each in wanted if len(each) == count] for count in (1, 2))
+    one, two = ([each for each in candidates if len(each) == count] for count in (1, 2))
     if all(map(add, one)) and explain_more():
         all(map(add, two))
-    return {"about": _about([*map(len, wanted)], len(found)), "documents": found} if found else None
+    return {"about": _about([*map(len, candidates)], len(found)), "documents": found} if found else None
 
 
 def changes(settings: tuple[Setting, ...]) -> Iterator[Change]:
@@ -134,7 +134,7 @@ def _packed(document: Mapping[str, Any]) -> str:
 
 
 def _differences(index: list[int], width: int) -> list[int]:
-    """Return the columns of rows of a width, one after the other, with each entry minus the one before it."""
+    """Return a flat table column by column, with each entry minus the one before it; width: of a row."""
     columns = np.array(index, np.int64).reshape(-1, width).T
     differences: list[int] = np.diff(columns, axis=1, prepend=0).ravel().tolist()
     return differences
@@ -158,7 +158,7 @@ Query = Mapping[str, str]
 def answers_of(first: Operator) -> dict[str, Callable[[Query], dict[str, Any]]]:
     """Return the answers by name; each raises ValueError for a query without an answer.
 
-    first: an operator that ``find`` need not know: one of the user's own
+    first: the initial operator; it may be one of the user's own, which ``find`` does not know
     """
 
     @lru_cache(maxsize=32)
@@ -190,13 +190,13 @@ def answers_about(explanation: Explanation) -> dict[str, Callable[[Query], dict[
     def with_rule(text: str) -> Explanation:
         return retyped(explanation, text) if text else explanation
 
-    def asked(query: Query) -> Explanation:
+    def explanation_for(query: Query) -> Explanation:
         return with_rule(query.get("typed", ""))
 
     return {
-        "explanation": lambda query: as_dict(asked(query), whole=False) | {"settings": []},
-        "traces": lambda query: traces(asked(query)),
-        "faults": lambda query: faults(asked(query)),
+        "explanation": lambda query: as_dict(explanation_for(query), whole=False) | {"settings": []},
+        "traces": lambda query: traces(explanation_for(query)),
+        "faults": lambda query: faults(explanation_for(query)),
     }
 
 

@@ -10,10 +10,10 @@ All indices are flat. A negative index is padding, which is 0: -1 - p is positio
     y = x * w + b                              the letters of each array's axes determine which entries meet
     gc = gh * o * slope + gc[t+1] * f[t+1]     a factor at another position of an axis; omitted outside the axis
     sum = w[q=1] * x                           at one position of an axis
-    sum = w * y:tnj                            an array whose axes have other letters here
+    sum = w * y:tnj                            an array whose axes are named by other letters in this term
 
 A term is summed over the letters that the target lacks. Terms are joined by " + " or " - ", factors by " * "; a factor
-may also be the name of a number. A term with an absent array is omitted, and so is an equation with an absent target.
+may also be the name of a number. Terms with an absent array and equations with an absent target are omitted.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def convolution(
 ) -> dict[str, np.ndarray]:
     """Return every product of a convolution, as the flat indices of its three arrays: {"x": i, "w": r, "y": o}.
 
-    T(x, w, g) = the sum over them of x[i] w[r] g[o]; without one factor, the others are its gradient's products.
+    T(x, w, g) = their sum of x[i] w[r] g[o]; leaving out one factor gives the products of its gradient.
     An i in the padding is -1 - p, where p is the position in the padded x. The order is n, k, o, c, r.
 
     only: only the products of one entry of an array, such as ("w", 17)
@@ -159,7 +159,7 @@ def convolution(
     place = [int(i) for i in np.unravel_index(at, shapes[which])] if which else []
     samples = np.array([place[0]]) if which in ("x", "y") else np.arange(batch)
     filters, channels = np.arange(K), np.arange(C)
-    if which == "x":  # the filters of the channel's group
+    if which == "x":  # the filters in the channel's group
         per_group = K // window.groups
         first = place[1] // C * per_group
         filters, channels = np.arange(first, first + per_group), np.array([place[1] % C])
@@ -237,7 +237,7 @@ class Equations:
         channels may be read as one of groups and of channels within each
     extents: of each letter
     numbers: factors of terms, by name
-    words: for a letter the names of its positions, for the text
+    words: for a letter, the names of its positions in ``formulas``
     """
 
     texts: Sequence[str]

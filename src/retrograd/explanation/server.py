@@ -84,7 +84,7 @@ class Guard:
         if self._connections() > MOST_CONNECTIONS:
             return 429, f"more than {MOST_CONNECTIONS} connections are open; try again in a moment"
         if scope["method"] not in ("GET", "HEAD"):
-            return 405, f"{scope['method']} is not answered here; the page only asks, with GET"
+            return 405, f"{scope['method']} is not supported; the page sends only GET requests"
         if headers.get("host", "") not in self._hosts:
             return 403, "this server answers only to its own address, which the command printed"
         if headers.get("origin", "") not in ("", *self._origins):
@@ -92,7 +92,7 @@ class Guard:
         if len(scope["query_string"]) > LONGEST_QUERY or len(scope["path"]) > LONGEST_QUERY:
             return 414, f"the address is longer than {LONGEST_QUERY} bytes"
         if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
-            return 413, "a request has no body here"
+            return 413, "requests must have no body"
         if scope["path"].startswith("/api/") and not self._has_token(headers.get("x-retrograd-token", "")):
             return 401, "the token is missing or wrong: open the link that the command printed"
         if self._active >= _WAITING:
@@ -167,10 +167,10 @@ Subject = Operator | Explanation | ModelExplanation
 
 
 def serve(subject: Subject, host: str, port: int, opened: Callable[[str], None]) -> None:
-    """Answer requests for the page until Ctrl-C; ``opened`` is called with its address once the server is ready.
+    """Serve the page until Ctrl-C; call ``opened`` with its address once the server is ready.
 
-    subject: a model or an operator that ran; or the initial operator of the page, if a user's own operator is offered
-        besides those of the library
+    subject: a model or an operator that ran; or the operator that the page shows first, offered together with those of
+        the library
     host: an address of this machine; 127.0.0.1 is reachable only from this machine
     port: 0 chooses a free port
 

@@ -146,7 +146,7 @@ def stops_of(operator_or_tensor: Any) -> list[Stop]:
         return [*_of_function(target, 0, set())]
     layer = target if isinstance(target, type) else type(target)
     if issubclass(layer, Module):
-        return [_stop(0, "layer", layer.__name__, layer), *_of_text(layer.forward, layer, 1, set())]
+        return [_stop(0, "layer", layer.__name__, layer), *_stops_in(layer.forward, layer, 1, set())]
     raise TypeError(
         f"source_map: got {type(operator_or_tensor).__name__}, expected an operator, its name, a layer or a Tensor"
     )
@@ -183,10 +183,10 @@ def _of_operator(operator: Operator) -> Iterator[Stop]:
     for function in operator.functions:
         yield from _of_function(function, 1, seen)
     if not operator.functions:
-        yield from _of_text(operator.function, None, 1, seen)
+        yield from _stops_in(operator.function, None, 1, seen)
 
 
-def _of_text(function: Any, layer: type | None, depth: int, seen: set[Any]) -> Iterator[Stop]:
+def _stops_in(function: Any, layer: type | None, depth: int, seen: set[Any]) -> Iterator[Stop]:
     """Yield the stops that a function or a layer's forward calls, directly or through helpers."""
     waiting, known = [function], {function}
     found: dict[int, Operator] = {}
@@ -282,7 +282,7 @@ def _folder(function: FunctionType) -> str:
 def _tree(function: Any) -> ast.AST:
     try:
         return ast.parse(textwrap.dedent(inspect.getsource(function)))
-    except (OSError, TypeError, SyntaxError):  # made at run time
+    except (OSError, TypeError, SyntaxError):  # the function was made at run time
         return ast.Module([], [])
 
 
@@ -320,7 +320,7 @@ def _algorithms(node: Node) -> list[str]:
     first, second = [tensor.array for tensor in node.saved_tensors][:2]
     inputs, outputs = second.shape[1] * window.groups, second.shape[0]
     found = passes_of(window, options, len(first), inputs, outputs, first.dtype.char)
-    lines = ["", "the algorithm for these shapes: the least cost, in multiply-adds of whole vectors"]
+    lines = ["", "the algorithm for these shapes: the one of least cost, in multiply-adds of whole vectors"]
     for name, each in found.items():
         costs = ", ".join(f"{other} {cost:,.0f}" for other, cost in each.costs)
         lines.append(f"  {name:18} {each.algorithm}{f' ({each.form})' if each.form else '':10} {costs}")
@@ -376,7 +376,7 @@ def _of_call(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) ->
     target: Any = _named(function) if isinstance(function, str) else function
     if isinstance(target, type) and not issubclass(target, Function):
         raise TypeError(
-            f"source_map: got arguments and the class {target.__name__}, and a call of it makes an object; pass the "
+            f"source_map: got arguments and the class {target.__name__}, whose call only makes an object; pass the "
             f"object: source_map({target.__name__}(...), x)"
         )
     call = getattr(target, "apply" if isinstance(target, type) else "function", target)  # of a Function, an Operator
@@ -426,12 +426,12 @@ def ran(
     """
     forward = record_steps(function, *args, **kwargs or {})
     results = [each for each in leaves(forward.result) if isinstance(each, Tensor) and each.requires_grad]
-    wanted = _reached(results, [each for each in leaves((args, kwargs)) if isinstance(each, Tensor)])
+    receivers = _reached(results, [each for each in leaves((args, kwargs)) if isinstance(each, Tensor)])
     given = [upstream] if upstream is not None else [Tensor(ones_like(each.array)) for each in results]
-    backward = record_steps(grad, results, wanted, given, allow_unused=True) if wanted else Steps()
+    backward = record_steps(grad, results, receivers, given, allow_unused=True) if receivers else Steps()
     named: dict[str, Any] = {}
     if names:
-        gradients = {id(each): found for each, found in zip(wanted, backward.result or (), strict=True)}
+        gradients = {id(each): found for each, found in zip(receivers, backward.result or (), strict=True)}
         tensors = dict(zip(names, args, strict=True))
         tensors |= {"y": forward.result, "gy": upstream}
         tensors |= {f"g{name}": gradients.get(id(each)) for name, each in zip(names, args, strict=True)}
@@ -444,19 +444,19 @@ def ran(
 
 def _reached(results: Sequence[Tensor], args: Sequence[Tensor]) -> list[Tensor]:
     """Return the arguments and leaves that get gradients of the results; none if a backward has freed the graph."""
-    wanted = {id(each): each for each in args if each.requires_grad}
-    seen = {id(each.grad_fn) for each in wanted.values()}
+    receivers = {id(each): each for each in args if each.requires_grad}
+    seen = {id(each.grad_fn) for each in receivers.values()}
     waiting: list[Any] = [each.grad_fn for each in results]
     while waiting:
         node = waiting.pop()
         if isinstance(node, AccumulateGrad):
-            wanted.setdefault(id(node.variable), node.variable)
+            receivers.setdefault(id(node.variable), node.variable)
         elif node is not None and id(node) not in seen:
             if node.saved is FREED:
                 return []
             seen.add(id(node))
             waiting += [end for end, _ in node.next_functions]
-    return [*wanted.values()] if results else []
+    return [*receivers.values()] if results else []
 
 
 def _ran(step: Step, text: str) -> Ran:
@@ -474,7 +474,7 @@ def _ran(step: Step, text: str) -> Ran:
 
 
 def _launched(one: Any, kernel: Stop) -> Stop:
-    """Return the stop of a plan's launch, or of a Python call in it; kernel: the step that it is part of."""
+    """Return the stop of a plan's launch, or of a Python call in it; kernel: the step that the launch is part of."""
     from ..kernels.compiled.machine.launch import registered
 
     if not hasattr(one, "tasks"):

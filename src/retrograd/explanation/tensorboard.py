@@ -36,7 +36,7 @@ def graph_def(model: Module, inputs: Any) -> Any:
     given = []
     for number, value in enumerate(args):
         if isinstance(value, Tensor) and value.array.dtype.kind == "f":
-            value = Tensor(value.array, requires_grad=True)  # so that it is in the graph
+            value = Tensor(value.array, requires_grad=True)  # so that the input is in the graph
             names[id(value)] = f"input_{number}"
         given.append(value)
     with _evaluating(model), enable_grad():
@@ -260,7 +260,7 @@ class SummaryWriter:
             ValueError: rescale is not 1.
         """
         if rescale != 1:
-            raise ValueError(f"add_image_with_boxes: rescale={rescale!r} is not supported; scale the image before")
+            raise ValueError(f"add_image_with_boxes: rescale={rescale!r} is not supported; scale the image first")
         self._send("add_image_with_boxes", tag, img_tensor, box_tensor, global_step, walltime, dataformats, labels)
 
     def add_figure(

@@ -26,7 +26,7 @@ __all__ = ["Algorithm", "Run", "Source", "Step", "Trace", "as_dicts", "backward_
 # ---- Recording of a function's lines as they run, with the arrays after each ----------------------------------------
 
 _LARGEST = 4096  # entries of a recorded array
-_STEPS = 600  # a longer run is truncated, and the trace says so
+_STEPS = 600  # lines; a longer run is truncated, and the trace says so
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def _file(code: CodeType) -> str:
 class Algorithm(NamedTuple):
     """One algorithm for an array of the page, to be stepped through.
 
-    group: its family, such as "singa"; cost: its cost, by name of the figure
+    group: the algorithm's group, such as "singa"; cost: its costs, such as "multiplications"
     """
 
     name: str
@@ -181,18 +181,18 @@ def backward_run(name: str, call: Call, inputs: Arrays, gy: Any) -> Run:
     with use_kernels("textbook"):
         tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
         y = call(*tensors.values())
-        wanted = [tensor for tensor in tensors.values() if tensor.requires_grad]
+        differentiated = [tensor for tensor in tensors.values() if tensor.requires_grad]
         upstream = Tensor(gy.astype(y.array.dtype))
         about = "the backward that ran, on the textbook kernels"
         algorithm = Algorithm(
-            f"{name}: backward", "backward", about, "", lambda: grad(y, wanted, upstream, allow_unused=True)
+            f"{name}: backward", "backward", about, "", lambda: grad(y, differentiated, upstream, allow_unused=True)
         )
         return follow(algorithm)
 
 
 def follow(algorithm: Algorithm) -> Run:
     """Run an algorithm and record its lines."""
-    return Run(algorithm, traced(algorithm.call, _is_text))
+    return Run(algorithm, traced(algorithm.call, _is_traced))
 
 
 def as_dicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
@@ -219,8 +219,8 @@ def as_dicts(runs: Sequence[Run]) -> list[dict[str, Any]]:
 
 
 @lru_cache(maxsize=4096)
-def _is_text(code: CodeType) -> bool:
-    """Return whether a function is worth reading: a backward, a textbook kernel, a formula."""
+def _is_traced(code: CodeType) -> bool:
+    """Return whether a function is one to trace: a backward, a textbook kernel or a formula."""
     part = part_of(code.co_filename)
     if part in ("ops", ""):  # or of a user's Function
         return code.co_name == "backward"

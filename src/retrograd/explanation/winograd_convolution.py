@@ -44,7 +44,7 @@ def transforms() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         A[j] = point ** np.arange(_TILE)
         G[j] = point ** np.arange(_TAPS) / np.prod([point - other for other in others])
         B[:-1, j] = np.poly(others)[::-1]
-    A[-1, -1] = G[-1, -1] = 1  # at infinity only the highest coefficient counts
+    A[-1, -1] = G[-1, -1] = 1  # at infinity, only the highest coefficient counts
     B[:, -1] = np.poly(_POINTS)[::-1]
     return A, G, B
 

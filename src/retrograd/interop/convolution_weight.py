@@ -137,8 +137,8 @@ def array_of(name: str, label: str, value: Any) -> np.ndarray:
 def _array(name: str, weight: Tensor | np.ndarray, axes: tuple[int, ...] = (3, 4, 5)) -> np.ndarray:
     array = array_of(name, "weight", weight)
     if array.ndim not in axes:
-        wanted = " or ".join(map(str, axes))
-        raise ValueError(f"{name}: weight has {array.ndim} axes, needs {wanted}; weight.shape={array.shape}")
+        expected = " or ".join(map(str, axes))
+        raise ValueError(f"{name}: weight has {array.ndim} axes, needs {expected}; weight.shape={array.shape}")
     return array
 
 

@@ -51,7 +51,7 @@ def load_layers(
 
     names: {path of our module: name of their layer}, for layers that cannot be found otherwise. The others are matched
         by name, if every path, or the last part of every path, is the name of a layer; otherwise in order.
-    fit: a score of how well a layer of the file fits one of ours; 0: not at all. The first of equal scores is chosen.
+    fit: scores how well a layer of the file fits a module, 0 for not at all. Of equal scores, the first is chosen.
     strict: False leaves modules without a layer unchanged and ignores unmatched layers.
 
     Raises:
@@ -61,13 +61,13 @@ def load_layers(
     """
     if not isinstance(model, Module):
         raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
-    wanted = dict(names or {})
-    if not all(isinstance(text, str) for pair in wanted.items() for text in pair):
+    assigned = dict(names or {})
+    if not all(isinstance(text, str) for pair in assigned.items() for text in pair):
         raise TypeError(f"{name}: names must map paths of modules to names of layers")
     own = [(place, module) for place, module in model.named_modules() if _has_state(module)]
     pool = {layer.name: layer for layer in theirs}
-    unknown = [place for place in wanted if place not in dict(own)]
-    absent = [layer for layer in wanted.values() if layer not in pool]
+    unknown = [place for place in assigned if place not in dict(own)]
+    absent = [layer for layer in assigned.values() if layer not in pool]
     if unknown or absent:
         raise error(
             f"{path}: names has {brief([*unknown, *absent])}; "
@@ -76,7 +76,7 @@ def load_layers(
     problems: list[str] = []
     missing: list[str] = []
     state: dict[str, np.ndarray] = {}
-    chosen = _chosen(own, pool, wanted, fit)
+    chosen = _chosen(own, pool, assigned, fit)
     for place, module in own:
         found = chosen[place]
         start = f"{place}." if place else ""
@@ -95,9 +95,9 @@ def load_layers(
     if strict and missing:
         problems.append(f"missing in the file: {brief(missing)}")
     if strict and unexpected:
-        problems.append(f"not used of the file: {brief(unexpected)}")
+        problems.append(f"not used from the file: {brief(unexpected)}")
     if strict and (missing or unexpected):
-        problems.append("(names={path: layer} says what belongs together; strict=False leaves the rest as it is)")
+        problems.append("(names={path: layer} matches them by hand; strict=False leaves the rest unchanged)")
     if problems:
         raise error(f"{path} does not fit the model, nothing was changed:" + "".join(f"\n\t{one}" for one in problems))
     try:
@@ -110,22 +110,22 @@ def load_layers(
 def _chosen(
     own: Sequence[tuple[str, Module]],
     pool: Mapping[str, Layer],
-    wanted: Mapping[str, str],
+    assigned: Mapping[str, str],
     fit: Callable[[Module, Layer], int],
 ) -> dict[str, list[Layer]]:
     """Choose the layers of the file for each path of ours; a recurrent module gets one for each of its layers."""
-    left = {name: layer for name, layer in pool.items() if name not in wanted.values()}
-    rest = [place for place, _ in own if place not in wanted]
+    left = {name: layer for name, layer in pool.items() if name not in assigned.values()}
+    rest = [place for place, _ in own if place not in assigned]
     for called in (str, _last):  # match the whole path, or its last part
         named = {called(name.replace("/", ".")): name for name in left}
         keys = [called(place) for place in rest]
         if rest and len(set(keys)) == len(rest) and named.keys() >= set(keys):
             by_name = {place: [left[named[called(place)]]] for place in rest}
-            return {place: by_name.get(place) or [pool[wanted[place]]] for place, _ in own}
+            return {place: by_name.get(place) or [pool[assigned[place]]] for place, _ in own}
     result: dict[str, list[Layer]] = {}
     for place, module in own:
-        if place in wanted:
-            result[place] = [pool[wanted[place]]]
+        if place in assigned:
+            result[place] = [pool[assigned[place]]]
             continue
         count = module.num_layers if isinstance(module, RNNBase) else 1
         fitting = sorted((name for name in left if fit(module, left[name])), key=lambda name: -fit(module, left[name]))

@@ -164,7 +164,7 @@ class _Reader:
         what = f"{self.path}: array {number}"
         magic, storage, axes = self.numbers("IiI")
         if magic not in (_V2, _V3):
-            raise MXNetFileError(f"{what} begins with {magic:#x}; the forms 2 and 3 of MXNet's arrays are read")
+            raise MXNetFileError(f"{what} begins with {magic:#x}; versions 2 and 3 of MXNet's array format are read")
         if storage != 0:
             raise MXNetFileError(f"{what} is sparse; save it as a dense one: x.tostype('default')")
         if axes > 32:

@@ -56,7 +56,7 @@ class OnnxClassifier:
         _, channels, height, width = shapes[0]
         sizes = {extent for extent in (height, width) if isinstance(extent, int)}
         if len(sizes) > 1:
-            raise OnnxError(f"{path} takes images of {height} x {width}; images are cut to squares here")
+            raise OnnxError(f"{path} takes images of {height} x {width}; images are cropped to squares here")
         self.channels, self.size = int(channels), sizes.pop() if sizes else _SIZE
         usual = _range_of(file)
         self._mean = self._of_channels("mean", (usual[0],) if mean is None else mean)
@@ -65,10 +65,10 @@ class OnnxClassifier:
             raise ValueError(f"std={list(std or usual[1:])} must be above 0")
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
-            raise OnnxError(f"{path} does not classify images: its output of one has the shape {probe.shape}")
+            raise OnnxError(f"{path} does not classify images: its output for one image has the shape {probe.shape}")
         self.classes: tuple[str, ...] = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
         if len(self.classes) != probe.shape[1]:
-            raise ValueError(f"{len(self.classes)} names of classes, the model has {probe.shape[1]} classes")
+            raise ValueError(f"{len(self.classes)} class names were given, the model has {probe.shape[1]} classes")
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """Read a PNG or JPEG file as model input: uint8 (channels, size, size).
@@ -116,5 +116,5 @@ def _range_of(file: Any) -> tuple[float, float]:
     """
     name = next((each.value for each in file.metadata_props if each.key == "Image.NominalPixelRange"), "Normalized_0_1")
     if name not in _RANGES:
-        raise OnnxError(f"the model takes pixels of the range {name!r}; {', '.join(_RANGES)} are here")
+        raise OnnxError(f"the model takes pixels of the range {name!r}; supported are {', '.join(_RANGES)}")
     return _RANGES[name]

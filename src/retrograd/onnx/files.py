@@ -45,13 +45,13 @@ def read(path: Any) -> Any:
     file = Path(path)
     size = file.stat().st_size
     if size > _MOST_BYTES:
-        raise OnnxError(f"{file}: {size} bytes; an ONNX file has at most {_MOST_BYTES}, without weights beside it")
+        raise OnnxError(f"{file}: {size} bytes; an ONNX file has at most {_MOST_BYTES}, not counting external weights")
     package = onnx()
     try:
         model = package.load(file, load_external_data=False)
         if not model.HasField("graph"):
             raise OnnxError(f"{file} contains no ONNX model")
-        # the path lets the checker refuse data outside the folder
+        # given the path, the checker refuses external data outside the folder
         package.checker.check_model(str(file))
         package.load_external_data_for_model(model, str(file.parent))
     except OnnxError:
@@ -81,5 +81,5 @@ def modern(model: Any) -> Any:
         return model  # the converter does not know Scan of opset 8
     try:
         return onnx().version_converter.convert_version(model, _MODERN)
-    except Exception:  # an operator without an adapter keeps the meaning of its own opset
+    except Exception:  # there is no converter for an operator: the model keeps its own opset
         return model

@@ -38,7 +38,10 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """inputs, outputs: names of values. free: names that come from the enclosing graph. weights: its constants."""
+    """The steps of a graph or of a body in it.
+
+    inputs, outputs: names of values. free: names of values of the enclosing graph. weights: its constants.
+    """
 
     inputs: list[str]
     outputs: list[str]
@@ -54,7 +57,7 @@ class Body:
             OnnxError: an operator is not supported, or no node computes a value that is used.
         """
         if graph.sparse_initializer:
-            raise UnsupportedError(f"the graph {graph.name!r} has sparse weights: they are not here")
+            raise UnsupportedError(f"the graph {graph.name!r} has sparse weights, which are not supported")
         weights = {each.name: onnx().numpy_helper.to_array(each) for each in graph.initializer}
         inputs = [each.name for each in graph.input if each.name not in weights]
         outputs = [each.name for each in graph.output]
@@ -66,11 +69,11 @@ class Body:
     @classmethod
     def between(cls, inputs: list[str], output: str, steps: list[Step]) -> Body:
         """Return the steps that compute the output from the inputs; other values are free."""
-        wanted, needed = {output} - {*inputs}, []
+        required, needed = {output} - {*inputs}, []
         for step in reversed(steps):
-            if wanted & set(step.node.outputs):
+            if required & set(step.node.outputs):
                 needed.append(step)
-                wanted = (wanted | step.reads()) - {*inputs}
+                required = (required | step.reads()) - {*inputs}
         return cls._made(inputs, [output], {}, needed[::-1])
 
     @classmethod
@@ -87,13 +90,13 @@ class Body:
             _compute(step, values, module)
         missing = [name for name in self.outputs if name not in values]
         if missing:
-            raise OnnxError(f"nothing makes the outputs {missing}")
+            raise OnnxError(f"no node computes the outputs {missing}")
         return tuple(values[name] for name in self.outputs)
 
     def inner(self, outer: dict[str, Value], given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
         """Compute the outputs of a body from its inputs and the values of the enclosing graph."""
         if len(given) != len(self.inputs):
-            raise OnnxError(f"a body of {len(self.inputs)} inputs gets {len(given)}")
+            raise OnnxError(f"a body with {len(self.inputs)} inputs got {len(given)}")
         values: dict[str, Value] = {"": None, **{name: outer[name] for name in self.free}}
         values |= {name: value_of(array) for name, array in self.weights.items()}
         return self.run(values | dict(zip(self.inputs, given, strict=True)), module)
@@ -103,7 +106,7 @@ def _step(proto: Any, versions: dict[str, int], before: list[Step]) -> Step:
     node = Node.of(proto, versions)
     known = operators().get((node.domain, node.operator))
     if known is None:
-        raise UnsupportedError(f"{node}: the operator {node.operator} of {node.domain} is not here")
+        raise UnsupportedError(f"{node}: the operator {node.operator} of {node.domain} is not supported")
     bodies = {each.name: Body.of(each.g, versions) for each in proto.attribute if each.HasField("g")}
     if known.differentiates:
         bodies["y"] = Body.between([*node["xs"], *(node["zs"] or ())], node["y"], before)
@@ -123,7 +126,7 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
     node, operator = step.node, step.operator
     missing = [name for name in node.inputs if name not in values]
     if missing:
-        raise OnnxError(f"{node}: nothing makes {missing}")
+        raise OnnxError(f"{node}: no node computes its inputs {missing}")
     inputs = [values[name] for name in node.inputs]
     more: dict[str, Any] = {"module": module} if operator.stateful else {}
     if operator.branches:
@@ -148,7 +151,7 @@ def compute_node(node: Node, operator: Operator, inputs: list[Value], more: dict
     try:
         results = operator.compute(node, *(map(_widened, inputs) if half else inputs), **more)
     except UnsupportedError as error:
-        text = f"{error}" if str(error).startswith("node") else f"{node}: {error} is not here"
+        text = f"{error}" if str(error).startswith("node") else f"{node}: not supported: {error}"
         raise UnsupportedError(text) from error
     except (AttributeError, AssertionError, KeyError, ArithmeticError) as error:
         raise OnnxError(f"{node}: its inputs or attributes do not fit: {error}") from error
@@ -194,13 +197,13 @@ class Graph(Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         if model.functions:
-            raise UnsupportedError("the model has functions of its own: they are not here")
+            raise UnsupportedError("the model defines functions, which are not supported")
         model = modern(model)
         versions = {each.domain or DOMAIN: each.version for each in model.opset_import}
         try:
             self._body = Body.of(model.graph, versions)
         except RecursionError as error:
-            raise OnnxError("the graph has bodies within bodies, deeper than can be read") from error
+            raise OnnxError("the bodies of the graph are nested too deeply") from error
         self.input_names, self.output_names = self._body.inputs, self._body.outputs
         self.input_shapes = {each.name: _shape(each.type.tensor_type.shape) for each in model.graph.input}
         self._defaults = {each.name for each in model.graph.input} & set(self._body.weights)  # optional inputs
@@ -218,7 +221,7 @@ class Graph(Module):
         given = dict(zip(self.input_names, inputs, strict=False))
         for name, value in named.items():
             if name in given or (name not in self.input_names and name not in self._defaults):
-                raise TypeError(f"Graph: {name} is given twice, or is none of the inputs {self.input_names}")
+                raise TypeError(f"Graph: {name} is given twice, or is not one of the inputs {self.input_names}")
             given[name] = value
         missing = [name for name in self.input_names if name not in given]
         if missing:

@@ -40,14 +40,14 @@ def floating(value: Value) -> Tensor:
     """
     if isinstance(value, Tensor) and value.array.dtype.kind == "f":
         return value
-    raise UnsupportedError(f"operands of {array_of(value).dtype}: it computes in float32 and float64")
+    raise UnsupportedError(f"operands of {array_of(value).dtype}, where float32 or float64 is needed")
 
 
 def ints(value: Value) -> list[int]:
     """Return the numbers of a value with one axis or none."""
     array = array_of(value)
     if array.dtype.kind not in "iu":
-        raise OnnxError(f"{array.dtype} where whole numbers are needed")
+        raise OnnxError(f"an array of {array.dtype}, where whole numbers are needed")
     return [int(number) for number in array.reshape(-1)]
 
 
@@ -59,7 +59,7 @@ def extents(sizes: Iterable[Any]) -> list[int]:
     """
     found = [int(size) for size in sizes]
     if any(size < 0 for size in found) or prod(found) > MOST_ENTRIES:
-        raise OnnxError(f"an array of shape {found}: extents are 0 or more, entries at most {MOST_ENTRIES}")
+        raise OnnxError(f"an array of shape {found}; extents must be at least 0, and entries at most {MOST_ENTRIES}")
     return found
 
 
@@ -67,7 +67,7 @@ def scalar(value: Value) -> Any:
     """Return the number in a value of one element."""
     array = array_of(value)
     if array.size != 1:
-        raise OnnxError(f"an array of shape {array.shape} where one number is needed")
+        raise OnnxError(f"an array of shape {array.shape}, where one number is needed")
     return array.reshape(-1)[0].item()
 
 
@@ -103,7 +103,7 @@ class Node:
         return self.attributes.get(name)
 
     def __str__(self) -> str:
-        label = f" {self.name!r}" if self.name else f" that makes {self.outputs[0]!r}" if self.outputs else ""
+        label = f" {self.name!r}" if self.name else f" that computes {self.outputs[0]!r}" if self.outputs else ""
         return f"node{label} ({self.operator})"
 
     @classmethod
@@ -117,11 +117,13 @@ class Node:
         version = versions.get(domain)
         label = f"node {proto.name!r} ({proto.op_type})"
         if version is None:
-            raise OnnxError(f"{label}: the model names no opset of the domain {domain!r}")
+            raise OnnxError(f"{label}: the model declares no opset for the domain {domain!r}")
         try:
             schema = onnx().defs.get_schema(proto.op_type, version, "" if domain == DOMAIN else domain)
         except Exception as error:
-            raise UnsupportedError(f"{label}: the package onnx knows no such operator of {domain} {version}") from error
+            raise UnsupportedError(
+                f"{label}: the package onnx has no such operator in version {version} of {domain}"
+            ) from error
         attributes = {
             name: _plain(onnx().helper.get_attribute_value(each.default_value))
             for name, each in schema.attributes.items()

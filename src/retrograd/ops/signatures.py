@@ -274,7 +274,7 @@ def scaled_last(name: str, factor: Any, rest: tuple[Any, ...], given: float, cou
         TypeError: the arguments do not have that form.
     """
     if isinstance(factor, Tensor) or given != 1 or len(rest) != count:
-        raise TypeError(f"{name}: takes input, {count} operands and its factor by name, got {2 + len(rest)} arguments")
+        raise TypeError(f"{name}: takes {1 + count} operands, and its factor by name; got {2 + len(rest)} arguments")
     _warn(name, "the factor by name, after the tensors")
     return (*rest, factor)
 

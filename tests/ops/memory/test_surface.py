@@ -44,7 +44,7 @@ def _result() -> rg.Tensor:
         (lambda: rg.ones(2).new_zeros(2, device="cuda"), RuntimeError, "zeros: device='cuda', but there is one"),
         (lambda: rg.ones(2).new_tensor([1], out=rg.ones(1)), TypeError, "unexpected keyword argument 'out'"),
         (lambda: rg.ones(2).numpy(force=1), TypeError, "numpy: force=1"),
-        (lambda: rg.ones(2).add(1, 2, 3), TypeError, "add: takes input, 1 operands and its factor by name, got 4"),
+        (lambda: rg.ones(2).add(1, 2, 3), TypeError, "add: takes 2 operands, and its factor by name; got 4"),
         (lambda: rg.ones(2).add(rg.ones(2), rg.ones(2)), TypeError, "add: takes input, 1 operands"),
         (lambda: rg.ones(2).add(2, rg.ones(2), alpha=3), TypeError, "add: takes input, 1 operands"),
         (lambda: rg.addcmul(*[rg.ones(2)] * 4), TypeError, "addcmul: takes input, 2 operands"),

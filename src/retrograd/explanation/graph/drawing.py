@@ -83,7 +83,7 @@ class Line:
 class Chip:
     """The box of a leaf, or of the result.
 
-    leaf: its index. gradient: whether one flows to it. again: it is drawn in full next to another card.
+    leaf: its index. gradient: whether one flows to it. again: the leaf is already drawn in full next to another card.
     """
 
     leaf: int
@@ -207,7 +207,7 @@ def shortened(name: str) -> str:
 
 _MARGIN, _HEAD = 30.0, 96.0
 _LEAF_GAP, _LEAF_SPACE = 46.0, 10.0  # between a card and its leaves; between leaves
-_APART = 3.5  # distance of the two arrows of a pair from their middle
+_APART = 3.5  # distance of each arrow of a pair from their center line
 _TIP = 8.0  # length of an arrowhead
 _BEND = 9.0  # corner radius
 _SANS = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',Arial,sans-serif"
@@ -270,23 +270,23 @@ def draw(found: Walk, title: str, summary: Sequence[str]) -> str:
 
 
 def _cards(found: Walk, first: int, far: set[tuple[int, int]]) -> list[Card]:
-    leads: dict[int, list[int]] = {}  # a card -> cards far below that it leads to
+    leads: dict[int, list[int]] = {}  # a card -> distant cards that its result goes to
     for start, end in sorted(far):
         leads.setdefault(start, []).append(end)
     cards = []
-    drawn: set[int] = set()  # leaves
+    drawn: set[int] = set()  # the leaves drawn so far
     for place, operator in enumerate(found.operators):
         chips = []
         for leaf in dict.fromkeys(source.leaf for source in operator.sources if source.leaf is not None):
             chips.append(chip_of(leaf, found.leaves[leaf], operator.module, leaf in drawn))
             drawn.add(leaf)
         before = sorted({s.operator for s in operator.sources if s.leaf is None and (s.operator - first, place) in far})
-        older = sorted({s.operator for s in operator.sources if s.leaf is None and s.operator < first})
+        omitted = sorted({s.operator for s in operator.sources if s.leaf is None and s.operator < first})
         lines = [
             Line((Text(f"{words} {listed(numbers)}", "rg-quiet", 11.5),))
             for words, numbers in (
                 ("from", before),
-                ("not drawn: from", older),
+                ("not drawn: from", omitted),
                 ("also to", [end + first for end in leads.get(place, ())]),
             )
             if numbers
@@ -316,19 +316,19 @@ def _right(card: Card) -> float:
 def _card(card: Card, place: Place, width: float, found: Walk) -> str:
     operator, height = card.operator, _height(card)
     left, middle = place.x - width / 2, card.forward_height
-    ruled = operator.rule is not None
+    has_rule = operator.rule is not None
     parts = [
-        f'<g class="rg-operator" data-number="{operator.number}"><title>{escape(_explained(operator))}</title>',
-        *_beside(card, place.x + width / 2, place.y, found),
+        f'<g class="rg-operator" data-number="{operator.number}"><title>{escape(_tooltip(operator))}</title>',
+        *_leaf_boxes(card, place.x + width / 2, place.y, found),
         f'<g transform="translate({left:.1f} {place.y:.1f})">',
         f'<rect class="rg-card" width="{width:.1f}" height="{height:.1f}" rx="9"/>',
         f'<path class="rg-fore" d="M.5 {middle:.1f}V9.5a9 9 0 0 1 9-9H{width - 9.5:.1f}a9 9 0 0 1 9 9V{middle:.1f}z"/>',
-        f'<path class="{"rg-ruled" if ruled else "rg-back"}" d="M.5 {middle:.1f}V{height - 9.5:.1f}a9 9 0 0 0 9 9'
+        f'<path class="{"rg-ruled" if has_rule else "rg-back"}" d="M.5 {middle:.1f}V{height - 9.5:.1f}a9 9 0 0 0 9 9'
         f'H{width - 9.5:.1f}a9 9 0 0 0 9-9V{middle:.1f}z"/>',
         _lines(card.forward, width, 8.0),
         _lines(card.backward, width, middle + 7.0),
     ]
-    if ruled:
+    if has_rule:
         parts.append(
             f'<rect class="rg-rule" x="-1" y="-1" width="{width + 2:.1f}" height="{height + 2:.1f}" rx="10" '
             'fill="none" stroke-width="2"/>'
@@ -336,7 +336,7 @@ def _card(card: Card, place: Place, width: float, found: Walk) -> str:
     return "".join([*parts, "</g></g>"])
 
 
-def _explained(operator: Operator) -> str:
+def _tooltip(operator: Operator) -> str:
     """Return the tooltip of an operator."""
     text = f"{operator.number} {display_name(operator.name)}"
     text += f" in {display_name(operator.module)}" if operator.module else ""
@@ -344,7 +344,7 @@ def _explained(operator: Operator) -> str:
     return text + (f"; its backward is the rule {display_name(operator.rule)}" if operator.rule is not None else "")
 
 
-def _beside(card: Card, edge: float, y: float, found: Walk) -> list[str]:
+def _leaf_boxes(card: Card, edge: float, y: float, found: Walk) -> list[str]:
     """Return the leaves of a card, whose right edge is at `edge`, and the arrows between them and the card."""
     parts = []
     width = max((chip.width for chip in card.chips), default=0.0)

@@ -22,7 +22,7 @@ class Graph:
     """A recorded graph: a picture in a notebook; ``print()`` shows a table in the order of forward.
 
     operators, leaves: the data from which the picture is drawn. memory: bytes that the saved arrays keep alive besides
-    the leaves; shared memory counts once. left_out: the number of omitted oldest operators.
+    the leaves; shared memory counts once. left_out: the number of operators, the oldest ones, that were left out.
     """
 
     left_out: int
@@ -60,7 +60,9 @@ class Graph:
         kept = f"{bytes_text(self.memory)} kept for backward"
         lines = [f"{count:,} operator{'s' * (count != 1)}, {leaves}, {kept}"]
         if any(operator.state == "freed" for operator in self.operators):
-            lines.append("A backward has freed what was kept: draw the graph before it, or pass it retain_graph=True.")
+            lines.append(
+                "A backward has freed the saved arrays: draw the graph before it, or call backward(retain_graph=True)."
+            )
         if self.left_out:
             lines.append(
                 f"The oldest {self.left_out:,} of {count + self.left_out:,} operators are left out; pass "
@@ -98,9 +100,9 @@ class Graph:
         )
 
     def _kept(self, operator: Operator) -> list[str]:
-        """Return the lines below an operator: the rule in place of its backward, and the arrays that it keeps."""
+        """Return the lines below an operator: the rule that replaces its backward, and the arrays that it keeps."""
         lines = [] if operator.rule is None else [f"rule: {display_name(operator.rule)}"]
-        # no line breaks inside a piece of text
+        # no line break within the description of one array
         kept = [
             f"{display_name(saved.name)} {saved.shape} {bytes_text(saved.nbytes)}".replace(" ", _FIXED)
             for saved in operator.saved

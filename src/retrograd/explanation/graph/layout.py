@@ -66,7 +66,7 @@ class Layout:
 class _Item:
     """A box in a layer, or the lane of a link (box is None); above, below: its links in the adjacent layers.
 
-    weight: how strongly a position near its neighbors is preferred; higher at the end of a long path, to straighten it.
+    weight: how strongly its neighbors attract it; higher at the end of a long path, to straighten it.
     """
 
     box: int | None
@@ -191,24 +191,24 @@ def _spread_all(rows: Sequence[list[_Item]]) -> None:
         _spread(row, [0.0] * len(row))
     for sweep in range(2 * _SWEEPS):
         for row in rows if sweep % 2 == 0 else reversed(rows):
-            wanted = []
+            desired = []
             for item in row:
                 near = (item.above if sweep % 2 == 0 else item.below) or item.below or item.above
                 total = sum(other.weight for other in near)
-                wanted.append(sum(other.x * other.weight for other in near) / total if near else item.x)
-            _spread(row, wanted)
+                desired.append(sum(other.x * other.weight for other in near) / total if near else item.x)
+            _spread(row, desired)
 
 
-def _spread(row: Sequence[_Item], wanted: Sequence[float]) -> None:
-    """Return the least-squares closest places to the desired ones that preserve order and distances."""
+def _spread(row: Sequence[_Item], desired: Sequence[float]) -> None:
+    """Set the places of a row: least-squares closest to the desired ones, in order and with the minimum distances."""
     offset, offsets = 0.0, []
     for before, item in zip([None, *row], row, strict=False):
         if before is not None:
             offset += before.right + item.left + (_BOX_GAP if before.box is not None or item.box is not None else 0.0)
         offsets.append(offset)
     groups: list[tuple[float, float, int]] = []  # mean, weight, size
-    for item, want, offset in zip(row, wanted, offsets, strict=True):
-        mean, weight, size = want - offset, item.weight, 1
+    for item, target, offset in zip(row, desired, offsets, strict=True):
+        mean, weight, size = target - offset, item.weight, 1
         while groups and groups[-1][0] >= mean:
             other, more, many = groups.pop()
             mean = (mean * weight + other * more) / (weight + more)
@@ -300,7 +300,7 @@ def _columns(
 
 
 def _balanced(heights: Sequence[float], count: int) -> list[tuple[int, int]]:
-    """Divide the layers into at most this many columns, minimizing the height of the tallest."""
+    """Divide the layers into at most this many columns, and minimize the height of the tallest one."""
     low, high = max(heights) + _ROW_GAP, sum(heights) + _ROW_GAP * len(heights)
     while high - low > 1.0:
         middle = (low + high) / 2

@@ -50,9 +50,9 @@ class Saved:
 
 @dataclass(frozen=True)
 class Source:
-    """The destination of an argument's gradient: an operator (its number, which output) or a leaf (its index).
+    """The destination of an argument's gradient: an operator (its number and output) or a leaf (its index).
 
-    name: of the argument of forward.
+    name: the name of the argument in forward.
     """
 
     name: str
@@ -65,7 +65,8 @@ class Source:
 class Leaf:
     """A tensor that gradients are delivered to.
 
-    name: its path in the model, or its kind and a number. grad_req: "null" if it takes no gradient. norm: of `grad`.
+    name: its path in the model, or its kind and a number. grad_req: "null" if it takes no gradient. norm: the
+    norm of ``grad``, if any.
     """
 
     name: str

@@ -28,7 +28,7 @@ _TABLE = {
     "prelu": ("prelu",),
     "recurrent": ("rnn_tanh", "rnn_relu", "lstm", "gru"),
 }
-_FOUND = ("pointwise", "quantizers", "binary")  # files whose operators are discovered in the library
+_DISCOVERED = ("pointwise", "quantizers", "binary")  # files whose operators are discovered in the library
 _ALIASES = {
     "conv": "conv2d",
     "convolution": "conv2d",
@@ -59,7 +59,7 @@ _ALIASES = {
 def _all() -> Mapping[str, str]:
     """Return every operator's name, and its file."""
     found = {name: file for file, operators in _TABLE.items() for name in operators}
-    return found | {name: file for file in _FOUND for name in _operators(file)}
+    return found | {name: file for file in _DISCOVERED for name in _operators(file)}
 
 
 def _operators(file: str) -> dict[str, Operator]:
@@ -85,9 +85,9 @@ def find(name: str) -> Operator:
     known = _all()
     if word in known:
         return _operators(known[word])[word]
-    small = {each.lower().replace("_", ""): each for each in reversed([*known])}  # for duplicates, the first
+    lowercase = {each.lower().replace("_", ""): each for each in reversed([*known])}  # for duplicates, the first
     plain = word.lower()
-    found = _ALIASES.get(plain) or small.get(plain.replace("_", "")) or _ALIASES.get(re.sub("[123]d$", "", plain))
+    found = _ALIASES.get(plain) or lowercase.get(plain.replace("_", "")) or _ALIASES.get(re.sub("[123]d$", "", plain))
     if found is None:
         near = get_close_matches(plain, [*known, *_ALIASES], 3) or ["conv2d", "lstm", "relu"]
         raise ValueError(f"explain: there is no operator {name!r} here; near: {', '.join(near)}")

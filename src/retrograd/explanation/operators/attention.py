@@ -20,11 +20,11 @@ __all__ = ["OPERATORS"]
 _NAME = "scaled_dot_product_attention"
 _SETTINGS = (
     Setting("batch", 1, (1, 2), "samples, or heads"),
-    Setting("queries", 3, (1, 2, 3, 4), "positions that ask"),
-    Setting("keys", 3, (1, 2, 3, 4), "positions that are asked"),
-    Setting("features", 2, (1, 2, 4), "numbers of each query and key"),
+    Setting("queries", 3, (1, 2, 3, 4), "positions of the queries"),
+    Setting("keys", 3, (1, 2, 3, 4), "positions of the keys and values"),
+    Setting("features", 2, (1, 2, 4), "numbers in each query and key"),
     switch("is_causal", False, "a query sees only the keys up to its own position"),
-    Setting("attn_mask", "none", ("none", "bool", "float"), "keys that are seen, or added scores"),
+    Setting("attn_mask", "none", ("none", "bool", "float"), "which keys a query sees, or what is added to the scores"),
     VALUES,
 )
 _TEXTS = (
@@ -57,7 +57,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     given = arguments(_NAME, options, defaults, _SETTINGS)
     if not q.shape[:-2] == k.shape[:-2] == v.shape[:-2]:
         raise ValueError(
-            f"explain: {_NAME} is taken apart for equal leading axes; these are "
+            f"explain: {_NAME} can be explained only for equal leading axes; these are "
             f"{q.shape[:-2]}, {k.shape[:-2]} and {v.shape[:-2]}"
         )
     scale = 1 / np.sqrt(q.shape[-1]) if given["scale"] is None else given["scale"]
@@ -72,7 +72,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     if adds:
         assert mask is not None
         axes |= {"a": axes["s"], "gattn_mask": axes["attn_mask"]}
-        # axes along which the mask is broadcast get letters of their own
+        # axes along which the mask is broadcast get separate letters
         extents |= {letter: 1 for letter in axes["attn_mask"] if letter not in extents}
     axes |= {f"g{each}": axes[each] for each in "qkvspy"}
     equations = Equations(
@@ -98,7 +98,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         found = {
             "s": (s, "the scores: how well each query fits each key" + ", before the mask" * hidden),
             "a": (scores, "the scores with the mask added"),
-            "p": (p, "softmax of the scores of each query: how much it takes of each value"),
+            "p": (p, "softmax of the scores of each query: the weight of each value in its result"),
             "gp": (gp, "how much the loss grows with each entry of p"),
             "dot": (dot, "the sum of gp · p: what all scores of a query lose together, since p adds up to 1"),
             "gs": (p * (gp - dot[..., np.newaxis]), "how much the loss grows with each score"),
@@ -123,7 +123,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         formulas=equations.formulas,
         source=call_text(f"F.{_NAME}", operands, differing(given, defaults)),
         inner=inner,
-        faults=ATTENTION,
+        bugs=ATTENTION,
     )
 
 
@@ -136,8 +136,10 @@ def _axes_of_mask(shape: tuple[int, ...], scores: str, extents: Mapping[str, int
     letters = scores[len(scores) - len(shape) :] if len(shape) <= len(scores) else ""
     fits = [extent in (1, extents[letter]) for extent, letter in zip(shape, letters, strict=False)]
     if len(letters) != len(shape) or not all(fits):
-        wanted = ", ".join(str(extents[letter]) for letter in scores)
-        raise ValueError(f"explain: attn_mask has the shape {shape}, and the scores ({wanted}); it must fit them")
+        expected = ", ".join(str(extents[letter]) for letter in scores)
+        raise ValueError(
+            f"explain: attn_mask has the shape {shape}, which does not broadcast to the scores ({expected})"
+        )
     return "".join(
         letter if extent == extents[letter] else "abcfghij"[place]
         for place, (extent, letter) in enumerate(zip(shape, letters, strict=True))

@@ -1,4 +1,4 @@
-"""Elementwise functions of two numbers: each gradient is gy times a slope, summed where an input was repeated."""
+"""Elementwise functions of two numbers: each gradient is gy times a slope, summed where an input was broadcast."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _WIDE: Domain = (-3.0, 3.0)
 _SETTINGS = (
     Setting("rows", 3, (1, 2, 3, 4), "rows of a"),
     Setting("columns", 4, (1, 2, 3, 4, 6), "columns of a"),
-    Setting("b", "array", ("array", "row", "column", "number"), "the shape of b, which is repeated to that of a"),
+    Setting("b", "array", ("array", "row", "column", "number"), "the shape of b, which is broadcast to that of a"),
 )
 
 
@@ -94,8 +94,8 @@ def _operator(name: str, row: _Row) -> Operator:
         a, b = inputs["a"], inputs["b"]
         if np.broadcast_shapes(a.shape, b.shape) != a.shape:
             raise ValueError(
-                f"explain: {name} is taken apart where b has the shape of a, or is repeated to it; "
-                f"these are {a.shape} and {b.shape}"
+                f"explain: {name} can be explained only if b has the shape of a or is broadcast to it; "
+                f"the shapes are {a.shape} and {b.shape}"
             )
         about = {"a": "the first operand", "b": "the second operand"}
         source = call_text(f"rg.{row.name or name}", inputs, {})

@@ -5,7 +5,7 @@ gradient, and the sum of all of them.
 
 Every product of a convolution joins one entry each of x, w and y. The forward pass multiplies x and w and adds to y,
 the gradient to w multiplies gy and x, and that to x multiplies gy and w. In a transposed convolution the input and the
-result change places.
+result are exchanged.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ...nn import functional as F  # noqa: N812  PyTorch's name
 from ...specs.convolution_options import Options
 from ...specs.geometry import Window, as_tuple, conv_padding, conv_transpose_window, conv_window
 from .. import address_table_convolution, winograd_convolution
-from ..explanation import Array, Case, Padding, Picture, Setting, Step, Story, label, said
+from ..explanation import Array, Case, Padding, Picture, Setting, Step, Story, fmt, label
 from ..measurements import Arrays
 from ..products import Products, convolved
 from ..tracing import Algorithm
@@ -103,8 +103,8 @@ def stories(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> lis
     """Return the stories of a run that has any entries."""
     if not arrays["gw"].size or not arrays["gx"].size or not arrays["y"].size:
         return []
-    told = [_of_weight(transposed, arrays, sums), _of_input(window, transposed, arrays, sums)]
-    return [each for each in told if each is not None]
+    found_stories = [_of_weight(transposed, arrays, sums), _of_input(window, transposed, arrays, sums)]
+    return [each for each in found_stories if each is not None]
 
 
 def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
@@ -115,12 +115,12 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
     number, rows, (gy, x) = use
     w = label("w", at, arrays["w"].shape)
     padded = int((rows[:, 1] < 0).sum())
-    of_them = f" In {padded} of them the x is padding, 0." if padded else ""
+    of_them = f" In {padded} of them, x is padding, which is 0." if padded else ""
     steps = [
         Step(
-            f"gw, in books dW or ∂L/∂w, says how much the loss grows with each weight. Take one: {w} = "
-            f"{said(arrays['w'].flat[at])}. The forward pass uses it {_times(len(rows))}: multiplied by an entry of "
-            f"x, and added to an entry of y. These light up.{of_them}",
+            f"gw, dW or ∂L/∂w in textbooks, says how much the loss grows with each weight. Take one: {w} = "
+            f"{fmt(arrays['w'].flat[at])}. The forward pass uses it {_times(len(rows))}: it is multiplied by an "
+            f"entry of x, and the product is added to an entry of y. These light up.{of_them}",
             "entries",
             "w",
             at,
@@ -128,8 +128,8 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
         ),
         Step(f"One of these uses. {_one_use(arrays, 'w', at, 'x', x, gy)}", "entries", "gw", at, product=number),
         Step(
-            f"Every use counts, so they are added up: Σ gy · x = {said(arrays['gw'].flat[at])}. This is the gradient "
-            f"of {w}. The last line of the list checks it without any of this: w is made larger and smaller, and the "
+            f"Every use counts, so they are added up: Σ gy · x = {fmt(arrays['gw'].flat[at])}. This is the gradient "
+            f"of {w}. The last line of the list checks it independently: w is made larger and smaller, and the "
             "forward pass runs again.",
             "entries",
             "gw",
@@ -143,25 +143,25 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
     product = "dW = X · G_colᵀ" if transposed else "dW = G · X_colᵀ"
     other = "X_row" if transposed else "G_row"
     columns, reads, rest = (
-        ("G_col", "the gy of all that one x was added to", "the x of this channel")
+        ("G_col", "every gy whose y one x was added to", "the x of this channel")
         if transposed
-        else ("X_col", "all that one output reads", "the gy of this filter")
+        else ("X_col", "every entry that one output reads", "the gy of this filter")
     )
-    meets = "the gy of all that one weight made" if transposed else "all that one weight meets"
+    meets = "every gy that one weight contributed to" if transposed else "every entry that one weight multiplies"
     brief = other[0]
     steps += [
         Step(
-            f"Now as matrices. Each column of {columns} is {reads}, so each row of it is {meets}. Row {column}, that "
-            f"of {w}, lights up ({columns} is drawn on its side, ᵀ: the row stands upright), and row {row} of "
-            f"{other}, {rest} in the same order. Multiplied entry by entry and added up: "
-            f"{said(arrays['gw'].flat[at])} again.",
+            f"Now as matrices. Each column of {columns} has {reads}, so each row of it has {meets}. Row {column}, the "
+            f"row of {w}, lights up ({columns} is drawn transposed, ᵀ, so the row is a column there). Row {row} of "
+            f"{other} lights up too: {rest}, in the same order. Multiplied entry by entry and added up: "
+            f"{fmt(arrays['gw'].flat[at])} again.",
             "matrices",
             "dW_row",
             at,
         ),
         Step(
-            f"Every other entry of dW likewise: a row of {brief} times a row of {columns}. But a product of matrices "
-            f"takes rows times columns, and so {columns} has to lie on its side: {product}."
+            f"Every other entry of dW is also a row of {brief} times a row of {columns}. A matrix product multiplies "
+            f"rows by columns, so {columns} is transposed: {product}."
             + ("" if transposed else " In C++ this reads `dw += Mult(grad_b, col_data.T())`."),
             "matrices",
             "dW_row",
@@ -180,14 +180,14 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
         return None
     number, rows, (gy, w) = use
     x = label("x", at, arrays["x"].shape)
-    total = said(arrays["gx"].flat[at])
+    total = fmt(arrays["gx"].flat[at])
     first = (
-        f"{x} = {said(arrays['x'].flat[at])} is multiplied by every tap of its kernels, and the products are added to "
-        f"{len(rows)} entries of y, which light up: like a stamp, which moves on by the stride for the next x."
+        f"{x} = {fmt(arrays['x'].flat[at])} is multiplied by every tap of its kernels, and the products are added to "
+        f"{len(rows)} entries of y, which light up: like a stamp that moves by the stride for the next x."
         if transposed
-        else f"gx, in books dX or ∂L/∂x, says how much the loss grows with each entry of x. Take one: {x} = "
-        f"{said(arrays['x'].flat[at])}. While the kernels slide over x it is under them {_times(len(rows))}: so many "
-        "entries of y were made with it. These light up."
+        else f"gx, dX or ∂L/∂x in textbooks, says how much the loss grows with each entry of x. Take one: {x} = "
+        f"{fmt(arrays['x'].flat[at])}. While the kernels slide over x, they cover it {_times(len(rows))}, once for "
+        "each entry of y that uses it. These light up."
     )
     steps = [
         Step(first, "entries", "x", at, into="y"),
@@ -207,8 +207,8 @@ def _of_input(window: Window, transposed: bool, arrays: Arrays, sums: Sums) -> S
         entry = int(sums["col2im"][0].of(at)[0, 0])
         steps.append(
             Step(
-                "Why “transposed”? As matrices the forward pass is Y_row = W_row · X_col. Backwards, each column of "
-                "G_row is multiplied by the same matrix on its side: dX_col = W_rowᵀ · G_row. It says what each "
+                "Why “transposed”? As matrices the forward pass is Y_row = W_row · X_col. Backward, each column of "
+                "G_row is multiplied by the transpose of the same matrix: dX_col = W_rowᵀ · G_row. It has what each "
                 "output sends back to each x that it read; col2im adds up what arrives at the same x.",
                 "matrices",
                 "dX_col",
@@ -247,9 +247,9 @@ def _one_use(arrays: Arrays, name: str, at: int, other: str, place: int, gy: int
     factor, slope = arrays[other].flat[place], arrays["gy"].flat[gy]
     return (
         f"{y} contains {label(name, at, arrays[name].shape)} · {label(other, place, arrays[other].shape)}, whose "
-        f"second factor is {said(factor)}: were {name} larger by 1, this y would be larger by {said(factor)}. "
-        f"{upstream} = {said(slope)}, which comes from the layers after this one, says that the loss grows "
-        f"{_by(slope)} this y. So this use adds {said(slope)} · {said(factor)} = {said(slope * factor)}."
+        f"second factor is {fmt(factor)}: were {name} larger by 1, this y would be larger by {fmt(factor)}. "
+        f"{upstream} = {fmt(slope)}, which comes from the layers after this one, says that the loss grows "
+        f"{_by(slope)} this y. So this use adds {fmt(slope)} · {fmt(factor)} = {fmt(slope * factor)}."
     )
 
 
@@ -278,11 +278,11 @@ def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: 
         exact = all(i % s == 0 for i, s in zip(found, steps, strict=True))
         if exact and all(0 <= i < extent for i, extent in zip(o, upstream.shape, strict=True)):
             patch[taps] = upstream[tuple(o)]
-    part = said(float((patch.astype(np.float64) * kernel).sum()))
+    part = fmt(float((patch.astype(np.float64) * kernel).sum()))
     if transposed:
         text = (
             "The stamp fell on a window of y, tap by tap. So gx reads this window of gy and multiplies it by the "
-            f"kernel entry by entry, not turned: that is what a convolution does. Filter {channel} gives {part}."
+            f"kernel entry by entry, without a flip: that is what a convolution does. Filter {channel} gives {part}."
         )
         pictures = Picture("gy there", patch, "upstream"), Picture("w", kernel, "weight")
         return Step(text, "entries", "gx", at, product=number, pictures=pictures)
@@ -291,7 +291,7 @@ def _met(window: Window, transposed: bool, arrays: Arrays, at: int, gy: int, w: 
     text = (
         "Look at the order. An output further to the right has this x further to the left in its window, where it "
         f"meets a tap further left. So gy around this x meets the flipped kernel, {_TURNED[window.ndim]}.{gaps} "
-        f"Multiplied entry by entry and added up, filter {channel} gives {part}; the others likewise."
+        f"Multiplied entry by entry and added up, filter {channel} gives {part}; the other filters add theirs."
     )
     pictures = (
         Picture("gy around it", np.flip(patch, axes), "upstream"),
@@ -330,14 +330,14 @@ def _by_the_other(window: Window, transposed: bool, arrays: Arrays) -> str:
     ran = f"`F.{name}({words})` was run: its {found.size} entries are those of gx, {outcome}."
     if transposed:
         return (
-            "Everywhere the same: gx is the convolution of gy with the same kernels, the same stride, and channels "
-            f"and filters in each other's place. {ran}"
+            "The same holds everywhere: gx is the convolution of gy with the same kernels, the same stride, and "
+            f"channels and filters exchanged. {ran}"
         )
-    full = "; zeros around gy let it slide over the rim too: a full convolution"
+    full = "; zeros around gy let them reach beyond the border: a full convolution"
     spread = f", with {max(window.stride) - 1} between its entries for the stride" if max(window.stride) > 1 else ""
     return (
-        "The same for every x: gx is gy convolved with flipped kernels, filters and channels in each other's "
-        f"place{full}{spread}. This has a name of its own, the transposed convolution. {ran}"
+        "The same holds for every x: gx is gy convolved with flipped kernels, filters and channels "
+        f"exchanged{full}{spread}. This is called the transposed convolution. {ran}"
     )
 
 
@@ -348,7 +348,7 @@ def _brief(value: object) -> object:
 
 def _by(slope: float) -> str:
     """Return the phrase that says how fast the loss grows with y."""
-    return f"{said(slope)} times as fast as"
+    return f"{fmt(slope)} times as fast as"
 
 
 def _times(count: int) -> str:
@@ -370,8 +370,8 @@ def _settings(ndim: int, transposed: bool) -> tuple[Setting, ...]:
     return (
         Setting("stride", 2 if transposed else 1, (1, 2, 3), "how far the window moves from one output to the next"),
         Setting("padding", 1 if ndim < 3 and not transposed else 0, (0, 1, 2), "zeros around the input"),
-        Setting("dilation", 1, (1, 2), "how far the taps of the kernel are apart"),
-        Setting("groups", 1, (1, 2), "the channels are split, and each group has its own kernels"),
+        Setting("dilation", 1, (1, 2), "how far apart the taps of the kernel are"),
+        Setting("groups", 1, (1, 2), "into how many groups the channels are split, each with its own kernels"),
         Setting("batch", 1, (1, 2, 3), "samples"),
         Setting("channels", 2 if ndim < 3 else 1, (1, 2, 4), "channels of the input"),
         Setting("filters", 2 if ndim < 3 else 1, (1, 2, 4), "channels of the result"),
@@ -446,7 +446,7 @@ def _case(name: str, ndim: int, transposed: bool, inputs: Arrays, options: Mappi
         source=call_text(f"F.{name}", inputs, {k: v for k, v in given.items() if v != _ARGUMENTS[k]} | extra),
         inner=lambda arrays: make(window, arrays) if as_matrices else {},
         algorithms=lambda arrays: [] if transposed else algorithms_of(window, arrays),
-        faults=CONV_TRANSPOSE if transposed else CONVOLUTION,
+        bugs=CONV_TRANSPOSE if transposed else CONVOLUTION,
         stories=lambda arrays, sums: stories(window, transposed, arrays, sums),
         step=1.0,
     )
@@ -467,7 +467,7 @@ def _sums(window: Window, transposed: bool, arrays: Arrays) -> dict[str, list[Pr
     wide, narrow = ("y", "x") if transposed else ("x", "y")  # the arrays of window.input and of window.output
     batch, channels = arrays[wide].shape[:2]
     sizes = window, batch, channels, arrays["w"].shape
-    if transposed:  # products in the padding are cropped, and no part of the result
+    if transposed:  # products in the padding are cropped: they are not part of the result
         found = {
             "y": [convolved(*sizes, "x", {"y": "x", "w": "w"})],
             "gx": [convolved(*sizes, "y", {"x": "gy", "w": "w"}, False)],

@@ -47,7 +47,7 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     arguments("embedding", options, {}, _SETTINGS)
     x, w = inputs["x"], inputs["w"]
     if x.dtype.kind not in "iu":
-        raise ValueError(f"explain: embedding takes indices; x holds {x.dtype}")
+        raise ValueError(f"explain: embedding takes integer indices; x has the dtype {x.dtype}")
     lead = leading(x.ndim)
     at = ", ".join(lead)
     return Case(

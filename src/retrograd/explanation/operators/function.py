@@ -57,7 +57,7 @@ def of_function(
 
 
 def _curve(case: Case, inputs: Arrays) -> Curve | None:
-    """Return the curve of a function of single numbers, around its inputs; None for another function."""
+    """Return the curve of an elementwise function, around its inputs; None for another function."""
     (x,) = inputs.values()
     if "slope" not in case.inner({}) or not x.size:
         return None
@@ -67,7 +67,7 @@ def _curve(case: Case, inputs: Arrays) -> Curve | None:
         return None
     margin = (high - low) / 4 or 1.0
     curve = Curve(case.call, low - margin, high + margin)
-    try:  # a function may read a shape
+    try:  # a function that reads a shape may fail
         lines(curve, case.name)
     except Exception:
         return None
@@ -86,8 +86,8 @@ def _names(call: Callable[..., Any], count: int) -> list[str]:
         parameters = []
     plain = ["x", *(f"x{place + 1}" for place in range(1, count))]
     named = parameters[:count] + plain[len(parameters) : count]
-    taken = {"y", *(f"g{each}" for each in (*named, "y"))}
-    return [plain[place] if each in taken else each for place, each in enumerate(named)]
+    reserved = {"y", *(f"g{each}" for each in (*named, "y"))}
+    return [plain[place] if each in reserved else each for place, each in enumerate(named)]
 
 
 def _array(name: str, value: Any) -> np.ndarray:
@@ -105,14 +105,14 @@ def jacobian_case(
     exact: bool,
     about: Mapping[str, str] | None = None,
     curve: Curve | None = None,
-    slope: str = "what the backward multiplies gy by",
+    slope: str = "the factor by which the backward multiplies gy",
     program: str = "",
     imports: str = "",
     pointwise: bool = False,
 ) -> Case:
     """Return a case whose products come from the Jacobians of the backward.
 
-    about: of the inputs; slope: of the factor of gy, if it is one number per entry
+    about: the descriptions of the inputs; slope: the description of the factor of gy, if it is one number per entry
     source, exact, curve, program, imports: as in ``Case``
     pointwise: each entry of the result depends on one entry of x only, so that one backward gives all slopes
     """
@@ -137,7 +137,7 @@ def jacobian_case(
             text = f"g{each} = Σ gy · {own}   over all entries"
         else:
             own = f"J{end}"
-            what = f"how much each entry of y (rows) grows with each of {each} (columns), as the backward has it"
+            what = f"how much each entry of y (rows) grows with each of {each} (columns), according to the backward"
             inner[own] = Array(matrix, "oi", "inner", what)
             o, i = np.nonzero(matrix)
             products = along(i, ("gy", own), (o, o * matrix.shape[1] + i))

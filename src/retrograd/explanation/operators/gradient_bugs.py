@@ -1,8 +1,8 @@
-"""Common mistakes in a backward pass, by operator."""
+"""Common bugs in a backward pass, by operator: one changed expression of a textbook kernel each."""
 
 from __future__ import annotations
 
-from ..mutation_testing import Fault
+from ..mutation_testing import Bug
 
 __all__ = [
     "ATTENTION",
@@ -42,7 +42,7 @@ _CONVOLUTION = (
     ),
     (
         "flip the kernel once more",
-        "gx as a convolution has a flipped kernel; as a scatter, as here, it has not",
+        "gx has a flipped kernel if it is written as a convolution, but not as a scatter, as here",
         "conv_input_grad",
         "w[r].swapaxes(1, 2)",
         "w[-1 - r].swapaxes(1, 2)",
@@ -101,7 +101,7 @@ _CONV_TRANSPOSE = (
     ),
     (
         "overwrite, do not add",
-        "an entry of x was added to y by each tap, and gets something back from each",
+        "each tap added an entry of x to y, so each tap contributes to its gradient",
         "conv",
         "y += _matmul",
         "y = _matmul",
@@ -118,7 +118,7 @@ _CONV_TRANSPOSE = (
 _SOFTMAX = (
     (
         "look at one entry alone",
-        "the derivative of y to its own x; the others fall when this one rises",
+        "this is the derivative of y with respect to its own x; the other y fall when this one rises",
         "softmax_grad",
         "y * (g - (g * y).sum(axis, keepdims=True))",
         "y * (1 - y) * g",
@@ -132,14 +132,14 @@ _SOFTMAX = (
     ),
     (
         "forget the sum",
-        "exp(y) gets what all entries of the row lose together",
+        "exp(y) is multiplied by the sum over the row",
         "log_softmax_grad",
         "np.exp(y) * g.sum(axis, keepdims=True)",
         "np.exp(y) * g",
     ),
 )
 _CROSS_ENTROPY = (
-    ("forget the target", "the gradient is p minus the wanted probabilities", "cross_entropy_grad", "(p - goal)", "p"),
+    ("forget the target", "the gradient is p minus the target probabilities", "cross_entropy_grad", "(p - goal)", "p"),
     (
         "forget to divide by N",
         "a mean over N samples gives each 1/N (no difference with one sample, or a sum)",
@@ -173,23 +173,28 @@ _POOLING = (
 )
 _NORMALIZATION = (
     (
-        "take the mean for a constant",
-        "x moves the mean, and so all other entries (rms_norm has none)",
+        "treat the mean as a constant",
+        "x changes the mean, and so all other entries (rms_norm has no mean)",
         "h.mean(axes, keepdims=True) if centered else 0.0",
         "0.0",
     ),
     (
-        "take the deviation for a constant",
-        "x moves the deviation, too, and so all other entries",
+        "treat the deviation as a constant",
+        "x also changes the deviation, and so all other entries",
         "(h * z).mean(axes, keepdims=True)",
         "0.0",
     ),
-    ("forget the weight", "gx comes back through y = xhat w + b (no difference where w is 1)", "g * weight", "g"),
+    (
+        "forget the weight",
+        "the gradient flows back through y = xhat w + b (no difference where w is 1)",
+        "g * weight",
+        "g",
+    ),
     ("multiply by x, not by xhat", "the weight was multiplied by xhat", "(g * z).sum(outer)", "(g * x).sum(outer)"),
 )
 _RECURRENT = (
     (
-        "cut the cell's road",
+        "cut the path through the cell state",
         "the second path into gc: from the next cell state, times its forget gate",
         "_backward",
         "gc = np.where(now, gc_before, gc)",
@@ -197,7 +202,7 @@ _RECURRENT = (
         ("lstm",),
     ),
     (
-        "cut the way through W_hh",
+        "cut the path through W_hh",
         "the output was also read by the next step",
         "_backward",
         "gah @ w.w_hh + gh_before",
@@ -205,8 +210,8 @@ _RECURRENT = (
         (),
     ),
     (
-        "cut the way past the gates",
-        "the next output is z times this one, besides what the gates make of it",
+        "cut the path past the gates",
+        "the next output contains z times this one, besides the terms through the gates",
         "_backward",
         "gah @ w.w_hh + gh_before",
         "gah @ w.w_hh",
@@ -222,7 +227,7 @@ _RECURRENT = (
     ),
     (
         "forget the reset gate",
-        "what W_hn gives is multiplied by r",
+        "the product with W_hn is multiplied by r",
         "_backward",
         "np.concatenate((ar, az, am), -1)",
         "np.concatenate((ar, az, an), -1)",
@@ -230,7 +235,7 @@ _RECURRENT = (
     ),
     (
         "take the output of the same step",
-        "W_hh was multiplied by the output before",
+        "W_hh was multiplied by the previous output",
         "_weight_grads",
         "saved.h[:-1]",
         "saved.h[1:]",
@@ -255,37 +260,37 @@ _ATTENTION = (
     ),
 )
 
-CONVOLUTION = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONVOLUTION)
-CONV_TRANSPOSE = tuple(Fault(name, about, "convolution", *rest) for name, about, *rest in _CONV_TRANSPOSE)
-SOFTMAX = tuple(Fault(name, about, "normalization", *rest) for name, about, *rest in _SOFTMAX)
-CROSS_ENTROPY = tuple(Fault(name, about, "loss", *rest) for name, about, *rest in _CROSS_ENTROPY)
-POOLING = tuple(Fault(name, about, "pooling", *rest) for name, about, *rest in _POOLING)
-ATTENTION = tuple(Fault(name, about, "attention", *rest) for name, about, *rest in _ATTENTION)
+CONVOLUTION = tuple(Bug(name, about, "convolution", *rest) for name, about, *rest in _CONVOLUTION)
+CONV_TRANSPOSE = tuple(Bug(name, about, "convolution", *rest) for name, about, *rest in _CONV_TRANSPOSE)
+SOFTMAX = tuple(Bug(name, about, "normalization", *rest) for name, about, *rest in _SOFTMAX)
+CROSS_ENTROPY = tuple(Bug(name, about, "loss", *rest) for name, about, *rest in _CROSS_ENTROPY)
+POOLING = tuple(Bug(name, about, "pooling", *rest) for name, about, *rest in _POOLING)
+ATTENTION = tuple(Bug(name, about, "attention", *rest) for name, about, *rest in _ATTENTION)
 
 
-def of_kernel(faults: tuple[Fault, ...], kernel: str) -> tuple[Fault, ...]:
-    """Return the mistakes in one kernel."""
-    return tuple(fault for fault in faults if fault.kernel == kernel)
+def of_kernel(bugs: tuple[Bug, ...], kernel: str) -> tuple[Bug, ...]:
+    """Return the bugs in one kernel."""
+    return tuple(bug for bug in bugs if bug.kernel == kernel)
 
 
-def normalization(name: str) -> tuple[Fault, ...]:
-    """Return the mistakes of batch_norm or another normalization."""
+def normalization(name: str) -> tuple[Bug, ...]:
+    """Return the bugs of batch_norm or another normalization."""
     kernel = {
         "batch_norm": "batch_norm_grad",
         "layer_norm": "layer_norm_grad",
         "rms_norm": "layer_norm_grad",
     }.get(name, "group_norm_grad")
-    texts = _NORMALIZATION[name == "rms_norm" :]
+    rows = _NORMALIZATION[name == "rms_norm" :]
     return tuple(
-        Fault(title, about, "normalization", kernel, before, after, "normalized_grad")
-        for title, about, before, after in texts
+        Bug(title, about, "normalization", kernel, before, after, "normalized_grad")
+        for title, about, before, after in rows
     )
 
 
-def recurrent(mode: str) -> tuple[Fault, ...]:
-    """Return the mistakes of a recurrent layer."""
+def recurrent(mode: str) -> tuple[Bug, ...]:
+    """Return the bugs of a recurrent layer."""
     return tuple(
-        Fault(title, about, "recurrent", "recurrent_grad", before, after, function)
+        Bug(title, about, "recurrent", "recurrent_grad", before, after, function)
         for title, about, function, before, after, modes in _RECURRENT
         if not modes or mode in modes
     )

@@ -24,8 +24,8 @@ __all__ = ["OPERATORS"]
 _CROSS_ENTROPY_SETTINGS = (
     SAMPLES,
     CLASSES,
-    Setting("reduction", "mean", ("mean", "sum", "none"), "what becomes of the losses of the samples"),
-    Setting("label_smoothing", 0.0, (0.0, 0.1, 0.3), "the part of the target that all classes share"),
+    Setting("reduction", "mean", ("mean", "sum", "none"), "how the losses of the samples are combined"),
+    Setting("label_smoothing", 0.0, (0.0, 0.1, 0.3), "the part of the target that is spread over all classes"),
     VALUES,
 )
 _CROSS_ENTROPY_TEXTS = (
@@ -44,7 +44,9 @@ def _cross_entropy_case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
     defaults = {"reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100}
     given = arguments("cross_entropy", options, defaults, _CROSS_ENTROPY_SETTINGS)
     if t.dtype.kind == "f" or (t == given["ignore_index"]).any():
-        raise ValueError("explain: cross_entropy is taken apart for targets that are classes, none of them ignored")
+        raise ValueError(
+            "explain: cross_entropy can be explained only for targets that are classes, none of them ignored"
+        )
     dim, letters = min(1, x.ndim - 1), leading(x.ndim - 1)
     axes = f"{letters[:dim]}k{letters[dim:]}"
     smoothing, reduction = given["label_smoothing"], given["reduction"]
@@ -63,9 +65,9 @@ def _cross_entropy_case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         classes = np.arange(x.shape[dim]).reshape(-1, *(1,) * (x.ndim - dim - 1))
         q = (np.expand_dims(arrays["t"], dim) == classes) * (1 - smoothing) + smoothing / x.shape[dim]
         return {
-            "p": Array(p, axes, "inner", "softmax(x): the probabilities that the scores stand for"),
+            "p": Array(p, axes, "inner", "softmax(x): the probabilities of the classes"),
             "logp": Array(logp, axes, "inner", "the logarithm of p"),
-            "q": Array(q, axes, "inner", "the wanted probabilities: 1 for the class of the target"),
+            "q": Array(q, axes, "inner", "the target probabilities: 1 for the class of the target"),
         }
 
     return Case(
@@ -80,7 +82,7 @@ def _cross_entropy_case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
         formulas=equations.formulas,
         source=call_text("F.cross_entropy", inputs, differing(given, defaults)),
         inner=inner,
-        faults=CROSS_ENTROPY,
+        bugs=CROSS_ENTROPY,
     )
 
 
@@ -96,7 +98,7 @@ _CROSS_ENTROPY_OPERATORS = {
 _SETTINGS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("outputs", 3, (1, 2, 3, 4), "numbers that are predicted for each sample"),
-    Setting("reduction", "mean", ("mean", "sum", "none"), "what becomes of the losses of the elements"),
+    Setting("reduction", "mean", ("mean", "sum", "none"), "how the losses of the elements are combined"),
     VALUES,
 )
 Inner = Callable[[np.ndarray, np.ndarray], dict[str, tuple[np.ndarray, str]]]
@@ -109,13 +111,13 @@ def _squares(x: np.ndarray, t: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
 def _absolute(x: np.ndarray, t: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
     return {
         "d": (x - t, "how far the prediction is from the target"),
-        "s": (np.sign(x - t), "the sign of d, the derivative of its size"),
+        "s": (np.sign(x - t), "the sign of d, the derivative of |d|"),
     }
 
 
 def _binary(x: np.ndarray, t: np.ndarray) -> dict[str, tuple[np.ndarray, str]]:
     return {
-        "p": (sigmoid(x), "sigmoid(x): the probability that the score stands for"),
+        "p": (sigmoid(x), "sigmoid(x): the probability"),
         "u": (np.logaddexp(0, x), "log(1 + exp(x))"),
     }
 
@@ -137,7 +139,9 @@ def _operator(
         defaults = {"reduction": "mean"}
         given = arguments(name, options, defaults, _SETTINGS)
         if x.shape != t.shape:
-            raise ValueError(f"explain: {name} is taken apart for equal shapes; these are {x.shape} and {t.shape}")
+            raise ValueError(
+                f"explain: {name} can be explained only for equal shapes; the shapes are {x.shape} and {t.shape}"
+            )
         reduction, axes = given["reduction"], leading(x.ndim)
         scale = 1 / max(x.size, 1) if reduction == "mean" else 1.0
         of_result = axes if reduction == "none" else ""

@@ -94,7 +94,7 @@ def _inner(layout: _Layout, eps: float, centered: bool, arrays: Arrays) -> dict[
     var = ((x - mean) ** 2).mean(layout.over, keepdims=True)
     rstd = 1 / np.sqrt(var + eps)
     xhat = (x - mean) * rstd
-    gxhat = gy * _beside(arrays["w"], layout) if "w" in arrays else gy
+    gxhat = gy * _with_axes_of_x(arrays["w"], layout) if "w" in arrays else gy
     mean_g, mean_gx = gxhat.mean(layout.over, keepdims=True), (gxhat * xhat).mean(layout.over, keepdims=True)
     count = math.prod(layout.shape[place] for place in layout.over)
     like_x = {
@@ -108,7 +108,7 @@ def _inner(layout: _Layout, eps: float, centered: bool, arrays: Arrays) -> dict[
             f"the mean of m = {count} squares of x - mean" if centered else f"the mean of m = {count} squares",
         ),
         "rstd": (rstd, f"1 / sqrt(var + {eps:g})"),
-        "mean_g": (mean_g, "the mean of gxhat: what the gradient loses because the mean of x is taken away"),
+        "mean_g": (mean_g, "the mean of gxhat: what the gradient loses because the mean of x is subtracted"),
         "mean_gx": (mean_gx, "the mean of gxhat * xhat: what it loses because x is divided by its deviation"),
     }
     if not centered:
@@ -123,7 +123,7 @@ def _inner(layout: _Layout, eps: float, centered: bool, arrays: Arrays) -> dict[
     return found
 
 
-def _beside(w: np.ndarray, layout: _Layout) -> np.ndarray:
+def _with_axes_of_x(w: np.ndarray, layout: _Layout) -> np.ndarray:
     """Return w in the axes of x."""
     return w.astype(np.float64).reshape(
         [layout.extents[letter] if letter in layout.weight else 1 for letter in layout.axes]
@@ -161,7 +161,7 @@ def _case(
         formulas=equations.formulas,
         source=source,
         inner=inner or (lambda arrays: _inner(layout, eps, centered, arrays)),
-        faults=() if inner else gradient_bugs.normalization(name),
+        bugs=() if inner else gradient_bugs.normalization(name),
     )
 
 
@@ -170,12 +170,14 @@ _CHANNELS = (
     Setting("channels", 2, (1, 2, 4), "channels of the input"),
     Setting("size", 2, (1, 2, 3, 4), "positions of the input on each axis"),
 )
-_GROUPS = Setting("num_groups", 2, (1, 2, 4), "groups of channels, each of which is normalized on its own")
+_GROUPS = Setting("num_groups", 2, (1, 2, 4), "groups of channels, each normalized separately")
 _ROWS = (
     Setting("batch", 2, (1, 2, 3, 4), "samples"),
     Setting("features", 4, (2, 3, 4, 6), "numbers of each sample, which are normalized together"),
 )
-_TRAINING = switch("training", True, "by the statistics of the input; else by running ones, which are constants")
+_TRAINING = switch(
+    "training", True, "normalize by the statistics of the input, or else by running statistics, which are constants"
+)
 _EPS = {"eps": 1e-5}
 _RUNNING = ("running_mean", "running_var")
 

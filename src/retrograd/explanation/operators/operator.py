@@ -27,7 +27,9 @@ __all__ = [
 
 # ---- Small arrays of the initial page -------------------------------------------------------------------------------
 
-VALUES = Setting("values", "integers", ("integers", "decimals"), "numbers to check in your head, or arbitrary ones")
+VALUES = Setting(
+    "values", "integers", ("integers", "decimals"), "integers, which can be checked in your head, or arbitrary numbers"
+)
 
 
 def draw(shape: Sequence[int], values: str, seed: int, low: int = -2, high: int = 3) -> np.ndarray:
@@ -98,7 +100,7 @@ def arguments(
 ) -> dict[str, Any]:
     """Return the options of an operator, with its defaults; "True" and "False" of a switch become booleans.
 
-    settings: of its example, all of which must be given for the example
+    settings: those of its example, all of which the example must be given
 
     Raises:
         ValueError: there is an unknown option.
@@ -107,7 +109,7 @@ def arguments(
     unknown = options.keys() - defaults.keys() - (example if example <= options.keys() else set())
     if unknown:
         known = ", ".join(defaults) or "none"
-        raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be taken apart; known are: {known}")
+        raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be explained; known are: {known}")
     words = {"True": True, "False": False}
     return {
         key: words.get(value, value) if isinstance(value := options.get(key, default), str) else value
@@ -131,5 +133,5 @@ def switch(name: str, value: bool, about: str) -> Setting:
 
 
 def leading(count: int) -> str:
-    """Return letters for the axes before those that an operator names: n, or n and others."""
+    """Return ``count`` letters for leading axes that have no name in the operator: n, then others."""
     return "ntuvpqrs"[:count]

@@ -1,4 +1,4 @@
-"""Functions of single numbers: gx is gy times the slope, which the backward has as a formula."""
+"""Elementwise functions: gx is gy times the slope, a formula in the backward."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Row(NamedTuple):
     """A function of x and of numbers.
 
     domain: of the example and of the curve
-    rules: names of rules that may replace its backward; the first one is its own
+    rules: names of the backwards that can be chosen; the first is the function's own
     """
 
     function: Any
@@ -58,8 +58,8 @@ def _around(value: float) -> tuple[float, ...]:
     return (value / 2, value, 2 * value) if value else (-1.0, 0.0, 1.0)
 
 
-_ALPHA = _number("alpha", 1.0, (0.25, 0.5, 1.0, 2.0), "the limit towards negative x, with a minus")
-_LAMBD = _number("lambd", 0.5, (0.0, 0.25, 0.5, 1.0, 2.0), "half of the width of what becomes 0")
+_ALPHA = _number("alpha", 1.0, (0.25, 0.5, 1.0, 2.0), "minus the limit for x toward −∞")
+_LAMBD = _number("lambd", 0.5, (0.0, 0.25, 0.5, 1.0, 2.0), "half the width of the interval that becomes 0")
 _STRAIGHT = ("its own", "identity", "clipped", "polynomial", "swish_sign")
 _TABLE = {
     **{
@@ -77,7 +77,9 @@ _TABLE = {
             "hardswish",
         )
     },
-    "gelu": _Row(F.gelu, (Setting("approximate", "none", ("none", "tanh"), "by erf, or by tanh"),)),
+    "gelu": _Row(
+        F.gelu, (Setting("approximate", "none", ("none", "tanh"), "computed with erf, or approximated with tanh"),)
+    ),
     "softplus": _Row(
         F.softplus,
         (
@@ -88,7 +90,7 @@ _TABLE = {
     "elu": _Row(F.elu, (_ALPHA,)),
     "celu": _Row(F.celu, (_ALPHA,)),
     "leaky_relu": _Row(
-        F.leaky_relu, (_number("negative_slope", 0.01, (0.01, 0.1, 0.25, 1.0), "the slope of negative x"),)
+        F.leaky_relu, (_number("negative_slope", 0.01, (0.01, 0.1, 0.25, 1.0), "the slope for negative x"),)
     ),
     "rrelu": _Row(F.rrelu),
     "hardshrink": _Row(F.hardshrink, (_LAMBD,)),
@@ -103,8 +105,8 @@ _TABLE = {
     "threshold": _Row(
         F.threshold,
         (
-            _number("threshold", 1.0, (-1.0, 0.0, 1.0), "x up to which the result is value"),
-            _number("value", 0.0, (-1.0, 0.0, 2.0), "the result there"),
+            _number("threshold", 1.0, (-1.0, 0.0, 1.0), "the largest x for which the result is value"),
+            _number("value", 0.0, (-1.0, 0.0, 2.0), "the result up to the threshold"),
         ),
     ),
     "abs": _Row(rounding.abs),
@@ -112,7 +114,7 @@ _TABLE = {
     "ceil": _Row(rounding.ceil, rules=_STRAIGHT),
     "floor": _Row(rounding.floor, rules=_STRAIGHT),
     "trunc": _Row(rounding.trunc, rules=_STRAIGHT),
-    "round": _Row(rounding.round, (Setting("decimals", 0, (0, 1), "places behind the point"),), rules=_STRAIGHT),
+    "round": _Row(rounding.round, (Setting("decimals", 0, (0, 1), "digits after the decimal point"),), rules=_STRAIGHT),
     "frac": _Row(rounding.frac),
     "square": _Row(exponential.square),
     "pow": _Row(exponential.pow, (_number("exponent", 3.0, (-1.0, 0.5, 1.5, 2.0, 3.0), "the exponent"),), _POSITIVE),
@@ -126,7 +128,7 @@ _TABLE = {
     ),
     "nan_to_num": _Row(piecewise.nan_to_num),
     "logit": _Row(
-        exponential.logit, (_number("eps", 0.125, (0.125, 0.25), "x is kept this far from 0 and 1"),), (0.0, 1.0)
+        exponential.logit, (_number("eps", 0.125, (0.125, 0.25), "x is clamped to [eps, 1 - eps]"),), (0.0, 1.0)
     ),
     "lgamma": _Row(special.lgamma, domain=_POSITIVE),
     "digamma": _Row(special.digamma, domain=_POSITIVE),
@@ -148,7 +150,7 @@ _TABLE = {
 def _operator(name: str, row: _Row) -> Operator:
     settings = row.settings
     if row.rules:
-        about = "the backward: that of the function, or a rule in its place"
+        about = "the backward: the function's own, or a rule that replaces it"
         settings = (*settings, Setting("rule", row.rules[0], row.rules, about))
     settings = (*settings, *SHAPE)
 
@@ -178,7 +180,11 @@ def _case(name: str, row: _Row, settings: tuple[Setting, ...], inputs: Arrays, o
     if replaced:
         source = f"rg.override_backward({place}.{name}, {replaced!r})(lambda x: {source})(x)"
     exact = row.exact and not replaced
-    slope = "what the rule multiplies gy by, in place of the derivative" if not exact else "the derivative of y at x"
+    slope = (
+        "the factor by which the rule multiplies gy, in place of the derivative"
+        if not exact
+        else "the derivative of y at x"
+    )
     about = {"x": "the input"}
     curve = Curve(call, *_drawn(row.domain, inputs["x"]))
     return jacobian_case(name, call, inputs, source, exact, about, curve, slope, pointwise=True)

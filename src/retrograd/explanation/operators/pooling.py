@@ -140,7 +140,7 @@ def _case(name: str, ndim: int, settings: tuple[Setting, ...], inputs: Arrays, o
         if not largest:
             return {}
         _, index = function(Tensor(arrays["x"]), **named, return_indices=True)
-        about = "which position of x was taken, counted row by row"
+        about = "the position of the largest x, counted row by row"
         return {"index": Array(index.numpy(), axes, "inner", about)}
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
@@ -166,7 +166,7 @@ def _case(name: str, ndim: int, settings: tuple[Setting, ...], inputs: Arrays, o
         source=call_text(f"F.{name}", inputs, named),
         inner=inner,
         step=1e-3 if largest else 1.0,
-        faults=() if adaptive else of_kernel(POOLING, "max_pool_grad" if largest else "avg_pool_grad"),
+        bugs=() if adaptive else of_kernel(POOLING, "max_pool_grad" if largest else "avg_pool_grad"),
     )
 
 
@@ -197,13 +197,13 @@ def _settings(ndim: int, adaptive: bool, largest: bool) -> tuple[Setting, ...]:
     own = [
         Setting("kernel_size", 2, (1, 2, 3, 4), "positions of the window on each axis"),
         Setting("stride", 2 if ndim < 3 else 1, (1, 2, 3), "how far the window moves from one output to the next"),
-        Setting("padding", 0, (0, 1, 2), "positions around the input, at most half of the window"),
-        switch("ceil_mode", False, "windows that are partly outside at the end are kept"),
+        Setting("padding", 0, (0, 1, 2), "positions added around the input, at most half of the window"),
+        switch("ceil_mode", False, "keep windows that extend past the end of the input"),
     ]
     if largest:
-        own.append(Setting("dilation", 1, (1, 2), "how far the positions of the window are apart"))
+        own.append(Setting("dilation", 1, (1, 2), "how far apart the positions of the window are"))
     else:
-        own.append(switch("count_include_pad", True, "padding counts as zeros in the mean"))
+        own.append(switch("count_include_pad", True, "count padding as zeros in the mean"))
     return (*own, *common)
 
 

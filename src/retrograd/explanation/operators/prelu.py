@@ -19,7 +19,7 @@ __all__ = ["OPERATORS"]
 _SETTINGS = (
     Setting("batch", 3, (1, 2, 3, 4), "samples"),
     Setting("channels", 3, (1, 2, 3, 4), "channels of the input"),
-    Setting("slopes", "one", ("one", "of each channel"), "how many slopes are learned"),
+    Setting("slopes", "one", ("one", "of each channel"), "one learned slope, or one of each channel"),
 )
 
 
@@ -44,7 +44,9 @@ def _case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
             w = w.reshape(-1, *(1,) * (x.ndim - 2))
         return {
             "slope": Array(np.where(x > 0, x.dtype.type(1), w), axes, "inner", "1 where x > 0, w elsewhere"),
-            "below": Array(np.where(x > 0, x.dtype.type(0), x), axes, "inner", "x where w multiplies it, 0 elsewhere"),
+            "below": Array(
+                np.where(x > 0, x.dtype.type(0), x), axes, "inner", "x where it is multiplied by w, 0 elsewhere"
+            ),
         }
 
     return Case(

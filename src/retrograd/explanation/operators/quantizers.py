@@ -19,8 +19,8 @@ from .pointwise import SHAPE, between
 __all__ = ["OPERATORS"]
 
 _BITS = Setting("bits", 2, (1, 2, 3, 4, 8), "bits of each number")
-_OF = Setting("of", "weights", ("weights", "activations"), "what is quantized: each has a formula of its own")
-_SLOPE = "what is declared in place of the derivative, which is 0 nearly everywhere"
+_OF = Setting("of", "weights", ("weights", "activations"), "what is quantized; the formulas differ")
+_SLOPE = "the declared slope, in place of the derivative, which is 0 nearly everywhere"
 
 
 class _Row(NamedTuple):
@@ -36,7 +36,14 @@ class _Row(NamedTuple):
 _SHIFT = (Setting("bits", 3, (2, 3, 4, 5, 6), "a sign and the bits of the exponent"),)
 _TABLE = {
     "Sign": _Row(
-        (Setting("gradient", "clipped", ("clipped", "identity", "polynomial", "swish"), "whose gradient is declared"),)
+        (
+            Setting(
+                "gradient",
+                "clipped",
+                ("clipped", "identity", "polynomial", "swish"),
+                "the pseudo-gradient that is declared",
+            ),
+        )
     ),
     "BinaryConnect": _Row(),
     "BWN": _Row(),
@@ -47,14 +54,14 @@ _TABLE = {
         (
             *_SHIFT,
             Setting("shifts", 1, (1, 2, 3), "powers of two that are added"),
-            switch("positive_only", False, "exponents from 0 upwards: shifts to the left"),
+            switch("positive_only", False, "only exponents of 0 and above: shifts to the left"),
         )
     ),
     "DeepShiftPS": _Row(_SHIFT, (-3.5, 0.5)),
     "Fixed": _Row(
         (
-            Setting("integer_bits", 2, (1, 2, 3, 4), "the sign and the digits before the point"),
-            Setting("fraction_bits", 1, (0, 1, 2, 3), "digits behind the point"),
+            Setting("integer_bits", 2, (1, 2, 3, 4), "the sign and the bits before the binary point"),
+            Setting("fraction_bits", 1, (0, 1, 2, 3), "bits after the binary point"),
         ),
         (-2.5, 2.5),
     ),
@@ -85,9 +92,9 @@ def _operator(name: str, row: _Row) -> Operator:
         learned = {each: inputs.get(each, tensor.array) for each, tensor in own.items() if tensor.requires_grad}
         call = _call(quantizer, of_weights, own, [*names[1:], *learned])
         short = f"{call_text(f'lowbit.{name}', {}, given)}.{'weight' if of_weights else 'activation'}"
-        program = f"{short}({_given(quantizer, of_weights, inputs, own, learned)})"
+        program = f"{short}({_arguments(quantizer, of_weights, inputs, own, learned)})"
         about = {"x": "the weights" if of_weights else "the input", **_ABOUT}
-        curve = Curve(lambda x: call(x, *_beside(names, learned, x)), *row.domain)
+        curve = Curve(lambda x: call(x, *_fixed_arguments(names, learned, x)), *row.domain)
         return jacobian_case(
             name,
             call,
@@ -107,7 +114,7 @@ def _operator(name: str, row: _Row) -> Operator:
 _LEARNED = {"PACT": ("alpha",), "LSQ": ("step",)}
 _ABOUT = {
     "alpha": "the largest result, which is learned",
-    "step": "the distance of two results, which is learned",
+    "step": "the distance between two levels, which is learned",
     "shift": "the exponents before they are rounded, which are learned",
     "sign": "the signs before they are rounded, which are learned",
 }
@@ -138,7 +145,7 @@ def _call(quantizer: Quantizer, of_weights: bool, own: dict[str, Tensor], names:
     return call
 
 
-def _given(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays) -> str:
+def _arguments(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str, Tensor], learned: Arrays) -> str:
     """Return the arguments of the quantizer's method, as Python source."""
     names = [*learned, *inputs] if quantizer.replaces_weight else [*learned]
     kept = {each: each if each in learned else f"rg.tensor({tensor.array})" for each, tensor in own.items()}
@@ -149,8 +156,8 @@ def _given(quantizer: Quantizer, of_weights: bool, inputs: Arrays, own: dict[str
     return f"{x}, {tuple(range(1, next(iter(inputs.values())).ndim))}, {{{text}}}, False"
 
 
-def _beside(names: tuple[str, ...], learned: Arrays, x: Tensor) -> list[Tensor]:
-    """Return the other arguments of the first input's curve: a sign of 1, if any, and the learned parameters."""
+def _fixed_arguments(names: tuple[str, ...], learned: Arrays, x: Tensor) -> list[Tensor]:
+    """Return the fixed arguments for the curve of the first input: a sign of 1, if any, and the learned parameters."""
     others = [Tensor(np.ones_like(x.array)) for _ in names[1:]]
     return others + [Tensor(array.astype(x.array.dtype)) for array in learned.values()]
 

@@ -12,7 +12,7 @@ import numpy as np
 from ...engine.tensor import Tensor
 from ...ops.recurrent.recurrent import recurrent_layer
 from ...specs.recurrence import Weights, recurrence
-from ..explanation import Array, Case, Setting, Step, Story, label, said
+from ..explanation import Array, Case, Setting, Step, Story, fmt, label
 from ..measurements import Arrays
 from ..products import Equations, Products, along
 from . import gradient_bugs
@@ -32,8 +32,8 @@ def stories(cell: Cell, arrays: Arrays, sums: Sums) -> list[Story]:
     steps, batch, units = arrays["y"].shape
     if steps < 2 or not batch * units:
         return []
-    told = _over_a_gate(cell, arrays, sums) if cell.road else _over_the_weights(arrays, sums)
-    return [Story("Where does the gradient fade?", told)]
+    story = _over_a_gate(cell, arrays, sums) if cell.road else _over_the_weights(arrays, sums)
+    return [Story("Where does the gradient fade?", story)]
 
 
 def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
@@ -48,7 +48,7 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
     own, now = names[f"g{state}"], gates.reshape(last + 1, -1)[:, unit]
     value = gradient.reshape(last + 1, -1)[:, unit]
     number = _number(sums[f"g{state}"], unit, gate)
-    product = " · ".join(said(each) for each in now[1:])
+    product = " · ".join(fmt(each) for each in now[1:])
     left = float(road.reshape(last + 1, -1)[0, unit])
     worst = 1 + int(np.abs(now[1:]).argmin())
     best = size + int(np.abs(gates[1:]).argmax())  # of all units
@@ -61,8 +61,8 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         Step(
             f"How much does the loss depend on {names[state][0]}, the state of the first step? Its gradient {own[0]} "
             f"adds up the paths back from the loss: {over}the marked one along the states. Step 1 keeps "
-            f"{names[gate][1]} = {said(now[1])} of the state before, so of its own gradient {own[1]} = "
-            f"{said(value[1])} it hands back this share: {said(value[1] * now[1])}.",
+            f"{names[gate][1]} = {fmt(now[1])} of the state before, so of its own gradient {own[1]} = "
+            f"{fmt(value[1])} it hands back this share: {fmt(value[1] * now[1])}.",
             "time",
             f"g{state}",
             unit,
@@ -70,14 +70,14 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         ),
         Step(
             f"{own[1]} got its share of the gradient of step 2 in the same way, and so on from the last step. Along "
-            f"this road each step multiplies by its own {gate}: {names['road'][0]} = {product} = {said(left)}. Of a "
+            f"this road, each step multiplies by its own {gate}: {names['road'][0]} = {product} = {fmt(left)}. Of a "
             f"gradient at the last step {_percent(left)} is left at the first.",
             "time",
             "road",
             unit,
         ),
         Step(
-            f"It fades most where {gate} is smallest: at step {worst}, {names[gate][worst]} = {said(now[worst])}, and "
+            f"It fades most where {gate} is smallest: at step {worst}, {names[gate][worst]} = {fmt(now[worst])}, and "
             f"{_percent(1 - abs(now[worst]))} is lost in this one step. {kept} That is what the state is for.",
             "time",
             gate,
@@ -87,7 +87,7 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         Step(
             f"All other paths to earlier steps lead through a gate, as {label(f'ga_{gate}', place, road.shape)}: "
             f"there they are multiplied by the slope of a sigmoid, never above 1/4 and here {slope} = "
-            f"{said(arrays[f'slope_{gate}'].flat[place])}, or by that of tanh, never above 1, and then by weights "
+            f"{fmt(arrays[f'slope_{gate}'].flat[place])}, or by that of tanh, never above 1, and then by weights "
             "w_hh. Over many steps only the road along the states lasts.",
             "time",
             f"ga_{gate}",
@@ -109,16 +109,16 @@ def _over_the_weights(arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
     return (
         Step(
             f"How much does the loss depend on the output of the first step? {label('gh', unit, gh.shape)} is what "
-            "gy says of it, and what the next step sends back: for each unit its ga, times the weight w_hh over "
-            "which it read this output. There is no other way to the past.",
+            "gy contributes, plus what the next step sends back: for each unit its ga, times the weight w_hh through "
+            "which it read this output. There is no other path back in time.",
             "time",
             "gh",
             unit,
             product=number,
         ),
         Step(
-            f"On this way every step first multiplies by the slope of the function: {before} is gh times "
-            f"{label('slope', place, slope.shape)} = {said(flat[worst, unit])}. Where a unit is saturated the slope "
+            f"On this path, every step first multiplies by the slope of the function: {before} is gh times "
+            f"{label('slope', place, slope.shape)} = {fmt(flat[worst, unit])}. Where a unit is saturated the slope "
             "is near 0, and nothing passes: here it fades.",
             "time",
             "ga",
@@ -127,7 +127,7 @@ def _over_the_weights(arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         Step(
             "Slopes are at most 1. So from step to step the gradient is multiplied by w_hh and by numbers below 1: "
             "with small weights it fades, with large ones it may explode. The lengths of gh, from the last step "
-            f"back to the first: {', '.join(said(each) for each in reversed(norms))}.",
+            f"back to the first: {', '.join(fmt(each) for each in reversed(norms))}.",
             "time",
             "gh",
             unit,
@@ -157,7 +157,7 @@ _SETTINGS = (
     Setting("batch", 1, (1, 2), "sequences"),
     Setting("inputs", 2, (1, 2, 3), "numbers in each step of the input"),
     Setting("units", 2, (1, 2, 3), "numbers in each step of the output"),
-    switch("initial_state", False, "the states before the first step are given, and not 0"),
+    switch("initial_state", False, "start from given states, not from zeros"),
 )
 _VALUES = Setting("values", "decimals", VALUES.choices, VALUES.about)
 _STATES = ("h0", "c0")
@@ -251,8 +251,8 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         "x": "the input, step by step",
         "w_ih": f"the weights of the input: {rows}",
         "w_hh": f"the weights of the output before: {rows}",
-        "b_ih": "the bias beside w_ih",
-        "b_hh": "the bias beside w_hh",
+        "b_ih": "the bias of the input",
+        "b_hh": "the bias of the output before",
         "h0": "the output before the first step",
         "c0": "the cell state before the first step",
     }
@@ -296,7 +296,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         program=f"recurrent_layer(x, {', '.join(states)}, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
         imports=_IMPORTS,
         inner=inner,
-        faults=gradient_bugs.recurrent(name),
+        bugs=gradient_bugs.recurrent(name),
         stories=lambda arrays, sums: stories(cell, arrays, sums),
         diagram=DIAGRAMS[name].to_dict(),
     )
@@ -316,7 +316,7 @@ def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
 
 
 def _settings(name: str) -> tuple[Setting, ...]:
-    return _SETTINGS if name == "rnn_relu" else (*_SETTINGS, _VALUES)  # integers would hit the kink of relu
+    return _SETTINGS if name == "rnn_relu" else (*_SETTINGS, _VALUES)  # integer values would hit the kink of relu
 
 
 def _operator(name: str, cell: Cell) -> Operator:

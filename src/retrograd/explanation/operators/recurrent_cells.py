@@ -22,7 +22,9 @@ __all__ = ["CELLS", "Cell", "DIAGRAMS", "Diagram", "unrolled"]
 
 # ---- A recurrent layer step by step, forward and backward, with all intermediate arrays -----------------------------
 
-Step = Callable[[Arrays, Arrays], Arrays]  # sums and the values before -> the values of a step
+Step = Callable[
+    [Arrays, Arrays], Arrays
+]  # the gates' sums and the values of the previous step -> the values of the step
 Back = Callable[[Arrays, Arrays, Arrays, Arrays], tuple[Arrays, Arrays]]
 
 
@@ -138,31 +140,31 @@ def _rnn_back(now: Arrays, before: Arrays, given: Arrays, later: Arrays) -> tupl
 
 _OUTPUT = {
     "h": "the output, y",
-    "gh": "how much the loss grows with the output: by gy, and by way of the next step",
+    "gh": "how much the loss grows with the output: through gy, and through the next step",
 }
-_ROAD = "the product of {} from the next step to the last: what is left of a gradient on this road"
+_ROAD = "the product of {} from the next step to the last: what remains of a gradient on this path"
 
 
 def _rnn(step: Step, name: str) -> Cell:
     about = {
         **_OUTPUT,
-        "a": f"what {name} is applied to: from x and from the output before",
+        "a": f"the argument of {name}, from x and the output before",
         "ga": "how much the loss grows with a",
-        "slope": f"the derivative of {name} there",
+        "slope": f"the derivative of {name} at a",
     }
     return Cell(("",), (("a", "a"),), step, _rnn_back, ("ga = gh * slope",), about)
 
 
-_SUM, _SLOPE = "what {} is applied to, from x and from the output before", "the derivative of the gate {}"
+_SUM, _SLOPE = "the argument of {}, from x and the output before", "the derivative of the gate {}"
 _LSTM_ABOUT = {
     **_OUTPUT,
     "c": "the cell state",
-    "gc": "how much the loss grows with the cell state: by way of the output, and of the next cell state",
+    "gc": "how much the loss grows with the cell state: through the output, and through the next cell state",
     "f": "the forget gate: how much of the cell state is kept",
     "road": _ROAD.format("f"),
     "i": "the input gate: how much of g is added to the cell state",
-    "g": "what is proposed for the cell state",
-    "o": "the output gate: how much of tanh(c) is shown",
+    "g": "the candidate for the cell state",
+    "o": "the output gate: how much of tanh(c) is output",
     "tanh_c": "tanh(c)",
     **{f"a_{gate}": _SUM.format("tanh" if gate == "g" else "the sigmoid") for gate in "ifgo"},
     **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "ifgo"},
@@ -182,9 +184,9 @@ _GRU_ABOUT = {
     **_OUTPUT,
     "z": "the update gate: how much of the output before is kept",
     "road": _ROAD.format("z"),
-    "n": "what is proposed as the new output",
+    "n": "the candidate for the new output",
     "r": "the reset gate: how much of m is used",
-    "m": "what the new state gets from the output before, and the reset gate multiplies",
+    "m": "the term from the output before, which the reset gate multiplies",
     "gm": "how much the loss grows with m",
     **{f"a_{gate}": _SUM.format("tanh" if gate == "n" else "the sigmoid") for gate in "rzn"},
     **{f"ga_{gate}": f"how much the loss grows with a_{gate}" for gate in "rzn"},
@@ -242,11 +244,11 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Way:
+class GradientPath:
     """One path of the gradient to a state.
 
     to: the gradient of a state; sources: the arrays it comes from, each a factor of its products
-    by: how many steps later the sources are
+    by: how many steps after ``to`` the sources are
     kind: "loss"; "output", through the output; "state", through the next state; "weights", through the next gates
     times: the factor of the path; gate: the array of that factor, if it is one number
     """
@@ -269,13 +271,13 @@ class Diagram:
     between: the array on the path from the first state to the second
     ways: the paths of the gradient; together they are all products of the states' gradients
     road: the product of the gates by which a gradient is multiplied from step to step
-    about: the explanation shown if there is no such road
+    about: the explanation shown if there is no road
     """
 
     states: tuple[tuple[str, str], ...]
     gates: tuple[tuple[str, str], ...]
     joins: tuple[Join, ...]
-    ways: tuple[Way, ...]
+    ways: tuple[GradientPath, ...]
     between: str = ""
     road: str = ""
     about: str = ""
@@ -285,12 +287,12 @@ class Diagram:
         return asdict(self)
 
 
-def _from_loss() -> Way:
-    return Way("gh", ("gy",), 0, "loss", "", "from the loss, which reads y = h")
+def _from_loss() -> GradientPath:
+    return GradientPath("gh", ("gy",), 0, "loss", "", "from the loss, which reads y = h")
 
 
-def _through_gates(*gradients: str) -> Way:
-    return Way("gh", gradients, 1, "weights", "w_hh", "through w_hh and the gates of the next step")
+def _through_gates(*gradients: str) -> GradientPath:
+    return GradientPath("gh", gradients, 1, "weights", "w_hh", "through w_hh and the gates of the next step")
 
 
 _LSTM_DIAGRAM = Diagram(
@@ -302,8 +304,10 @@ _LSTM_DIAGRAM = Diagram(
         Join(("o",), "h", "×", "o · tanh(c)"),
     ),
     ways=(
-        Way("gc", ("gc",), 1, "state", "f", "through the next cell state, c[t + 1] = f[t + 1] · c[t] + …", "f"),
-        Way("gc", ("gh",), 0, "output", "o · tanh′(c)", "through the output, h = o · tanh(c)"),
+        GradientPath(
+            "gc", ("gc",), 1, "state", "f", "through the next cell state, c[t + 1] = f[t + 1] · c[t] + …", "f"
+        ),
+        GradientPath("gc", ("gh",), 0, "output", "o · tanh′(c)", "through the output, h = o · tanh(c)"),
         _from_loss(),
         _through_gates("ga_i", "ga_f", "ga_g", "ga_o"),
     ),
@@ -319,7 +323,7 @@ _GRU_DIAGRAM = Diagram(
         Join(("n",), "h", "+", "(1 − z) · n"),
     ),
     ways=(
-        Way("gh", ("gh",), 1, "state", "z", "through the next output, h[t + 1] = z[t + 1] · h[t] + …", "z"),
+        GradientPath("gh", ("gh",), 1, "state", "z", "through the next output, h[t + 1] = z[t + 1] · h[t] + …", "z"),
         _from_loss(),
         _through_gates("ga_r", "ga_z", "gm"),
     ),
@@ -333,7 +337,7 @@ def _rnn_diagram(function: str) -> Diagram:
         gates=(("a", "ga"),),
         joins=(Join(("a",), "h", function, f"{function}(a)"),),
         ways=(_from_loss(), _through_gates("ga")),
-        about=f"No gate keeps a road open: on every step back the gradient is multiplied by w_hh and by the slope of "
+        about=f"No gate carries the gradient through: on every step back it is multiplied by w_hh and by the slope of "
         f"{function}.",
     )
 

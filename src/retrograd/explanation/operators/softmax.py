@@ -35,7 +35,7 @@ def _example(options: Mapping[str, Any]) -> Arrays:
 def _along(
     name: str, texts: tuple[str, ...], inner: Callable[[Arrays, int], dict[str, tuple[np.ndarray, str]]]
 ) -> Operator:
-    """Return softmax or log_softmax; inner: arrays in the shape of x, or with extent 1 where the sum was taken."""
+    """Return softmax or log_softmax; inner: makes arrays in the shape of x, or with extent 1 along the summed axis."""
     function, settings = getattr(F, name), (SAMPLES, CLASSES, VALUES)
 
     def case(inputs: Arrays, options: Mapping[str, Any]) -> Case:
@@ -67,7 +67,7 @@ def _along(
             formulas=equations.formulas,
             source=call_text(f"F.{name}", inputs, {"dim": dim}),
             inner=made,
-            faults=of_kernel(SOFTMAX, f"{name}_grad"),
+            bugs=of_kernel(SOFTMAX, f"{name}_grad"),
         )
 
     return Operator(name, ("x",), (), settings, _example, case)

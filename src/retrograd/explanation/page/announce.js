@@ -13,7 +13,7 @@ export class Announcer {
     selection.listen((what) => {
       const { reading, product } = selection;
       if (what === "entry")
-        say(reading ? `${sentence(reading, { long, count })}.${check(reading)}` : "nothing is taken");
+        say(reading ? `${sentence(reading, { long, count })}.${check(reading)}` : "nothing is selected");
       else if (product)
         say(product.factors.map(({ array, at, value }) => `${array.label(at)} = ${long(value)}`).join(" times "));
     });

@@ -1,6 +1,6 @@
 // An array of the document, and the positions of its entries.
 //
-// An entry is identified by its flat position `at`. Negative ones are padding: -1 - p is position p of the padded one.
+// An entry is identified by its flat position `at`. A negative `at` is padding: -1 - p is position p of the padded array.
 
 const WORDS = { NaN, Infinity, "-Infinity": -Infinity };
 const number = (value) => (typeof value === "string" ? WORDS[value] : Number(value));
@@ -38,7 +38,7 @@ export class Values {
     return at < 0 ? unravel(-1 - at, this.padded) : unravel(at, this.shape).map((i, axis) => i + this.low[axis]);
   }
 
-  /** The inverse of place. */
+  /** The flat position of a place: the inverse of place. */
   at(place) {
     let inside = 0;
     for (let axis = 0; axis < place.length; axis++) {

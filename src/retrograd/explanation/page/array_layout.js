@@ -1,4 +1,5 @@
-// Layout of an array of any rank in two dimensions: two axes form a grid of cells, the others panels, shown or chosen.
+// Layout of an array of any rank in two dimensions: two axes form a grid of cells. The positions of the other axes are
+// panels: all are shown, or one at a time is chosen.
 
 import { product } from "page/array";
 
@@ -36,10 +37,10 @@ export class Panels {
       this.chosen.set(axis, array.low[axis]);
     }
     const down = leading.slice(0, -1);
-    const beside = leading.slice(-1);
-    [this.down, this.beside] = down.length || across ? [down, beside] : [beside, []];
-    this.panelRows = product(this.down.map(extent));
-    this.panelColumns = product(this.beside.map(extent));
+    const last = leading.slice(-1);
+    [this.panelsDown, this.panelsAcross] = down.length || across ? [down, last] : [last, []];
+    this.panelRows = product(this.panelsDown.map(extent));
+    this.panelColumns = product(this.panelsAcross.map(extent));
     this.labeled = leading.length > 0;
   }
 
@@ -57,7 +58,7 @@ export class Panels {
     for (const [axis, position] of this.chosen) if (place[axis] !== position) return null;
     const row = this.row === null ? 0 : place[this.row];
     const column = this.column === null ? 0 : place[this.column];
-    return this.#corner(this.#flat(this.down, place), this.#flat(this.beside, place), row, column, cell);
+    return this.#corner(this.#flat(this.panelsDown, place), this.#flat(this.panelsAcross, place), row, column, cell);
   }
 
   #flat(axes, place) {
@@ -97,8 +98,8 @@ export class Panels {
     const place = new Array(this.array.shape.length).fill(0);
     for (const [axis, position] of this.chosen) place[axis] = position;
     for (const [axes, flat] of [
-      [this.down, panelRow],
-      [this.beside, panelColumn],
+      [this.panelsDown, panelRow],
+      [this.panelsAcross, panelColumn],
     ]) {
       let rest = flat;
       for (const axis of [...axes].reverse()) {
@@ -137,14 +138,14 @@ export class Panels {
       return Math.max(0, Math.min(count * extent - 1, next));
     };
     const across = step(
-      this.#flat(this.beside, place),
+      this.#flat(this.panelsAcross, place),
       this.column === null ? 0 : place[this.column],
       this.columns,
       columns,
       this.panelColumns,
     );
     const below = step(
-      this.#flat(this.down, place),
+      this.#flat(this.panelsDown, place),
       this.row === null ? 0 : place[this.row],
       this.rows,
       rows,
@@ -160,7 +161,7 @@ export class Panels {
 
   /** The entry in the same cell of the next panel along the last leading axis that has several. */
   turned(at, by) {
-    const axis = [...this.down, ...this.beside].at(-1) ?? this.steps.at(-1);
+    const axis = [...this.panelsDown, ...this.panelsAcross].at(-1) ?? this.steps.at(-1);
     if (axis === undefined) return at;
     const place = this.array.place(at);
     const next = place[axis] + by;
@@ -185,13 +186,13 @@ export class Panels {
   }
 
   /** "k 0  c 1", the axes and positions of a panel; without letters if space is short. */
-  label(place, room) {
-    const axes = [...this.down, ...this.beside];
+  label(place, space) {
+    const axes = [...this.panelsDown, ...this.panelsAcross];
     const position = (axis) => String(place[axis] - this.array.low[axis]).replace("-", "−");
     const long = axes.map((axis) => `${this.array.axes[axis] ?? ""} ${position(axis)}`.trim()).join("  ");
-    if (long.length <= room) return long;
+    if (long.length <= space) return long;
     const brief = axes.map(position).join(",");
-    return brief.length <= room ? brief : "";
+    return brief.length <= space ? brief : "";
   }
 
   get letters() {

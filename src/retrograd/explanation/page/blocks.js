@@ -124,7 +124,7 @@ export class Blocks extends Stage {
     return array.grid;
   }
 
-  /** The row of controls is wider than many grids. */
+  /** The minimum width: the row of controls is wider than many grids. */
   least(array) {
     const moved = array.shape.some((extent, axis) => array.window[axis] < extent);
     return Math.max(super.least(array), moved ? STEPPER : 0);

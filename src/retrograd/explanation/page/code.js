@@ -74,7 +74,7 @@ export class Code {
       h(
         "p",
         { class: "cost" },
-        `${bytes(cost.bytes)} of memory beside the arrays · ${count(cost.multiplications, "multiplication")}`,
+        `${bytes(cost.bytes)} of extra memory · ${count(cost.multiplications, "multiplication")}`,
       );
     this.body.replaceChildren(
       h("p", { class: "say" }, about, result ? [" It ends in ", h("b", {}, result), "."] : null),
@@ -172,7 +172,7 @@ export class Code {
 
   layout(width) {
     this.width = width;
-    const room = width > 760 ? width * 0.45 : width - 30;
+    const space = width > 760 ? width * 0.45 : width - 30;
     for (const grid of this.grids) {
       const { columns, panelColumns, rows } = grid.panels;
       grid.setCell(
@@ -180,7 +180,7 @@ export class Code {
           4,
           Math.min(
             26,
-            Math.floor((room - 20 - 12 * panelColumns) / (columns * panelColumns)),
+            Math.floor((space - 20 - 12 * panelColumns) / (columns * panelColumns)),
             Math.max(9, Math.floor(300 / rows)),
           ),
         ),
@@ -192,7 +192,7 @@ export class Code {
 const CALLS = {
   name: "kernel calls",
   group: "kernel calls",
-  about: "what this run consists of below autograd, and where each part of it is",
+  about: "the kernel calls of this run, below autograd, and where their source is",
 };
 
 /** The kernel calls of the run, forward and backward, each with the machine code launches of its plan. */
@@ -207,8 +207,8 @@ function calls({ call, arrays, steps }) {
       { class: "say" },
       ...withCode(
         "This is what the call becomes below autograd: calls of kernels, as `record_steps` returns them. Under each " +
-          "stands the file of its text" +
-          (launched ? ", and what it launches: machine code, with the number of tasks that the threads share." : "."),
+          "is the file of its source" +
+          (launched ? ", and the machine code that it launches, with the number of tasks that the threads share." : "."),
       ),
     ),
     ...Object.entries(steps).map(([pass, all]) =>

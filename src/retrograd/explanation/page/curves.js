@@ -20,7 +20,7 @@ export class Curves {
     this.draft = null; // the current input
     const { x, lines } = model.document.curves;
     this.x = numbers(x);
-    // the declared gradient is drawn below the derivative, so that both are visible where they are equal
+    // the declared gradient is drawn under the derivative, so that both are visible where they are equal
     const depth = ({ kind }) => ["declared", "function", "derivative"].indexOf(kind);
     this.lines = lines.map((line) => ({ ...line, values: numbers(line.values) })).sort((a, b) => depth(a) - depth(b));
   }
@@ -87,7 +87,7 @@ export class Curves {
       await this.retype(input.value.trim(), (text) => (message.textContent = text));
       this.typing = false;
     };
-    const own = h("button", { type: "button", hidden: !typed, onclick: () => this.retype("") }, "its own again");
+    const own = h("button", { type: "button", hidden: !typed, onclick: () => this.retype("") }, "restore its own");
     if (this.typing) setTimeout(() => input.focus());
     return [
       h(

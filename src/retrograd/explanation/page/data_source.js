@@ -13,7 +13,7 @@ async function unpacked(text) {
 }
 
 /** Unpacks a document's indices, which are packed by columns as differences. */
-function restored(document) {
+function decoded(document) {
   for (const { products } of Object.values(document.sums))
     for (const each of products) each.index = summed(each.index, 1 + each.factors.length);
   for (const { copies } of Object.values(document.arrays)) if (copies) copies.index = summed(copies.index, 1);
@@ -52,7 +52,7 @@ function command(operator, settings, { settings: known }) {
  *
  * others: {about, documents}, the first document with other settings; they are unpacked on request
  */
-export class Carried {
+export class EmbeddedDocuments {
   constructor(documents, others) {
     this.documents = new Map(documents.map((each) => [key(each.operator, settingsOf(each)), each]));
     this.operators = [...new Set(documents.map(({ operator }) => operator))];
@@ -86,10 +86,10 @@ export class Carried {
     }
     if (found.error) throw new Error(found.error);
     if (!found.packed) return found;
-    const document = restored(JSON.parse(await unpacked(found.packed)));
+    const document = decoded(JSON.parse(await unpacked(found.packed)));
     this.documents.set(place, document);
     if (found.later) this.later.set(document, found.later);
-    if (ticket !== this.latest) throw new DOMException("another one was asked for", "AbortError");
+    if (ticket !== this.latest) throw new DOMException("a newer request has replaced this one", "AbortError");
     return document;
   }
 
@@ -98,15 +98,15 @@ export class Carried {
     const text = this.later.get(document);
     if (text) Object.assign(document, JSON.parse(await unpacked(text)));
     if (document[part]) return;
-    const asked = command(document.operator, settingsOf(document), document);
-    throw new Error(`This file holds this for one changed setting at most: \`${asked}\` shows it.`);
+    const runs = command(document.operator, settingsOf(document), document);
+    throw new Error(`This file contains this for at most one changed setting: \`${runs}\` shows it.`);
   }
 }
 
 const KEPT = 40; // answers in the cache
 
 /** Documents computed by the server, with a cache of the most recent ones. */
-export class Served {
+export class ServedDocuments {
   constructor({ token, operators = [], first = operators[0] }, documents) {
     Object.assign(this, { token, first, documents: new Map() });
     for (const each of documents) this.documents.set(key(each.operator, settingsOf(each)), each);
@@ -135,12 +135,12 @@ export class Served {
   }
 
   #ask(what, operator, settings, signal) {
-    return asked(this.token, what, { operator, ...settings }, signal);
+    return fetchAnswer(this.token, what, { operator, ...settings }, signal);
   }
 }
 
 /** An answer of the server. */
-export async function asked(token, what, query, signal) {
+export async function fetchAnswer(token, what, query, signal) {
   const request = fetch(`/api/${what}?${new URLSearchParams(query)}`, {
     headers: { "X-Retrograd-Token": token },
     signal,

@@ -20,8 +20,8 @@ export class Derivation {
         ? part("Its operations, one at a time", h("pre", { class: "values", tabindex: 0 }, values.join("\n")))
         : null,
       steps.length ? part("From the result back", h("ol", { class: "rules" }, ...steps.map(step))) : null,
-      derived ? part("What results", python(derived)) : null,
-      declared.length ? part(derived ? "What is declared, and runs" : "What is declared", ...declared.map(python)) : null,
+      derived ? part("The derived gradient", python(derived)) : null,
+      declared.length ? part(derived ? "The declared gradient, which runs" : "The declared gradient", ...declared.map(python)) : null,
     ];
     this.element.replaceChildren(
       h(
@@ -29,8 +29,8 @@ export class Derivation {
         { class: "say" },
         whyNot
           ? `${whyNot[0].toUpperCase()}${whyNot.slice(1)}.`
-          : "The gradient of the result, g, goes back through every operation by its rule. The library derives the " +
-              `gradient of every formula like this.${names.length ? ` In it, ${names.join(", and ")}.` : ""}`,
+          : "The gradient of the result, g, goes back through every operation, by the operation's rule. The library " +
+              `derives the gradient of every formula in this way.${names.length ? ` In it, ${names.join(", and ")}.` : ""}`,
       ),
       h("div", { class: "columns" }, ...parts.filter(Boolean)),
       apart === null
@@ -39,10 +39,10 @@ export class Derivation {
             "p",
             { class: "diagnosis" },
             apart === 0
-              ? "On these numbers what is derived and what is declared are equal in every bit."
+              ? "On these numbers, the derived and the declared gradient are equal bit for bit."
               : apart > 1000
-                ? "What is declared is not the derivative, and stands in its place."
-                : `On these numbers what is derived and what is declared are ${small(apart)} ulp apart.`,
+                ? "The declared gradient is not the derivative, but replaces it."
+                : `On these numbers, the derived and the declared gradient are ${small(apart)} ulp apart.`,
           ),
     );
   }

@@ -10,8 +10,8 @@ import { long, short, small } from "page/number_format";
 import { unit } from "page/scaling";
 import { box, line, mark } from "page/diagram_shapes";
 import { Step } from "page/diagram_layout";
-import { meanings, told } from "page/diagram_caption";
-import { Worth } from "page/path_gradients";
+import { caption, legend } from "page/diagram_caption";
+import { PathGradients } from "page/path_gradients";
 
 const [LEFT, RIGHT] = [10, 10];
 const MOST = 12; // steps drawn
@@ -38,15 +38,15 @@ export class Diagram {
     this.at = { t: this.steps > MOST ? this.steps - 1 : 0, n: 0, h: 0, i: 0 }; // with many steps, the last one
     this.drawn = new Set(this.step.cells.map(({ name }) => name));
     this.missing = null; // why the numbers of the current place are not available
-    this.worth = new Worth(model, this.data.ways, (message) => this.#changed(message));
+    this.pathGradients = new PathGradients(model, this.data.ways, (message) => this.#changed(message));
     this.first = Math.max(0, Math.min(this.steps - MOST, this.at.t));
     this.scale = 1;
-    // one unit for all gradients, to show how they shrink
+    // all gradients in one unit, to show how they shrink
     const gradients = [...this.data.states, ...this.data.gates, ["y", "gy"], ["x", "gx"]].map(([, name]) => name);
     this.gradients = new Set(gradients.flatMap((name) => [name, `${name}0`]));
     const unitOfAll = unit(Math.max(...gradients.map((name) => this.#array(name).largest)));
     this.factor = unitOfAll?.factor ?? 1;
-    this.keys.replaceChildren(...meanings(this.data, unitOfAll?.name));
+    this.keys.replaceChildren(...legend(this.data, unitOfAll?.name));
   }
 
   #array(name) {
@@ -240,7 +240,7 @@ export class Diagram {
 
   /** The contribution of a path. */
   over({ way, t }) {
-    return this.worth.over(way, t, this.#entry(way.to, t), this.at);
+    return this.pathGradients.over(way, t, this.#entry(way.to, t), this.at);
   }
 
   #changed(message) {
@@ -251,12 +251,12 @@ export class Diagram {
 
   /** The caption; if the numbers of this place are not available, it says why. */
   #tell(reading) {
-    this.caption.replaceChildren(...(this.missing ? [h("p", {}, this.missing)] : told(this, reading)));
+    this.caption.replaceChildren(...(this.missing ? [h("p", {}, this.missing)] : caption(this, reading)));
   }
 
   /** Writes the numbers of the current unit and sequence. */
   #values() {
-    this.worth.want(this.at);
+    this.pathGradients.request(this.at);
     for (const nodes of this.columns.values())
       for (const node of nodes) {
         const { array, at } = this.#entry(node.cell.name, node.t, node.cell.unit);
@@ -329,16 +329,16 @@ export class Diagram {
   #light() {
     const { reading } = this.selection;
     const lit = reading?.lit ?? new Map();
-    const taken = reading && `${reading.array.name} ${reading.at}`;
+    const selected = reading && `${reading.array.name} ${reading.at}`;
     let focusable = null;
     for (const nodes of this.columns.values())
       for (const node of nodes) {
         const [name, at] = this.#place(node);
-        node.element.classList.toggle("taken", node.key === taken);
+        node.element.classList.toggle("taken", node.key === selected);
         node.element.classList.toggle("lit", Boolean(lit.get(name)?.has(at)));
         node.element.setAttribute("aria-pressed", String(this.#isPinned(name, at)));
         node.element.setAttribute("tabindex", -1);
-        if (node.key === taken || (!focusable && node.t === this.at.t)) focusable = node;
+        if (node.key === selected || (!focusable && node.t === this.at.t)) focusable = node;
       }
     focusable?.element.setAttribute("tabindex", 0);
     for (const track of this.tracks) track.element.classList.toggle("lit", this.#carries(track, reading));

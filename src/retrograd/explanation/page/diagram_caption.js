@@ -13,7 +13,7 @@ const WAYS = {
 const MOST = 6; // factors of a product that are written out
 
 /** The legend of the paths; unit: the unit of the gradients, if they are small. */
-export function meanings({ ways, road }, unit) {
+export function legend({ ways, road }, unit) {
   const kinds = [...new Set(ways.map(({ kind }) => kind))];
   const found = kinds.map((kind) => {
     const times = ways.filter((way) => way.kind === kind).map((way) => way.times).find(Boolean);
@@ -35,7 +35,7 @@ function sample(kind) {
 }
 
 /** The caption: the paths to the selected gradient, and the road to the current step. */
-export function told(diagram, reading) {
+export function caption(diagram, reading) {
   const { t } = diagram.at;
   const found = [];
   const ways = diagram.tracks.filter((track) => track.way && track.t === t && track.way.to === reading?.array.name);

@@ -35,14 +35,14 @@ export class Step {
 
   #gate(name) {
     const j = this.gates.findIndex((pair) => pair.includes(name));
-    const room = this.frame.width - this.inset - 5 - row(this.gates.length, this.gap);
-    const left = this.frame.x + this.inset + room / 2 + j * (GATE + this.gap);
+    const space = this.frame.width - this.inset - 5 - row(this.gates.length, this.gap);
+    const left = this.frame.x + this.inset + space / 2 + j * (GATE + this.gap);
     return { left, middle: left + GATE / 2, right: left + GATE, y: FRAME + 15 };
   }
 
   #input(unit) {
-    const room = this.frame.width - this.inset - 5 - row(this.inputs);
-    const left = this.frame.x + this.inset + room / 2 + unit * (GATE + 3);
+    const space = this.frame.width - this.inset - 5 - row(this.inputs);
+    const left = this.frame.x + this.inset + space / 2 + unit * (GATE + 3);
     return { left, middle: left + GATE / 2, right: left + GATE };
   }
 
@@ -51,19 +51,19 @@ export class Step {
     const found = [];
     const add = (name, x, y, width, label, unit) =>
       found.push({ name, unit, x, y, width, height: HEIGHT, label: label && { text: name, ...label } });
-    const beside = (y) => ({ x: this.state.left - 5, y, anchor: "end" });
+    const leftOf = (y) => ({ x: this.state.left - 5, y, anchor: "end" });
     const pair = ([name, gradient], value, back) => {
       const both = [
         [name, value],
         [gradient, back],
       ].sort(([, a], [, b]) => a - b);
-      for (const [each, y] of both) add(each, this.state.left, y, STATE, beside(y + 5));
+      for (const [each, y] of both) add(each, this.state.left, y, STATE, leftOf(y + 5));
     };
     for (const [name, y] of [
       ["y", RESULT],
       ["gy", RESULT + HEIGHT],
     ])
-      add(name, this.state.left, y, STATE, beside(y + HEIGHT / 2));
+      add(name, this.state.left, y, STATE, leftOf(y + HEIGHT / 2));
     pair(this.states[0], this.lanes[0].value, this.lanes[0].back);
     for (const [name, gradient] of this.gates) {
       const { left, middle, y } = this.#gate(name);

@@ -152,8 +152,8 @@ export class Model {
 
   /** Whether some product of a target has exactly these arrays as factors. */
   multiplies(target, ...factors) {
-    const wanted = factors.sort().join(" ");
-    return (this.products.get(target) ?? []).some((each) => [...each.factors].sort().join(" ") === wanted);
+    const expected = factors.sort().join(" ");
+    return (this.products.get(target) ?? []).some((each) => [...each.factors].sort().join(" ") === expected);
   }
 
   /** Whether an array belongs to the backward pass: it is a gradient, or computed from one. */

@@ -10,7 +10,7 @@ export function columns(model, view) {
   const arrays = [...model.arrays.values()].filter((array) => array.view === view);
   const names = new Set(arrays.map(({ name }) => name));
   const gradient = (name) => [`g${name}`, `d${name}`].find((each) => names.has(each) && model.isBackward(each)) ?? null;
-  const taken = new Set();
+  const placed = new Set();
   const found = [];
   const order = [
     ...arrays.filter(({ role }) => role !== "inner" && role !== "output"),
@@ -20,10 +20,10 @@ export function columns(model, view) {
   for (const { name } of order) {
     if (model.isBackward(name)) continue;
     const below = gradient(name);
-    taken.add(name).add(below);
+    placed.add(name).add(below);
     found.push([name, below]);
   }
-  const free = arrays.filter(({ name }) => !taken.has(name)).map(({ name }) => name);
+  const free = arrays.filter(({ name }) => !placed.has(name)).map(({ name }) => name);
   for (const name of free) {
     const gap = view === "main" && found.find(([above, below]) => !below && model.arrays.get(above).role === "inner");
     if (gap) gap[1] = name;

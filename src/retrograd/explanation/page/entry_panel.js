@@ -65,7 +65,7 @@ export class EntryPanel {
         "div",
         { class: "kind" },
         chip,
-        h("span", {}, at < 0 ? "a zero beside the array: padding" : array.about),
+        h("span", {}, at < 0 ? "a zero outside the array: padding" : array.about),
         pinned,
       ),
       h("h2", {}, h("code", {}, array.label(at)), h("span", { class: "equals" }, "="), h("strong", {}, value)),
@@ -98,7 +98,7 @@ export class EntryPanel {
       const copy =
         array.copies &&
         `a copy of ${this.selection.model.arrays.get(array.copies.array).label(array.copies.index[at])}`;
-      const nothing = this.selection.model.nothing ?? "No product of this page has it as a factor.";
+      const nothing = this.selection.model.nothing ?? "No product on this page has it as a factor.";
       return [h("p", { class: "why" }, copy ?? nothing)];
     }
     const into = uses.map(({ target, products }) =>
@@ -344,7 +344,7 @@ function reason({ array, at, products, sum }, model) {
   const entry = array.label(at).slice(1);
   const uses = sum.count ?? products.length;
   if (!others.length) {
-    if (uses === 1) return `${entry} was passed on to one entry of ${y}: the loss grows with it as with that.`;
+    if (uses === 1) return `${entry} was passed on to one entry of ${y}, so the loss grows equally with both.`;
     const many = count(uses, "entry");
     return `${entry} was added to ${many} of ${y}, and ${upstream} says how much the loss grows with each of them.`;
   }

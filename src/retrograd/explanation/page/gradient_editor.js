@@ -18,7 +18,7 @@ export class Rules {
     const { rules, typed, operator } = model.document;
     if (this.operator !== operator) this.drafts = {};
     this.operator = operator;
-    if (!this.retype) return this.#told(rules, operator);
+    if (!this.retype) return this.#ownRules(rules, operator);
     const now = assigned(typed);
     const fields = Object.entries(rules).map(([name, own]) => {
       const input = h("input", {
@@ -52,11 +52,11 @@ export class Rules {
       h(
         "p",
         { class: "say" },
-        "Type another gradient for any of the arrays: an expression of g, which comes from above, of ",
+        "Type another gradient for any of the arrays: an expression in the upstream gradient g, in ",
         Object.keys(rules)
           .map((name) => name.slice(1))
           .join(", "),
-        " and of n, how many entries the first one has. A line that you leave empty stays as it is.",
+        " and in n, the number of entries of the first array. An empty line keeps the function's own gradient.",
       ),
       h(
         "form",
@@ -67,7 +67,7 @@ export class Rules {
           {},
           h("button", {}, "use them"),
           " ",
-          h("button", { type: "button", hidden: !typed, onclick: own }, "its own again"),
+          h("button", { type: "button", hidden: !typed, onclick: own }, "restore their own"),
         ),
       ),
       message,
@@ -76,8 +76,8 @@ export class Rules {
     this.layout(this.width ?? 800);
   }
 
-  /** What could be typed, if there is no server. */
-  #told(rules, operator) {
+  /** The function's own gradients as expressions, if there is no server. */
+  #ownRules(rules, operator) {
     const lines = Object.entries(rules).map(([name, own]) => `${name} = ${own}`);
     this.element.replaceChildren(
       h("p", { class: "say" }, "The gradients as one would type them, with n entries in the first array:"),

@@ -92,7 +92,7 @@ export class LayerMap {
   }
 
   /** Draws the path of an entry's gradient from the loss: in each layer, the entry that carried most of it. */
-  way(label, steps) {
+  showPath(label, steps) {
     this.clear();
     if (!steps.length) {
       this.say.textContent = `${label}: no product of it leads to the loss.`;
@@ -107,7 +107,7 @@ export class LayerMap {
       road.append(
         h(
           "button",
-          { onclick: () => this.follow(step), title: `this entry's product is ${percent(step.share)} of the sum before` },
+          { onclick: () => this.follow(step), title: `this entry's product is ${percent(step.share)} of the previous sum` },
           h("code", {}, `gy[${step.index.join(", ")}]`),
           h("b", {}, percent(step.share)),
         ),
@@ -118,8 +118,8 @@ export class LayerMap {
     for (const path of paths.slice(from, to)) this.rows.get(path).element.classList.add(passed.has(path) ? "on-road" : "by-road");
     const arrived = to === paths.length - 1;
     this.end.classList.toggle("on-road", arrived);
-    const rest = arrived ? "" : " It ends where the next layer is not one that is taken apart.";
-    this.say.textContent = `${label}: the largest product of each sum, from here to the loss. This way alone carries ${percent(share)}.${rest}`;
+    const rest = arrived ? "" : " It ends before a layer that cannot be explained.";
+    this.say.textContent = `${label}: the largest product of each sum, from here to the loss. This path alone carries ${percent(share)}.${rest}`;
     this.details.open = true;
     this.element.scrollTop = 0;
     this.say.scrollIntoView({ block: "nearest" });

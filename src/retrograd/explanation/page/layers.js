@@ -1,8 +1,8 @@
 // The layers of a model: documents of small ones; for the others an outline whose entries are requested.
 
-import { asked } from "page/data_source";
+import { fetchAnswer } from "page/data_source";
 
-const LATER = "this file holds only a part of this layer: run explain(model, batch, loss).show() for all of it";
+const PARTIAL = "this file contains only a part of this layer: run explain(model, batch, loss).show() for the whole layer";
 
 export class Layers {
   /** map: of the model; served: {token} if there is a server */
@@ -47,7 +47,7 @@ export class Layers {
   ask(what, query) {
     const key = [what, ...Object.values(query)].join("\n");
     if (!this.answers.has(key)) {
-      const answer = this.served ? asked(this.served.token, what, query) : Promise.reject(new Error(LATER));
+      const answer = this.served ? fetchAnswer(this.served.token, what, query) : Promise.reject(new Error(PARTIAL));
       this.answers.set(key, answer);
       answer.catch(() => this.served && this.answers.delete(key));
     }

@@ -33,9 +33,9 @@ export class Legend {
         "ul",
         {},
         item(h("span", { class: "ends" }, "−", scale, "+"), "each array by its largest entry"),
-        item(swatch("taken"), "the entry taken apart"),
-        item(swatch("lit"), "what belongs to it"),
-        this.hasPadding ? item(swatch("hatch"), "padding: zeros beside the array") : null,
+        item(swatch("taken"), "the selected entry"),
+        item(swatch("lit"), "the entries related to it"),
+        this.hasPadding ? item(swatch("hatch"), "padding: zeros around the array") : null,
       ),
       h(
         "p",

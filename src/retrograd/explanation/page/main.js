@@ -9,7 +9,7 @@ import { Derivation } from "page/derivation";
 import { h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry_panel";
 import { copied, saved, svg } from "page/export";
-import { Faults } from "page/mutation_tab";
+import { Mutations } from "page/mutation_tab";
 import { Layers } from "page/layers";
 import { Legend } from "page/legend";
 import { Lines } from "page/connectors";
@@ -23,7 +23,7 @@ import { RemoteModel } from "page/remote_layer";
 import { Rules } from "page/gradient_editor";
 import { Selection } from "page/selection";
 import { Settings } from "page/settings";
-import { Carried, Served, opened, settingsOf } from "page/data_source";
+import { EmbeddedDocuments, ServedDocuments, opened, settingsOf } from "page/data_source";
 import { Stage } from "page/entries_tab";
 import { Stories } from "page/story";
 import { Tabs } from "page/tabs";
@@ -34,12 +34,12 @@ import { Time } from "page/through_time";
 const promised = (document, part) => Boolean(document.later?.includes(part));
 const HINT = matchMedia("(pointer: coarse)").matches
   ? " Tap any number."
-  : " Point at any number, click to keep it.";
+  : " Point at any number; click to pin it.";
 const $ = (id) => document.getElementById(id);
 
 class Page {
   constructor({ served, documents, model }, others) {
-    this.source = model ? new Layers(model, served) : served ? new Served(served, documents) : new Carried(documents, others);
+    this.source = model ? new Layers(model, served) : served ? new ServedDocuments(served, documents) : new EmbeddedDocuments(documents, others);
     this.selection = new Selection();
     const answers = Boolean(served) && !model; // the gradients of a model's layers are those of the run
     this.views = [
@@ -93,7 +93,7 @@ class Page {
         title: "Break it",
         has: (d) => Boolean(d.faults?.length) || promised(d, "faults"),
         needs: "faults",
-        view: new Faults(),
+        view: new Mutations(),
       },
     ];
     this.panel = new EntryPanel($("entry"), this.selection, null);
@@ -122,9 +122,9 @@ class Page {
     const { operator, settings, tab, entry, story } = parsed(location.hash);
     await this.go(this.source.operators.includes(operator) ? operator : this.source.first, null);
     if (!this.document) return;
-    const wanted = applied(this.document, settings);
-    if (JSON.stringify(wanted) !== JSON.stringify(settingsOf(this.document)))
-      await this.go(this.document.operator, wanted);
+    const requested = applied(this.document, settings);
+    if (JSON.stringify(requested) !== JSON.stringify(settingsOf(this.document)))
+      await this.go(this.document.operator, requested);
     if (story && this.stories.has(story)) this.stories.read(story.number, story.step);
     if (tab) this.tabs.choose(tab);
     const array = entry && this.model.arrays.get(entry.name);
@@ -180,7 +180,7 @@ class Page {
   /** Shows a step of a story: its part of the page, with its entry selected. */
   #tell(step) {
     if (step && step.view !== this.tabs.current) this.tabs.choose(step.view);
-    this.selection.tell(step && { ...step.entry, into: step.into, product: step.product });
+    this.selection.showStep(step && { ...step.entry, into: step.into, product: step.product });
     this.layout();
   }
 
@@ -202,13 +202,13 @@ class Page {
     const all = Object.entries(agreement);
     $("badge").hidden = !all.length;
     const worst = Math.max(0, ...all.map(([, ulp]) => ulp));
-    const text = worst === 0 ? "textbook = compiled, every bit" : `textbook ≈ compiled, ${small(worst)} ulp apart`;
+    const text = worst === 0 ? "textbook = compiled, bit for bit" : `textbook ≈ compiled, ${small(worst)} ulp apart`;
     $("badge").textContent = `${worst < 64 ? "✓" : "✗"} ${text}`;
     $("badge").classList.toggle("wrong", !(worst < 64));
     const each = all.map(([name, ulp]) => `${name} ${small(ulp)}`).join(", ");
     $("badge").title =
-      "The textbook kernels, in plain NumPy, and the compiled ones computed this very input. " +
-      `How far they are apart, in units of the last place of the largest entry: ${each}`;
+      "The textbook kernels, in plain NumPy, and the compiled ones both computed this input. " +
+      `The differences, in units of the last place of the largest entry: ${each}`;
   }
 
   async #showView() {
@@ -257,7 +257,7 @@ class Page {
 
   #lead() {
     const { reading } = this.selection;
-    const text = reading ? sentence(reading, { long, count }) : "Every number here can be taken apart";
+    const text = reading ? sentence(reading, { long, count }) : "Every number here can be broken down into its products";
     const name = reading ? reading.array.label(reading.at) : "";
     const lead = reading
       ? [h("code", { class: `role-${reading.array.role}` }, name), text.slice(name.length), "."]

@@ -28,9 +28,9 @@ export class Matrices {
       h("nav", { class: "choice", "aria-label": "products of matrices" }, ...this.buttons),
       this.place,
     );
-    const taken = this.#belonging();
+    const current = this.#belonging();
     const weight = this.equations.findIndex(({ target }) => target.role === "gradient");
-    this.#show(taken >= 0 ? taken : Math.max(0, weight));
+    this.#show(current >= 0 ? current : Math.max(0, weight));
   }
 
   #grid(array, options = {}) {
@@ -49,8 +49,8 @@ export class Matrices {
 
   /** Shows the entry that a story selects. */
   follow() {
-    const { told, hovered } = this.selection;
-    const number = told && !hovered ? this.#belonging() : -1;
+    const { storyStep, hovered } = this.selection;
+    const number = storyStep && !hovered ? this.#belonging() : -1;
     if (number >= 0 && number !== this.chosen) this.choose(number);
   }
 
@@ -106,7 +106,7 @@ export class Matrices {
         named(left.array.role, a.options.title),
         " and the column of ",
         named(right.array.role, b.options.title),
-        " that meet in it light up, and above them what they are copies of.",
+        " that meet in it light up, and so do the entries above that they are copied from.",
       ),
     );
     const element = h("section", { class: "product" }, a.element, result.element, text, b.element);
@@ -178,10 +178,10 @@ function sides(products) {
   const target = products.arrays.get(products.target);
   const arrays = products.factors.map((name) => products.arrays.get(name));
   const rows = Math.min(products.index.length / products.width, 4000);
-  const holds = (column, axis, wanted) => {
+  const holds = (column, axis, targetAxis) => {
     for (let row = 0; row < rows; row++) {
       const [to, from] = [products.index[row * products.width], products.index[row * products.width + column]];
-      if (arrays[column - 1].place(from).at(axis) !== target.place(to).at(wanted)) return false;
+      if (arrays[column - 1].place(from).at(axis) !== target.place(to).at(targetAxis)) return false;
     }
     return true;
   };

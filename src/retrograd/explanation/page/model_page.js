@@ -21,7 +21,7 @@ export class ModelView {
   /** Shows a layer's document. */
   open(found) {
     this.map.open(found.operator);
-    // the selected entry belongs to another layer
+    // the present selection belongs to another layer
     if (this.path !== found.operator) this.page.selection.pinned = null;
     this.path = found.operator;
   }
@@ -59,7 +59,7 @@ export class ModelView {
     try {
       const { steps } = await this.page.source.ask("road", { layer: this.path, array: array.name, index: at });
       $("entry").classList.remove("open"); // on a phone it covers the map
-      this.map.way(`${this.path} ${array.label(at)}`, steps);
+      this.map.showPath(`${this.path} ${array.label(at)}`, steps);
       button.textContent = "Follow it to the loss";
     } catch (error) {
       button.textContent = error.message;

@@ -8,10 +8,10 @@ import { count, short } from "page/number_format";
 
 const NOTHING =
   "There is no line to break here: the backward passes the gradient on as it is, or the arrays are too large to check.";
-const SAME = "With these settings the broken line computes the same: choose others, and come back.";
+const SAME = "With these settings the broken line computes the same result: choose other settings, and come back.";
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
 
-export class Faults {
+export class Mutations {
   constructor() {
     this.element = h("div", { class: "faults" });
     this.grids = [];

@@ -1,6 +1,6 @@
 // Contributions of gradient paths: sums of the document's products, or for a large layer sums sent by the library.
 
-export class Worth {
+export class PathGradients {
   /** changed(message): the numbers of a place have arrived, or are not available */
   constructor(model, ways, changed) {
     Object.assign(this, { model, ways, changed });
@@ -16,19 +16,19 @@ export class Worth {
   }
 
   /** Requests the numbers of a place, if they are not loaded. */
-  async want(place) {
+  async request(place) {
     if (!this.model.document.ask) return;
-    const wanted = (this.wanted = key(place));
-    if (this.known.has(wanted)) return;
-    this.known.set(wanted, null);
+    const requested = (this.requested = key(place));
+    if (this.known.has(requested)) return;
+    this.known.set(requested, null);
     let failure = null;
     try {
-      this.known.set(wanted, await this.model.learn({ sequence: place.n, unit: place.h, input: place.i }));
+      this.known.set(requested, await this.model.learn({ sequence: place.n, unit: place.h, input: place.i }));
     } catch (error) {
-      this.known.delete(wanted);
+      this.known.delete(requested);
       failure = error.message;
     }
-    if (this.wanted === wanted) this.changed(failure); // not if another place is shown by now
+    if (this.requested === requested) this.changed(failure); // unless another place is shown by now
   }
 }
 

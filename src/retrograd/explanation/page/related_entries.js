@@ -26,7 +26,7 @@ export function read(model, name, at, wish = "sum", into = null) {
   const source = (other, place) => {
     if (!other.copies) return;
     const [from, there] = [model.arrays.get(other.copies.array), other.copies.index[place]];
-    // positions read outside an array that is shown without padding have no cell
+    // padding has no cell if the array is shown without its padding
     if (there >= 0 || from.padded.some((extent, axis) => extent > from.shape[axis])) light(from, there, "copy");
   };
   for (const each of products) {
@@ -40,7 +40,7 @@ export function read(model, name, at, wish = "sum", into = null) {
   source(array, at);
   for (const [other, place] of model.copied.get(name)?.get(at) ?? []) {
     light(other, place, "copy");
-    // the same sum as a row and a column of matrices
+    // the row and the column of matrices that have the same sum
     if (shown === "sum")
       for (const each of model.entry(other.name, place)?.products ?? [])
         for (const factor of each.factors) light(factor.array, factor.at, "factor");
@@ -83,10 +83,10 @@ export function sentence(reading, { long, count }) {
   const value = long(array.value(at));
   if (sum?.pending) return `${array.label(at)}: ${sum.pending}`;
   if (shown === "sum") {
-    if (!products.length) return `${array.label(at)} = ${value}: nothing that the loss depends on reads it`;
+    if (!products.length) return `${array.label(at)} = ${value}: the loss does not depend on it`;
     const kinds = factorKinds(products);
     const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
-    const check = sum.agrees ? "" : "; the numbers do not add up to it";
+    const check = sum.agrees ? "" : "; the products do not add up to it";
     if (products.length === 1) {
       const [{ factors, scale }] = products;
       const one = factors.map((factor) => factor.array.label(factor.at)).join(" · ");

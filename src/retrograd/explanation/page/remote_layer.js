@@ -3,8 +3,8 @@
 import { Values, numbers, product } from "page/array";
 import { Model, near } from "page/document_model";
 
-const REST = 90; // milliseconds that the pointer must rest on an entry before it is requested
-const THINK = 350; // the same for its numerical gradient
+const ENTRY_DELAY = 90; // milliseconds that the pointer must rest on an entry before it is requested
+const NUMERICAL_DELAY = 350; // the same for its numerical gradient
 
 /**
  * An array of which a part, its window, is shown. The page's grids see only the window: positions are counted from the
@@ -15,13 +15,13 @@ export class Parts extends Values {
     super(name, { ...outline, values: [] });
     Object.assign(this, { ask, largest: outline.largest, window: outline.window });
     this.size = product(this.shape);
-    this.beside = { low: this.low, padded: this.padded }; // with the padding, which is not shown
+    this.whole = { low: this.low, padded: this.padded }; // of the whole array, with the padding, which is not shown
     this.before = Math.max(1, 3 - this.shape.length);
     this.axes = [...new Array(this.before).fill(""), ...this.letters];
     this.padded = [...new Array(this.before).fill(1), ...this.window];
     this.start = this.shape.map(() => 0);
     this.known = new Map();
-    this.asked = new Set();
+    this.loaded = new Set();
     this.values = { length: product(this.window), forEach: (call) => this.known.forEach(call) };
     this.move(this.start);
   }
@@ -40,9 +40,9 @@ export class Parts extends Values {
   }
 
   index(at) {
-    const [flat, shape] = at < 0 ? [-1 - at, this.beside.padded] : [at, this.shape];
+    const [flat, shape] = at < 0 ? [-1 - at, this.whole.padded] : [at, this.shape];
     const place = unravelled(flat, shape);
-    return at < 0 ? place.map((i, axis) => i - this.beside.low[axis]) : place;
+    return at < 0 ? place.map((i, axis) => i - this.whole.low[axis]) : place;
   }
 
   place(at) {
@@ -73,14 +73,14 @@ export class Parts extends Values {
   }
 
   get complete() {
-    return !this.size || this.asked.has(this.start.join());
+    return !this.size || this.loaded.has(this.start.join());
   }
 
   /** Fetches the entries of the window. */
   async load() {
     const start = this.start.join();
     const found = await this.ask("block", { array: this.name, start });
-    this.asked.add(start);
+    this.loaded.add(start);
     numbers(found.values).forEach((value, j) => {
       const inside = unravelled(j, found.shape);
       this.known.set(this.flat(inside.map((i, axis) => i + found.start[axis])), value);
@@ -113,7 +113,7 @@ export class RemoteModel extends Model {
     }
     this.selection = selection;
     this.found = new Map();
-    this.nothing = "Of a layer of this size the sums are listed: point at an entry of a gradient or of y.";
+    this.nothing = "For a layer of this size, only sums are listed: point at an entry of a gradient or of y.";
   }
 
   get first() {
@@ -143,10 +143,10 @@ export class RemoteModel extends Model {
     if (at < 0 || !this.isSum(name)) return null;
     const found = this.found.get(`${name} ${at}`);
     if (!found || typeof found === "string") {
-      if (!found) this.#later(REST, () => this.#take(name, at));
-      return this.#waiting(name, at, found ?? "taking it apart …");
+      if (!found) this.#later(ENTRY_DELAY, () => this.#take(name, at));
+      return this.#waiting(name, at, found ?? "computing its products …");
     }
-    if (found.awaited) this.#later(THINK, () => this.#measure(found));
+    if (found.awaited) this.#later(NUMERICAL_DELAY, () => this.#measure(found));
     return found;
   }
 
@@ -155,7 +155,7 @@ export class RemoteModel extends Model {
     return { array, at, value: array.value(at), products: [], total: NaN, numerical: null, agrees: true, pending };
   }
 
-  /** Calls back once the reader stays on an entry. */
+  /** Calls back once the reader has stayed on an entry for some time. */
   #later(time, call) {
     clearTimeout(this.timer);
     this.timer = setTimeout(call, time);
@@ -202,15 +202,15 @@ export class RemoteModel extends Model {
       [found.numerical] = numbers([numerical]);
       found.confirmed = this.confirmed(found.array, found.value, found.numerical);
     } catch {
-      // the entry is shown without it
+      // the entry is shown without its numerical gradient
     }
     found.awaited = false;
     this.#tell(name, found.at);
   }
 
   #tell(name, at) {
-    const taken = this.selection.hovered ?? this.selection.pinned;
-    if (this.selection.model === this && taken?.name === name && taken.at === at)
+    const current = this.selection.hovered ?? this.selection.pinned;
+    if (this.selection.model === this && current?.name === name && current.at === at)
       this.selection.prefer(this.selection.wish);
   }
 }

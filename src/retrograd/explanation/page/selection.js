@@ -12,7 +12,7 @@ export class Selection {
     this.active = null; // the number of a product
     this.wish = "sum";
     this.reading = null;
-    this.told = null;
+    this.storyStep = null;
     this.numbers = null;
   }
 
@@ -24,12 +24,12 @@ export class Selection {
 
   #changed(what) {
     if (what === "entry") {
-      const taken = this.hovered ?? this.pinned;
-      const told = taken && this.told?.name === taken.name && this.told.at === taken.at ? this.told : null;
-      const wish = told ? (told.into ? "uses" : "sum") : this.wish;
-      this.reading = taken && read(this.model, taken.name, taken.at, wish, told?.into);
+      const current = this.hovered ?? this.pinned;
+      const step = current && this.storyStep?.name === current.name && this.storyStep.at === current.at ? this.storyStep : null;
+      const wish = step ? (step.into ? "uses" : "sum") : this.wish;
+      this.reading = current && read(this.model, current.name, current.at, wish, step?.into);
       this.numbers = null;
-      this.active = told?.product ?? null;
+      this.active = step?.product ?? null;
     }
     for (const callback of this.#listeners) callback(what);
   }
@@ -68,10 +68,10 @@ export class Selection {
     this.#changed("entry");
   }
 
-  /** Selects an entry for a story: only its uses in the array `into`, and the given product. */
-  tell(told) {
-    this.told = told;
-    if (told) this.pin(told.name, told.at);
+  /** Selects the entry of a story's step, its uses in the array `into` if given, and its product. */
+  showStep(step) {
+    this.storyStep = step;
+    if (step) this.pin(step.name, step.at);
   }
 
   release() {
@@ -81,7 +81,7 @@ export class Selection {
   }
 
   prefer(wish) {
-    this.told = null;
+    this.storyStep = null;
     this.wish = wish;
     this.#changed("entry");
   }

@@ -76,9 +76,9 @@ function slider({ name, choices, about }, change) {
   const id = `setting-${name}`;
   const input = h("input", { type: "range", min: 0, max: choices.length - 1, step: 1, id });
   let open = choices;
-  const nearest = (wanted) =>
+  const nearest = (target) =>
     open.reduce((best, each) =>
-      Math.abs(choices.indexOf(each) - wanted) < Math.abs(choices.indexOf(best) - wanted) ? each : best,
+      Math.abs(choices.indexOf(each) - target) < Math.abs(choices.indexOf(best) - target) ? each : best,
     );
   let now = null;
   const say = (choice) => {
@@ -91,12 +91,12 @@ function slider({ name, choices, about }, change) {
     );
   };
   input.addEventListener("input", () => {
-    const wanted = Number(input.value);
+    const target = Number(input.value);
     // to the next available choice in that direction
     const towards = open.filter(
-      (each) => Math.sign(choices.indexOf(each) - choices.indexOf(now)) === Math.sign(wanted - choices.indexOf(now)),
+      (each) => Math.sign(choices.indexOf(each) - choices.indexOf(now)) === Math.sign(target - choices.indexOf(now)),
     );
-    const chosen = open.includes(choices[wanted]) ? choices[wanted] : towards.length ? nearest(wanted) : now;
+    const chosen = open.includes(choices[target]) ? choices[target] : towards.length ? nearest(target) : now;
     say(chosen);
     if (chosen === now) return;
     now = chosen;

@@ -81,7 +81,7 @@ export class Stories {
     this.show(null);
   }
 
-  /** Names of entries have the colors of their arrays. */
+  /** A text whose entry names have the colors of their arrays. */
   #written(text) {
     return text.split("`").map((part, j) => {
       if (j % 2 === 0) return part;

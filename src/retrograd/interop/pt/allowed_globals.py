@@ -287,7 +287,7 @@ def _defaultdict(factory: Any = None) -> defaultdict[Any, Any]:
     if factory is None:
         return defaultdict(None)
     if type(factory) is not Name or factory.text not in _FACTORIES:
-        raise Refused("a defaultdict makes its values by a function; save dict(x)")
+        raise Refused("a defaultdict has a custom factory; save dict(x)")
     return defaultdict(_FACTORIES[factory.text])
 
 

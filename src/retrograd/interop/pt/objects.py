@@ -245,7 +245,7 @@ def checked_object(value: Any) -> Any:
                 raise Refused(f"{place()} is {what}, which is not read as a value")
             return
         if id(item) in active:
-            raise Refused(f"{place()} is a container that holds it")
+            raise Refused(f"{place()} is a container that contains it")
         if id(item) not in heights:
             if len(path) >= MOST_DEPTH:
                 raise Refused(f"{place()} is nested deeper than {MOST_DEPTH} containers")

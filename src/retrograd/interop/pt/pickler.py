@@ -17,14 +17,14 @@ from ...nn.parameter import Parameter, is_lazy
 from ...ops.device import device
 from .objects import MOST_DEPTH, entry
 
-__all__ = ["Pickler", "Placed", "place_all"]
+__all__ = ["Pickler", "Placement", "assign_storages"]
 
 
 # ---- Storages for tensors that share memory -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Placed:
+class Placement:
     """A tensor as a view of a storage; offset and stride are in numbers, not bytes."""
 
     storage: int
@@ -43,7 +43,7 @@ class _View:
     high: int
 
 
-def place_all(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[int, Placed]]:
+def assign_storages(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[int, Placement]]:
     """Compute the storages of arrays, as arrays of one axis, and the placement of each array in them, by its number.
 
     Arrays of one dtype whose memory overlaps share a storage: the memory from the first number of one to the last of
@@ -64,7 +64,7 @@ def place_all(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[
     position = {number: place for place, number in enumerate(arrays)}
     groups.sort(key=lambda group: min(position[view.number] for view in group))
     storages: list[np.ndarray] = []
-    placed = {}
+    placement = {}
     for group in groups:
         first, width = group[0], group[0].array.itemsize
         numbers = (max(view.high for view in group) - first.low) // width
@@ -72,9 +72,9 @@ def place_all(arrays: Mapping[int, np.ndarray]) -> tuple[list[np.ndarray], dict[
             stride = tuple(step // width for step in view.array.strides)
             offset = (view.low - first.low) // width
             name = view.array.dtype.name
-            placed[view.number] = Placed(len(storages), numbers, name, offset, view.array.shape, stride)
+            placement[view.number] = Placement(len(storages), numbers, name, offset, view.array.shape, stride)
         storages.append(np.lib.stride_tricks.as_strided(first.array, (numbers,), (width,)))
-    return storages, placed
+    return storages, placement
 
 
 def _view(number: int, array: np.ndarray) -> _View:
@@ -116,7 +116,7 @@ class Pickler:
         self.memo: dict[Any, int] = {}
         self.kept: list[Any] = []  # keeps objects alive, so that no id is reused
         self.above: list[int] = []  # the containers around the current one
-        self.placed: dict[int, Placed] = {}
+        self.placements: dict[int, Placement] = {}
 
     def pickled(self, value: Any) -> bytes:
         """Pickle a value.
@@ -127,7 +127,7 @@ class Pickler:
         """
         tensors: dict[int, np.ndarray] = {}
         _find_tensors(value, tensors, set())
-        self.storages, self.placed = place_all(tensors)
+        self.storages, self.placements = assign_storages(tensors)
         self.parts = [b"\x80\x02"]
         self.write(value, "obj")
         return b"".join([*self.parts, b"."])
@@ -177,8 +177,12 @@ class Pickler:
 
     def _enter(self, value: Any, place: str) -> None:
         if id(value) in self.above:
-            what = "a tensor that its own attributes hold" if isinstance(value, Tensor) else "a container that holds it"
-            raise ValueError(f"save: {place} is {what}; a file cannot hold a circle")
+            what = (
+                "a tensor that its own attributes contain"
+                if isinstance(value, Tensor)
+                else "a container that contains it"
+            )
+            raise ValueError(f"save: {place} is {what}; a file cannot contain a cycle")
         if len(self.above) >= MOST_DEPTH:
             raise ValueError(f"save: {place} is nested deeper than {MOST_DEPTH} containers")
         self.above.append(id(value))
@@ -244,7 +248,7 @@ class Pickler:
     def _default(self, value: defaultdict[Any, Any], place: str) -> None:
         factory: Any = value.default_factory
         if factory is not None and factory not in _FACTORIES:
-            raise TypeError(f"save: {place} is a defaultdict that makes its values by a function; save dict(x)")
+            raise TypeError(f"save: {place} is a defaultdict with a custom factory; save dict(x)")
         self._global("collections defaultdict")
         self.parts.append(b")" if factory is None else b"")
         if factory is not None:
@@ -288,20 +292,20 @@ class Pickler:
         if is_lazy(value):
             raise TypeError(f"save: {place} is not initialized; call the model once, so that it has a shape")
         self._enter(value, place)
-        placed, attributes = self.placed[id(value)], vars(value)
+        placement, attributes = self.placements[id(value)], vars(value)
         if isinstance(value, Parameter):
             self._global(f"torch._utils _rebuild_parameter{'_with_state' if attributes else ''}")
             self.parts.append(b"(")
-            self._rebuild(placed, False)
+            self._rebuild(placement, False)
             self._flags(value.requires_grad)
         elif attributes:
             self._global("torch._tensor _rebuild_from_type_v2")
             self.parts.append(b"(")
             self._global("torch._utils _rebuild_tensor_v2")
             self._global("torch Tensor")
-            self._arguments(placed, value.requires_grad)
+            self._arguments(placement, value.requires_grad)
         else:
-            self._rebuild(placed, value.requires_grad)
+            self._rebuild(placement, value.requires_grad)
         if attributes:
             self.parts.append(b"}(")
             for name, item in attributes.items():
@@ -313,21 +317,21 @@ class Pickler:
         self.above.pop()
         self._store(value)
 
-    def _rebuild(self, placed: Placed, requires_grad: bool) -> None:
+    def _rebuild(self, placement: Placement, requires_grad: bool) -> None:
         self._global("torch._utils _rebuild_tensor_v2")
-        self._arguments(placed, requires_grad)
+        self._arguments(placement, requires_grad)
         self.parts.append(b"R")
 
-    def _arguments(self, placed: Placed, requires_grad: bool) -> None:
+    def _arguments(self, placement: Placement, requires_grad: bool) -> None:
         """Write the arguments of ``_rebuild_tensor_v2``."""
         self.parts.append(b"((")
         self.write("storage", "")
-        self._global(f"torch {_STORAGES[placed.dtype]}Storage")
-        for item in (str(placed.storage), "cpu", placed.numbers):
+        self._global(f"torch {_STORAGES[placement.dtype]}Storage")
+        for item in (str(placement.storage), "cpu", placement.numbers):
             self.write(item, "")
         self.parts.append(b"tQ")
-        self.write(placed.offset, "")
-        for sizes in (placed.shape, placed.stride):
+        self.write(placement.offset, "")
+        for sizes in (placement.shape, placement.stride):
             self.parts.append(b"(")
             for size in sizes:
                 self._int(size, "")

@@ -259,7 +259,7 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
         place += count * width
         check(location, data.size)
         storages[key] = Storage(data, dtype, big_endian)
-    found = Machine(content, begin, lambda saved: _found(saved, storages), encoding, budget).whole()
+    found = Machine(content, begin, lambda saved: _filled_storage(saved, storages), encoding, budget).whole()
     file.seek(place)
     return found
 
@@ -291,7 +291,7 @@ def _declared(saved: Any, dtypes: dict[str, tuple[str, str]]) -> Storage:
     return Storage(None, dtype)
 
 
-def _found(saved: Any, storages: dict[str, Storage]) -> Storage:
+def _filled_storage(saved: Any, storages: dict[str, Storage]) -> Storage:
     key, dtype, _, view = _fields(saved)
     storage = storages[key]
     if view is None:
@@ -307,7 +307,7 @@ def _found(saved: Any, storages: dict[str, Storage]) -> Storage:
 
 _MOST = 2**40  # bytes in a file, and never more than the memory
 _SPARE = 64 * 1024**2  # bytes that a pickle's calls may copy beyond eight times the file size
-_OTHERS = (
+_OTHER_FORMATS = (
     (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file; retrograd.interop.load_keras_weights reads those of Keras"),
     (b"\x93NUMPY", "it is a NumPy array; numpy.load reads it"),
     (b"\x1f\x8b", "it is compressed by gzip; unpack it first"),
@@ -401,7 +401,7 @@ def _read(file: BinaryIO, check: Callable[[str, int], None], encoding: str, mapp
         found = _read_archive(Archive(file, size, mapped), check, encoding, budget)
         file.seek(0, os.SEEK_END)
         return found
-    for magic, what in _OTHERS:
+    for magic, what in _OTHER_FORMATS:
         if head.startswith(magic):
             raise Refused(what)
     if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < size:

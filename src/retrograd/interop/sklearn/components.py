@@ -67,7 +67,7 @@ def make_module(owner: str, module: Any, arguments: Mapping[str, Any], sizes: Ma
     if isinstance(module, nn.Module):
         if arguments:
             raise ValueError(
-                f"{owner}: module is a {type(module).__name__} that is already made, so {_listed('module', arguments)} "
+                f"{owner}: module is an instance of {type(module).__name__}, so {_listed('module', arguments)} "
                 f"cannot be set; pass a class or a function that makes it, as module={type(module).__name__}"
             )
         return copy.deepcopy(module)
@@ -92,14 +92,14 @@ def make_optimizer(
     """
     kind = _named(owner, "optimizer", optimizer, _OPTIMIZERS)
     if not (inspect.isclass(kind) and issubclass(kind, optim.Optimizer)):
-        shown = f"a {type(kind).__name__} already made" if isinstance(kind, optim.Optimizer) else brief(kind)
+        shown = f"an instance of {type(kind).__name__}" if isinstance(kind, optim.Optimizer) else brief(kind)
         raise TypeError(
             f"{owner}: optimizer is {shown}; it must be a name such as 'Adam', or a class of retrograd.optim, which "
             "is called with the parameters of the module"
         )
     if issubclass(kind, optim.LBFGS):
         raise ValueError(
-            f"{owner}: LBFGS computes the loss of a step several times, fit once; choose another optimizer"
+            f"{owner}: LBFGS evaluates the loss several times per step, but fit does so once; choose another optimizer"
         )
     if "lr" in arguments:
         raise ValueError(f"{owner}: optimizer__lr={brief(arguments['lr'])} is the parameter lr; write lr=...")

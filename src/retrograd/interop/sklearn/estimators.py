@@ -228,18 +228,18 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
                 f"{owner}: the module cannot take samples of shape {few.shape[1:]} as {few.dtype}, which the parameter "
                 f"dtype sets: {reason(error)}"
             ) from error
-        wanted = self._outputs()
+        n_outputs = self._outputs()
         if not isinstance(output, Tensor):
             raise TypeError(
                 f"{owner}: the module returns {type(output).__name__}, it must return one Tensor of shape "
-                f"(N, {wanted}); wrap it in a Module whose forward picks that"
+                f"(N, {n_outputs}); wrap it in a Module whose forward picks that"
             )
-        shapes = [(len(few), wanted), *([(len(few),)] if wanted == 1 and is_regressor(self) else [])]
+        shapes = [(len(few), n_outputs), *([(len(few),)] if n_outputs == 1 and is_regressor(self) else [])]
         if output.shape not in shapes:
-            outputs = "1 output" if wanted == 1 else f"{wanted} outputs"
+            outputs = "1 output" if n_outputs == 1 else f"{n_outputs} outputs"
             raise ValueError(
-                f"{owner}: for {len(few)} samples the module returns shape {tuple(output.shape)}, needed is "
-                f"{shapes[0]}, {self._meaning(wanted)}; give its last layer {outputs}, or let the class or function "
+                f"{owner}: for {len(few)} samples the module returns shape {tuple(output.shape)}, expected "
+                f"{shapes[0]}, {self._meaning(n_outputs)}; give its last layer {outputs}, or let the class or function "
                 "that makes it take n_outputs"
             )
         return tuple(output.shape[1:])
@@ -493,7 +493,7 @@ class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
     def _encoded(self, y: np.ndarray, known: bool) -> np.ndarray:
         if y.ndim > 2:
             raise ValueError(
-                f"{type(self).__name__}: y has shape {y.shape}; it must be (N,) or (N, outputs): flatten what is more"
+                f"{type(self).__name__}: y has shape {y.shape}; it must be (N,) or (N, outputs); flatten further axes"
             )
         if not known:
             self._of_sample = y.shape[1:]

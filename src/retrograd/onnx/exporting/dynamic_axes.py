@@ -38,16 +38,15 @@ def merge(first: Writer, second: Writer, extents: Mapping[str, Extent]) -> None:
     for one, other in zip(first.nodes, second.nodes, strict=False):
         if one.key() != other.key():
             raise UnsupportedError(
-                f"onnx.export: {_place(one.name)} is another one for another example: {one.operator} with "
-                f"{one.attributes} and {len(one.outputs)} outputs for one, {other.operator} with {other.attributes} "
-                f"and {len(other.outputs)} outputs for the other. What the model "
-                "does must not depend on the values of its inputs, nor the attributes of a node on their sizes; leave "
-                "fewer axes open by dynamic_axes"
+                f"onnx.export: {_place(one.name)} differs between two examples: {one.operator} with {one.attributes} "
+                f"and {len(one.outputs)} outputs for one, {other.operator} with {other.attributes} and "
+                f"{len(other.outputs)} outputs for the other. The operations of a model must not depend on the values "
+                "of its inputs, nor the attributes of a node on their sizes; declare fewer axes in dynamic_axes"
             )
     if len(first.nodes) != len(second.nodes):
         raise UnsupportedError(
             f"onnx.export: the model does {len(first.nodes)} operations for one example and {len(second.nodes)} for "
-            "another; what it does must not depend on the values or the sizes of its inputs; leave fewer axes open by "
+            "another; its operations must not depend on the values or the sizes of its inputs; declare fewer axes in "
             "dynamic_axes"
         )
     sizes = _Sizes(first, extents)
@@ -125,9 +124,9 @@ class _Sizes:
     def _refuse(self, name: str, users: list[NodeText]) -> Any:
         where = _place(users[0].name) if users else name
         raise UnsupportedError(
-            f"onnx.export: {where} takes an array that differs from one example to another and was made by something "
-            "that is not recorded: by NumPy, by an operator without a gradient, or by Python from the sizes. "
-            "Compute it with operators of retrograd, keep it as a buffer, or leave fewer axes open by dynamic_axes"
+            f"onnx.export: {where} takes an array that differs between two examples and was not made by a recorded "
+            "operation: by NumPy, by an operator without a gradient, or by Python from the sizes. "
+            "Compute it with operators of retrograd, keep it as a buffer, or declare fewer axes in dynamic_axes"
         )
 
     def _vector(self, name: str, one: np.ndarray, other: np.ndarray) -> str:
@@ -153,7 +152,7 @@ class _Sizes:
             users = [node.name for node in self._writer.nodes if name in node.inputs]
             raise UnsupportedError(
                 f"onnx.export: {_place((users or [name])[0])} takes the number {a}, which is {b} for another example: "
-                f"it is not a product or sum of the open extents {sorted(self._extents)}; leave fewer axes open by "
+                f"it is not a product or sum of the dynamic extents {sorted(self._extents)}; declare fewer axes in "
                 "dynamic_axes"
             )
         factors, scale, shift = found
@@ -184,7 +183,7 @@ class _Sizes:
 
 
 def _repeated(one: np.ndarray, other: np.ndarray) -> np.ndarray | None:
-    """Return the array that both repeat along axes of different extents, with extent 1 there; None if there is none."""
+    """Return the array that both arrays repeat along the axes of different extents, or None; it has extent 1 there."""
     if one.ndim != other.ndim or not one.size or not other.size:
         return None
     cut = tuple(slice(1) if a != b else slice(None) for a, b in zip(one.shape, other.shape, strict=True))

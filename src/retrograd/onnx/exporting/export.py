@@ -45,12 +45,12 @@ def inputs_of(model: Module, example: Any, names: Sequence[str] | None) -> dict[
     for place, each in enumerate(given):
         if not isinstance(each, (Tensor, np.ndarray)):
             raise TypeError(
-                f"onnx.export: example holds a {type(each).__name__} at place {place}, needs a Tensor, or a tuple "
-                "of them: the arguments of the model"
+                f"onnx.export: example has a {type(each).__name__} at position {place}, expected a Tensor, or a "
+                "tuple of them: the arguments of the model"
             )
         arrays.append(Tensor(each).array if isinstance(each, np.ndarray) else each.array)
     if not arrays:
-        raise ValueError("onnx.export: example is empty, needs the arguments of the model")
+        raise ValueError("onnx.export: example is empty, expected the arguments of the model")
     if names is None:
         parameters = [
             each.name
@@ -75,13 +75,13 @@ def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
         sizes = {inputs[name].shape[0] for name in axes}
         if len(sizes) > 1:
             raise ValueError(
-                f"onnx.export: the first axes of the inputs have the extents {sorted(sizes)}, and are the batch by "
-                'default; say what is left open: dynamic_axes={"x": {0: "batch"}}'
+                f"onnx.export: the first axes of the inputs have the extents {sorted(sizes)}, but are the same "
+                'batch axis by default; declare which axes vary: dynamic_axes={"x": {0: "batch"}}'
             )
     found: Places = {}
     for name, of in axes.items():
         if name not in inputs:
-            raise ValueError(f"onnx.export: dynamic_axes names {name!r}, which is none of the inputs {list(inputs)}")
+            raise ValueError(f"onnx.export: dynamic_axes names {name!r}, which is not one of the inputs {list(inputs)}")
         for axis, label in of.items():
             if not isinstance(label, str) or not label.isidentifier():
                 raise ValueError(f"onnx.export: dynamic_axes={axes!r}: {label!r} must be a name for the extent")
@@ -91,11 +91,13 @@ def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
     for label, places in found.items():
         sizes = {inputs[name].shape[axis] for name, axis in places}
         if len(sizes) > 1 or 0 in sizes:
-            raise ValueError(f"onnx.export: the extent {label!r} is {sorted(sizes)} in the example, needs one above 0")
+            raise ValueError(
+                f"onnx.export: the extent {label!r} is {sorted(sizes)} in the example; it must be one number above 0"
+            )
     return found
 
 
-def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> dict[str, np.ndarray]:
+def another_example(inputs: dict[str, np.ndarray], dynamic_places: Places, turn: int) -> dict[str, np.ndarray]:
     """Make another example, with other values and with other sizes of the variable extents.
 
     turn: examples 1 and 2 are slightly larger, 3 much larger. Values are those of the first example in another order.
@@ -105,10 +107,10 @@ def another(inputs: dict[str, np.ndarray], open_places: Places, turn: int) -> di
     found = dict(inputs)
     ratios: list[Fraction] = []
     steps: list[int] = []
-    for (name, axis), *rest in open_places.values():
+    for (name, axis), *rest in dynamic_places.values():
         size = inputs[name].shape[axis]
         more = turn if turn < 3 else size + 3
-        # so that no proportional or additive function of one extent matches that of another
+        # distinct ratios and differences, so that a function of one extent cannot match another one
         while more in steps or _is_known(Fraction(size + more, size), ratios):
             more += 1
         ratios.append(Fraction(size + more, size))
@@ -179,25 +181,25 @@ def export(
     if len(data) > _MOST_BYTES:
         raise OnnxError(f"onnx.export: the file would have {len(data)} bytes; at most {_MOST_BYTES} fit into one")
     file = Path(path)
-    beside = file.with_name(f"{file.name}.part")
-    beside.write_bytes(data)
-    beside.replace(file)
+    partial = file.with_name(f"{file.name}.part")
+    partial.write_bytes(data)
+    partial.replace(file)
     if read:
         calls = ", ".join(f"Tensor.{name}{f' in the module {place!r}' if place else ''}" for name, place in read)
         warn(
-            f"onnx.export: Python read values that depend on an input ({calls}); what it did with them is in the file "
-            "as it was for the example",
+            f"onnx.export: Python read values that depend on an input ({calls}); the file contains what it "
+            "decided for the example",
             UserWarning,
             stacklevel=3,
         )
 
 
 def _written(
-    model: Module, inputs: dict[str, np.ndarray], open_places: Places, output_names: Sequence[str] | None
+    model: Module, inputs: dict[str, np.ndarray], dynamic_places: Places, output_names: Sequence[str] | None
 ) -> tuple[Any, list[tuple[str, str]]]:
     """Return the ModelProto, and the places where Python read values, see ``Recorder``."""
     writer, outputs, read = _graph(model, inputs, output_names)
-    other = another(inputs, open_places, 1)
+    other = another_example(inputs, dynamic_places, 1)
     try:
         second, others, _ = _graph(model, other, output_names)
     except OnnxError:
@@ -206,11 +208,11 @@ def _written(
         sizes = {name: array.shape for name, array in other.items()}
         error.add_note(
             "onnx.export: the model ran with the example, but not with its values in another order and the sizes "
-            f'{sizes}; say which axes are left open: dynamic_axes={{"x": {{0: "batch"}}}}, or {{}} for none'
+            f'{sizes}; declare which axes vary: dynamic_axes={{"x": {{0: "batch"}}}}, or {{}} for none'
         )
         raise
     extents = {}
-    for label, ((name, axis), *_) in open_places.items():
+    for label, ((name, axis), *_) in dynamic_places.items():
         extents[label] = Extent(label, name, axis, (inputs[name].shape[axis], other[name].shape[axis]))
     merge(writer, second, extents)
     names = list(output_names or (["output"] if len(outputs) == 1 else [f"output_{k}" for k in range(len(outputs))]))
@@ -219,7 +221,7 @@ def _written(
             f"onnx.export: output_names={names!r} must be {len(outputs)} different names, none of them that of an input"
         )
     writer.finish(outputs, names)
-    labels = {place: label for label, places in open_places.items() for place in places}
+    labels = {place: label for label, places in dynamic_places.items() for place in places}
     triples = list(zip(names, outputs, others, strict=True))
     return _proto(writer, inputs, labels, extents, triples, type(model).__name__), list(dict.fromkeys(read))
 
@@ -232,8 +234,8 @@ def _graph(
     tensors = {name: Tensor(array.copy()) for name, array in inputs.items()}  # a model may change its input
     named: dict[str, Tensor] = dict(model.named_parameters()) | dict(model.named_buffers())
     parameters = {id(each) for each in model.parameters()}
-    taken = {*tensors, *(output_names or ())}
-    named = {(f"{name}_" if name in taken or _DEFAULT.fullmatch(name) else name): t for name, t in named.items()}
+    reserved = {*tensors, *(output_names or ())}
+    named = {(f"{name}_" if name in reserved or _DEFAULT.fullmatch(name) else name): t for name, t in named.items()}
     paths = {id(module): name for name, module in model.named_modules()}
     recorder = Recorder({**named, **tensors}, tensors, paths, functions)
     with recorder.running():
@@ -332,44 +334,44 @@ def _converted(proto: Any, opset: int) -> Any:
             package.checker.check_model(found, full_check=True)
         except Exception:
             raise UnsupportedError(
-                f"onnx.export: opset={opset}: ONNX's converter cannot bring the model to it from opset "
-                f"{proto.opset_import[0].version}, which has all operators that it needs: {error}"
+                f"onnx.export: opset={opset}: ONNX's converter cannot convert the model to it from opset "
+                f"{proto.opset_import[0].version}, in which it was written: {error}"
             ) from error
     return found
 
 
-def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], open_places: Places) -> None:
+def _check(model: Module, proto: Any, inputs: dict[str, np.ndarray], dynamic_places: Places) -> None:
     """Compare the file with the model for a third example.
 
     Raises:
         OnnxError: the outputs differ: the model does something that its operator calls do not show.
     """
-    third, expected = _third(model, inputs, open_places)
+    third, expected = _third_example(model, inputs, dynamic_places)
     sizes = {name: array.shape for name, array in third.items()}
     try:
         with no_grad():
             found = _tensors_in(Graph(proto).eval()(*map(Tensor, third.values())))
     except (ValueError, IndexError, RuntimeError, TypeError) as error:
         raise OnnxError(
-            f"onnx.export: the file does not serve inputs of the shapes {sizes}, which the model takes: {error}. The "
-            "model depends in Python on the sizes of its inputs; leave fewer axes open by dynamic_axes"
+            f"onnx.export: the file cannot process inputs of the shapes {sizes}, which the model accepts: {error}. "
+            "Python code of the model depends on the sizes of its inputs; declare fewer axes in dynamic_axes"
         ) from error
     for name, one, other in zip((each.name for each in proto.graph.output), expected, found, strict=True):
-        away = _away(one.array, other.array)
+        away = _difference(one.array, other.array)
         if away:
             raise OnnxError(
                 f"onnx.export: the output {name!r} of the file differs from the model's for inputs of the shapes "
-                f"{sizes} ({away}): the model computes something without operators of retrograd, or depends in Python "
-                "on the values or sizes of its inputs"
+                f"{sizes} ({away}): the model computes something without operators of retrograd, or its Python code "
+                "depends on the values or sizes of its inputs"
             )
 
 
-def _third(
-    model: Module, inputs: dict[str, np.ndarray], open_places: Places
+def _third_example(
+    model: Module, inputs: dict[str, np.ndarray], dynamic_places: Places
 ) -> tuple[dict[str, np.ndarray], list[Tensor]]:
     """Return another example and the model's outputs for it; its extents are much larger if the model accepts them."""
     for turn in (3, 2):
-        third = another(inputs, open_places, turn)
+        third = another_example(inputs, dynamic_places, turn)
         try:
             with no_grad():
                 return third, _tensors_in(model(*(Tensor(array.copy()) for array in third.values())))
@@ -380,7 +382,7 @@ def _third(
     raise AssertionError("one of two returns or raises")
 
 
-def _away(one: np.ndarray, other: np.ndarray) -> str:
+def _difference(one: np.ndarray, other: np.ndarray) -> str:
     """Describe the difference between two outputs; empty if they agree."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return f"{other.dtype}{list(other.shape)}, not {one.dtype}{list(one.shape)}"

@@ -122,15 +122,15 @@ def required(calls: list[Call], outputs: list[Any]) -> list[int]:
     Raises:
         OnnxError: an output depends on nothing that was recorded.
     """
-    wanted: set[int] = set()
+    needed: set[int] = set()
     for place, output in enumerate(outputs):
         if not isinstance(output, Known):
             raise OnnxError(f"onnx.export: output {place} of the model depends neither on an input nor on a parameter")
-        wanted |= _calls_of(output)
+        needed |= _calls_of(output)
     for number in range(len(calls) - 1, -1, -1):
-        if number in wanted:
-            wanted |= _calls_of((calls[number].arguments, list(calls[number].named.values())))
-    return sorted(wanted)
+        if number in needed:
+            needed |= _calls_of((calls[number].arguments, list(calls[number].named.values())))
+    return sorted(needed)
 
 
 def _calls_of(value: Any) -> set[int]:
@@ -332,8 +332,8 @@ class Recorder(Interpreter):
         origin = self._origins[key]
         if origin is _Stale:
             raise UnsupportedError(
-                "onnx.export: a part of a tensor was changed in place, and the tensor was used again, which a graph of "
-                "ONNX cannot say; make the new tensor with cat, where or scatter"
+                "onnx.export: a part of a tensor was changed in place, and the tensor was used again, which an ONNX "
+                "graph cannot express; make the new tensor with cat, where or scatter"
             )
         if self._arrays[key].shape == array.shape:
             return Known(origin, array)

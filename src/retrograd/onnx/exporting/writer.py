@@ -100,7 +100,7 @@ class Writer:
             return self._values[origin]
         if isinstance(origin, Lost):
             where = f" in the module {origin.path!r}" if origin.path else ""
-            raise UnsupportedError(f"what {origin.maker.lstrip('_')}{where} makes of an input")
+            raise UnsupportedError(f"the result of {origin.maker.lstrip('_')}{where} for an input")
         found = self.reshape(self.value(Known(origin.origin, array)), origin.shape)
         if origin.wide is not None:
             found = self.node("Expand", found, self.ints(origin.wide))
@@ -182,7 +182,7 @@ class Writer:
         names = [name] if outputs == 1 else [f"{name}:{place}" for place in range(outputs)]
         attributes = {key: value for key, value in attributes.items() if value is not None}
         given = ["" if each is None else each.name for each in inputs]
-        self.require(not self._promises.keys() & set(given), "a value that stands for several")
+        self.require(not self._promises.keys() & set(given), "a placeholder for several values")
         while given and not given[-1]:
             given.pop()
         self.nodes.append(NodeText(operator, name, given, names, attributes))
@@ -215,8 +215,8 @@ class Writer:
             return x
         return self.node("Cast", x, dtype=kind, to=int(onnx().helper.np_dtype_to_tensor_dtype(kind)))
 
-    def taken(self, array: Any) -> Value:
-        """Return an argument that may be an array as a Value."""
+    def as_value(self, array: Any) -> Value:
+        """Return an argument as a Value, even if it is an array."""
         return array if isinstance(array, Value) else self.constant(array)
 
     def require(self, condition: Any, what: str) -> None:

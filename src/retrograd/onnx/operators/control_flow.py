@@ -16,7 +16,7 @@ from .registry import operator
 # ---- If, Loop and Scan, whose bodies are graphs. Source: ONNX Operators.html, sections of these names ---------------
 
 Run = Callable[..., tuple[Value, ...]]
-_MOST_TURNS = 30_000  # of a loop, regardless of its own limit
+_MOST_ITERATIONS = 30_000  # of any loop, whatever limit the file sets
 
 
 @operator("If", constants=(0,), branches=True)
@@ -31,7 +31,7 @@ def loop(node: Node, count: Value, condition: Value, *carried: Value, run: Run) 
     It receives the iteration number, the condition and the carried values. It returns the condition, the carried
     values, and one entry of each collected output.
     """
-    most = _MOST_TURNS if count is None else scalar(count)
+    most = _MOST_ITERATIONS if count is None else scalar(count)
     goes_on = True if condition is None else bool(scalar(condition))
     collected: list[list[Value]] = [[] for _ in range(len(node.outputs) - len(carried))]
     turn = 0
@@ -42,8 +42,8 @@ def loop(node: Node, count: Value, condition: Value, *carried: Value, run: Run) 
         for place, value in zip(collected, results[len(carried) :], strict=False):
             place.append(value)
         turn += 1
-        if turn == _MOST_TURNS:
-            raise OnnxError(f"the loop has not ended after {_MOST_TURNS} turns")
+        if turn == _MOST_ITERATIONS:
+            raise OnnxError(f"the loop has not ended after {_MOST_ITERATIONS} iterations")
     return (*carried, *(_stacked(place, 0) for place in collected))
 
 
@@ -56,7 +56,7 @@ def scan(node: Node, *values: Value, run: Run) -> tuple[Value, ...]:
     """
     count = node["num_scan_inputs"]
     if node.version < 9:
-        raise UnsupportedError("the form that Scan has in opset 8")
+        raise UnsupportedError("Scan of opset 8")
     carried, sequences = values[: len(values) - count], values[len(values) - count :]
     axes = node["scan_input_axes"] or [0] * count
     backward = node["scan_input_directions"] or [0] * count
@@ -65,7 +65,7 @@ def scan(node: Node, *values: Value, run: Run) -> tuple[Value, ...]:
     collected: list[list[Value]] = [[] for _ in range(outputs)]
     for turn in range(length):
         slices = [
-            _taken(sequence, axis, length - 1 - turn if reverse else turn)
+            _slice_at(sequence, axis, length - 1 - turn if reverse else turn)
             for sequence, axis, reverse in zip(sequences, axes, backward, strict=True)
         ]
         results = run("body", *carried, *slices)
@@ -81,7 +81,7 @@ def scan(node: Node, *values: Value, run: Run) -> tuple[Value, ...]:
     return (*carried, *stacked)
 
 
-def _taken(value: Value, axis: int, place: int) -> Any:
+def _slice_at(value: Value, axis: int, place: int) -> Any:
     return ops.select(value, axis, place) if isinstance(value, Tensor) else np.take(value, place, axis)
 
 
@@ -96,11 +96,11 @@ def _stacked(values: list[Value], axis: int) -> Value:
 # ---- Sequences and optional values. Source: ONNX Operators.html, sections of these names ----------------------------
 
 
-def _place(sequence: list[Value], position: Value, room: int) -> int:
-    """Return a nonnegative position; room: the number of allowed positions behind the last entry."""
-    place, count = scalar(position), len(sequence) + room
+def _place(sequence: list[Value], position: Value, extra: int) -> int:
+    """Return a position counted from the front; extra: the number of allowed positions after the last entry."""
+    place, count = scalar(position), len(sequence) + extra
     if not -len(sequence) <= place < count:
-        raise OnnxError(f"the position {place} of a sequence of {len(sequence)}")
+        raise OnnxError(f"position {place} is outside a sequence of {len(sequence)}")
     return int(place + len(sequence) if place < 0 else place)
 
 
@@ -181,5 +181,5 @@ def optional_has_element(node: Node, value: Value = None) -> Tensor:
 @operator("OptionalGetElement")
 def optional_get_element(node: Node, value: Value) -> Any:
     if value is None:
-        raise OnnxError("the value is left out")
+        raise OnnxError("the optional value is missing")
     return (value,)

@@ -63,7 +63,7 @@ def check_outputs(
         OnnxError: they have more, or a stride, a dilation or a kernel is below 1.
     """
     if min(*kernel, *stride, *dilation) < 1:
-        raise OnnxError(f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)}: 1 is the least")
+        raise OnnxError(f"kernel {list(kernel)}, strides {list(stride)}, dilations {list(dilation)} must be at least 1")
     found = []
     for i, k, s, d, (low, high) in zip(size, kernel, stride, dilation, padding, strict=True):
         found.append(max(0, (i + low + high - (k - 1) * d - 1) // s + 1))
@@ -173,12 +173,12 @@ def conv_transpose(node: Node, x: Value, w: Value, b: Value = None) -> Tensor:
         (i - 1) * s + (k - 1) * d + 1 for i, s, k, d in zip(x.shape[2:], stride, w.shape[2:], dilation, strict=True)
     ]
     mode = node["auto_pad"] or "NOTSET"
-    wanted = node["output_shape"]
-    if wanted is None and mode.startswith("SAME"):
-        wanted = [i * s for i, s in zip(x.shape[2:], stride, strict=True)]
-    if wanted is not None:
-        wanted = list(wanted)[-axes:]
-        totals = [o + e - n for o, e, n in zip(full, extra, wanted, strict=True)]
+    target = node["output_shape"]
+    if target is None and mode.startswith("SAME"):
+        target = [i * s for i, s in zip(x.shape[2:], stride, strict=True)]
+    if target is not None:
+        target = list(target)[-axes:]
+        totals = [o + e - n for o, e, n in zip(full, extra, target, strict=True)]
         cuts = [split(total, mode == "SAME_UPPER") for total in totals]
     else:
         cuts = list(pairs(None if mode == "VALID" else node["pads"], axes))

@@ -22,7 +22,7 @@ def dft(node: Node, x: Value, length: Value = None, axis: Value = None) -> Tenso
     along = scalar(axis) if axis is not None else -2 if node["axis"] is None else node["axis"]
     along %= x.ndim
     if along == x.ndim - 1:
-        raise OnnxError(f"axis={along} is that of the real and the imaginary part")
+        raise OnnxError(f"axis={along} is the axis of the real and the imaginary part")
     if node["inverse"] and node["onesided"]:
         return _real_inverse(x, along, 2 * (x.shape[along] - 1) if length is None else scalar(length))
     count = x.shape[along] if length is None else scalar(length)
@@ -36,7 +36,7 @@ def stft(node: Node, x: Value, step: Value, window: Value = None, length: Value 
     count = scalar(length) if length is not None else array_of(window).size if window is not None else x.shape[1]
     every = scalar(step)
     if every < 1 or not 1 <= count <= x.shape[1]:
-        raise OnnxError(f"frames of {count} samples every {every} of {x.shape[1]}")
+        raise OnnxError(f"frames of {count} samples, every {every}, do not fit a signal of {x.shape[1]}")
     frames = [ops.narrow(x, 1, begin, count) for begin in range(0, x.shape[1] - count + 1, every)]
     whole = ops.stack(frames, 1)  # (N, frames, count, parts)
     if window is not None:

@@ -23,7 +23,7 @@ def inside(indices: Value, extent: int) -> np.ndarray:
     """
     places = array_of(indices).astype(np.int64)
     if places.size and not (-extent <= places.min() and places.max() < extent):
-        raise OnnxError(f"indices from {places.min()} to {places.max()} of {extent} entries")
+        raise OnnxError(f"indices from {places.min()} to {places.max()} are outside an axis of {extent} entries")
     return np.where(places < 0, places + extent, places)
 
 
@@ -58,7 +58,7 @@ def range_(node: Node, start: Value, limit: Value, delta: Value) -> Value:
     if first.dtype.kind not in "iuf" or first.dtype == np.float16:
         raise UnsupportedError(f"a range of {first.dtype}")
     if not step.astype(np.float64).all():
-        raise OnnxError("a range of steps of 0")
+        raise OnnxError("a range with steps of 0")
     count = np.ceil((last.astype(np.float64) - first.astype(np.float64)) / step.astype(np.float64)).item()
     (count,) = extents([max(0, count)])
     return value_of((first + np.arange(count) * step).astype(first.dtype).reshape(count))

@@ -44,7 +44,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     shape = [outputs[axes.index(axis)] if axis in axes else x.shape[axis] for axis in range(x.ndim)]
     extents(shape)
     for size, extent in zip(outputs, inputs, strict=True):
-        extents([size, extent])  # checks the matrix of an axis
+        extents([size, extent])  # checks the size of the matrix for this axis
     region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
     for place, axis in enumerate(axes):
         part = float(region[place]), float(region[place + len(axes)])

@@ -99,7 +99,7 @@ def lp_normalization(node: Node, x: Value) -> Tensor:
 
 def _axis(axis: int, ndim: int) -> int:
     if not -ndim <= axis < ndim:
-        raise OnnxError(f"axis={axis} is none of the {ndim} axes of the input")
+        raise OnnxError(f"axis={axis} is not one of the {ndim} axes of the input")
     return axis % ndim
 
 

@@ -35,8 +35,8 @@ def _outputs(size: Sequence[int], kernel: Any, stride: Any, dilation: Any, paddi
     """Return the outputs per axis, without any that would begin behind the input and its first padding."""
     found = []
     for i, k, s, d, (low, high) in zip(size, kernel, stride, dilation, padding, strict=True):
-        room = i + low + high - (k - 1) * d - 1
-        o = (-(-room // s) if ceil else room // s) + 1
+        span = i + low + high - (k - 1) * d - 1
+        o = (-(-span // s) if ceil else span // s) + 1
         found.append(o - 1 if ceil and (o - 1) * s >= i + low else o)
     return found
 

@@ -1,4 +1,4 @@
-"""RNN, GRU and LSTM, fused or step by step. Source: ONNX Operators.html.
+"""RNN, GRU and LSTM, fused or step by step.
 
 Source: ONNX Operators.html, the equations of these operators. ONNX's gates are in the order i, o, f, c and z, r, h;
 ours i, f, g, o and r, z, n.
@@ -222,12 +222,12 @@ def _names(node: Node, directions: int) -> list[str]:
     names = [name.lower() for name in (node["activations"] or usual)[: len(usual)]]
     if len(names) < len(usual):
         each = len(usual) // directions
-        raise OnnxError(f"activations={node['activations']} must be {len(usual)}, {each} a direction")
+        raise OnnxError(f"activations={node['activations']} must have {len(usual)} names, {each} for each direction")
     return names
 
 
 def _mode(node: Node, names: list[str]) -> str | None:
-    """Return the name of our layer with these options; None if there is none, and the steps are computed one by one."""
+    """Return the name of our layer with these options, or None if no layer has them and each step must be computed."""
     if node["clip"] is not None or node["input_forget"]:
         return None
     if node.operator == "RNN" and set(names) == {"relu"}:

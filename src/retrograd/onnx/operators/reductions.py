@@ -28,7 +28,7 @@ _OF_FLOATS: dict[str, Callable[[Tensor, Axes], Tensor]] = {
     "ReduceSumSquare": lambda x, axes: ops.sum(x * x, axes, keepdim=True),
 }
 # without axes; the other reductions leave an entry unchanged
-_OF_ENTRIES: dict[str, Callable[[Tensor], Tensor]] = {
+_ELEMENTWISE: dict[str, Callable[[Tensor], Tensor]] = {
     "ReduceL1": ops.abs,
     "ReduceL2": ops.abs,
     "ReduceLogSum": ops.log,
@@ -50,7 +50,7 @@ def reduced(node: Node, x: Value, axes: Value = None) -> Value:
     array = array_of(x)
     chosen = node["axes"] if axes is None else ints(axes)
     if not chosen:
-        # the elementwise part, such as a square, is still applied
+        # the elementwise part of the reduction, such as a square, is still applied
         chosen = [] if node["noop_with_empty_axes"] else list(range(array.ndim))
     along = tuple(axis % array.ndim for axis in chosen)
     shape = [extent for axis, extent in enumerate(array.shape) if axis not in along]
@@ -61,7 +61,7 @@ def reduced(node: Node, x: Value, axes: Value = None) -> Value:
         elif along:
             y = _OF_FLOATS[node.operator](x, along)
         else:
-            y = _OF_ENTRIES[node.operator](x) if node.operator in _OF_ENTRIES else x
+            y = _ELEMENTWISE[node.operator](x) if node.operator in _ELEMENTWISE else x
         return y if node["keepdims"] else y.reshape(*shape)
     if node.operator not in _OF_WHOLE or array.dtype.kind not in "biu":
         raise UnsupportedError(f"{node.operator} of {array.dtype}")

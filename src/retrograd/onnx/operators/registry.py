@@ -12,7 +12,7 @@ from ..node import DOMAIN
 
 Compute = Callable[..., Any]
 
-_FAMILIES = (
+_MODULES = (
     "casts",
     "control_flow",
     "convolution",
@@ -76,6 +76,6 @@ def operator(
 @lru_cache(maxsize=1)
 def operators() -> dict[tuple[str, str], Operator]:
     """Return all registered operators."""
-    for family in _FAMILIES:
-        import_module(f"{__package__}.{family}")
+    for module in _MODULES:
+        import_module(f"{__package__}.{module}")
     return _operators

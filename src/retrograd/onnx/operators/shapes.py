@@ -56,12 +56,12 @@ def size(node: Node, x: Value) -> Tensor:
 @operator("Reshape", constants=(1,))
 def reshape(node: Node, x: Value, sizes: Value) -> Value:
     """Reshape; 0 keeps an extent, unless ``allowzero`` is set, and -1 is inferred."""
-    old, wanted = array_of(x).shape, ints(sizes)
+    old, target = array_of(x).shape, ints(sizes)
     if not node["allowzero"]:
-        if any(size == 0 and axis >= len(old) for axis, size in enumerate(wanted)):
-            raise OnnxError(f"shape={wanted} keeps an extent that the input, of shape {old}, does not have")
-        wanted = [old[axis] if size == 0 else size for axis, size in enumerate(wanted)]
-    return _each(x, lambda t: t.reshape(*wanted))
+        if any(size == 0 and axis >= len(old) for axis, size in enumerate(target)):
+            raise OnnxError(f"shape={target} keeps an extent that the input, of shape {old}, does not have")
+        target = [old[axis] if size == 0 else size for axis, size in enumerate(target)]
+    return _each(x, lambda t: t.reshape(*target))
 
 
 @operator("Flatten")
@@ -110,7 +110,7 @@ def split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
     if parts is None:
         count = node["num_outputs"] or len(node.outputs)
         if count != len(node.outputs):
-            raise OnnxError(f"num_outputs={count} of a node with {len(node.outputs)} outputs")
+            raise OnnxError(f"num_outputs={count}, but the node has {len(node.outputs)} outputs")
         part = -(-extent // count)
         parts = [min(part, extent - k * part) for k in range(count)]
     if not isinstance(x, Tensor):
@@ -120,8 +120,8 @@ def split(node: Node, x: Value, sizes: Value = None) -> tuple[Value, ...]:
 
 @operator("Expand", constants=(1,))
 def expand(node: Node, x: Value, sizes: Value) -> Value:
-    wanted = np.broadcast_shapes(array_of(x).shape, tuple(extents(ints(sizes))))
-    return _each(x, lambda t: ops.broadcast_to(t, wanted))
+    target = np.broadcast_shapes(array_of(x).shape, tuple(extents(ints(sizes))))
+    return _each(x, lambda t: ops.broadcast_to(t, target))
 
 
 @operator("Tile", constants=(1,))
@@ -151,7 +151,7 @@ def gather(node: Node, x: Value, indices: Value) -> Value:
     shape = array_of(x).shape
     axis %= len(shape)
     if places.size and not (-shape[axis] <= places.min() and places.max() < shape[axis]):
-        raise OnnxError(f"indices from {places.min()} to {places.max()} of {shape[axis]} entries")
+        raise OnnxError(f"indices from {places.min()} to {places.max()} are outside an axis of {shape[axis]} entries")
     flat = wrap(np.where(places < 0, places + shape[axis], places).reshape(-1))
     sizes = (*shape[:axis], *places.shape, *shape[axis + 1 :])
     return _each(x, lambda t: ops.index_select(t, axis, flat).reshape(*sizes))

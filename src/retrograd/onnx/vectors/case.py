@@ -63,7 +63,7 @@ class Fixed:
 
 
 @dataclass(frozen=True, eq=False)
-class Given:
+class Literal:
     """A literal array: indices, lengths, masks, limits. No gradient is computed for it."""
 
     array: np.ndarray
@@ -72,9 +72,9 @@ class Given:
         return self.array
 
 
-def whole(*values: int) -> Given:
+def whole(*values: int) -> Literal:
     """Return whole numbers as int64."""
-    return Given(np.array(values, np.int64))
+    return Literal(np.array(values, np.int64))
 
 
 def _words(text: str, count: int) -> np.ndarray:
@@ -83,7 +83,7 @@ def _words(text: str, count: int) -> np.ndarray:
 
 # ---- Cases: an operator with attributes, its inputs, and the outputs that have upstream gradients -------------------
 
-Numbers = Uniform | Apart | Fixed | Given
+Numbers = Uniform | Apart | Fixed | Literal
 OPSET = 22
 
 

@@ -115,7 +115,7 @@ def write(folder: str | os.PathLike[str], cases: Iterable[Case]) -> int:
     onnx()
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise FileExistsError(f"{folder} is {'not empty' if folder.is_dir() else 'no folder'}; name a new folder")
+        raise FileExistsError(f"{folder} is {'not empty' if folder.is_dir() else 'not a folder'}; name a new folder")
     folder.mkdir(parents=True, exist_ok=True)
     size = 0
     for case in cases:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Apart, Case, Fixed, Given, Numbers, Shape, Uniform, case, whole
+from .case import Apart, Case, Fixed, Literal, Numbers, Shape, Uniform, case, whole
 
 # ---- Convolution and transposed convolution -------------------------------------------------------------------------
 
@@ -124,7 +124,7 @@ def _layer(
 
     b = numbers(2 * rows) if bias else None
     state = numbers(_BATCH, _UNITS) if states else None
-    counts = None if lengths is None else Given(np.array(lengths, np.int32))
+    counts = None if lengths is None else Literal(np.array(lengths, np.int32))
     x = Uniform((steps, _BATCH, _FEATURES))
     inputs: list[Numbers | None] = [x, numbers(rows, _FEATURES), numbers(rows, _UNITS), b, counts, state]
     is_lstm = operator == "LSTM"
@@ -249,7 +249,7 @@ POOLING = [
         "max_unpool",
         "MaxUnpool",
         (1, 1, 2, 3),
-        Given(np.array([[[[0, 9, 5], [18, 14, 23]]]], np.int64)),
+        Literal(np.array([[[[0, 9, 5], [18, 14, 23]]]], np.int64)),
         kernel_shape=[2, 2],
         strides=[2, 2],
     ),
@@ -358,18 +358,18 @@ NORMALIZATION = [
 
 # ---- Softmax and classification losses ------------------------------------------------------------------------------
 
-_LABELS = Given(np.array([3, 0, 2, 2], np.int64))
-_IMAGE_LABELS = Given(np.array([[[0, 2, 1], [1, 1, 2]], [[2, 0, 0], [1, 2, 1]]], np.int64))
+_LABELS = Literal(np.array([3, 0, 2, 2], np.int64))
+_IMAGE_LABELS = Literal(np.array([[[0, 2, 1], [1, 1, 2]], [[2, 0, 0], [1, 2, 1]]], np.int64))
 _IMAGES = (2, 3, 2, 3)
 _SCORES = (4, 5)
 
 
-def _cross_entropy(name: str, x: Shape, labels: Given, *, weights: bool = False, **options: Any) -> Case:
+def _cross_entropy(name: str, x: Shape, labels: Literal, *, weights: bool = False, **options: Any) -> Case:
     more = [Fixed(Uniform((x[1],), 0.5, 2))] if weights else []
     return case(f"softmax_cross_entropy_{name}", "SoftmaxCrossEntropyLoss", x, labels, *more, **options)
 
 
-def _likelihood(name: str, x: Shape, labels: Given, *, weights: bool = False, **options: Any) -> Case:
+def _likelihood(name: str, x: Shape, labels: Literal, *, weights: bool = False, **options: Any) -> Case:
     more = [Fixed(Uniform((x[1],), 0.5, 2))] if weights else []
     return case(f"negative_log_likelihood_{name}", "NegativeLogLikelihoodLoss", x, labels, *more, **options)
 
@@ -400,7 +400,7 @@ LOSSES = [
 
 # ---- Attention; numeric masks have gradients ------------------------------------------------------------------------
 
-_SEEN = Given(np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1], [0, 1, 1, 0, 1]], bool))
+_SEEN = Literal(np.array([[1, 0, 1, 1, 0], [1, 1, 0, 1, 1], [0, 1, 1, 0, 1]], bool))
 
 
 def _attention(name: str, *inputs: Any, **options: Any) -> Case:

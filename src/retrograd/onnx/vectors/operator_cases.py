@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .case import Apart, Case, Fixed, Given, Numbers, Shape, Uniform, case, whole
+from .case import Apart, Case, Fixed, Literal, Numbers, Shape, Uniform, case, whole
 
 # ---- Matrix products, with and without broadcasting -----------------------------------------------------------------
 
@@ -53,7 +53,7 @@ PRODUCTS = [
 _X = Apart((3, 2, 5))
 _NEAR_ONE = Uniform((3, 4), -0.75, 0.75)
 _POSITIVE = Uniform((3, 4), 0.5, 2.5)
-_CONDITION = Given(np.array([[True, False, True, False], [False, False, True, True], [True, True, False, True]]))
+_CONDITION = Literal(np.array([[True, False, True, False], [False, False, True, True], [True, True, False, True]]))
 
 _ACTIVATIONS = [
     case("relu", "Relu", _X),
@@ -107,7 +107,7 @@ _OF_SEVERAL = [
     case("sum_of_three", "Sum", (3, 4), (1, 4), (3, 1)),
     case("mean_of_three", "Mean", (3, 4), (4,), (3, 1)),
     case("where_broadcast", "Where", _CONDITION, (3, 4), (4,)),
-    case("clip", "Clip", Apart((3, 4)), Given(np.array(-0.8125)), Given(np.array(0.6875))),
+    case("clip", "Clip", Apart((3, 4)), Literal(np.array(-0.8125)), Literal(np.array(0.6875))),
 ]
 POINTWISE = [*_ACTIVATIONS, *_FUNCTIONS, *_OF_SEVERAL]
 
@@ -153,7 +153,7 @@ SHAPES = [
         "Resize",
         (1, 1, 4, 3),
         None,
-        Given(np.array([1, 1, 1.5, 2.5], np.float32)),
+        Literal(np.array([1, 1, 1.5, 2.5], np.float32)),
         mode="linear",
     ),
     case("pad_constant", "Pad", (2, 3), whole(1, 0, 0, 2), Fixed(Uniform(())), mode="constant"),
@@ -171,28 +171,28 @@ SHAPES = [
     case("depth_to_space_dcr", "DepthToSpace", (1, 8, 2, 3), blocksize=2, mode="DCR"),
     case("depth_to_space_crd", "DepthToSpace", (1, 8, 2, 3), blocksize=2, mode="CRD"),
     case("space_to_depth", "SpaceToDepth", (1, 2, 4, 6), blocksize=2),
-    case("trilu_lower", "Trilu", (2, 4, 3), Given(np.array(1, np.int64)), upper=0),
-    case("cumsum", "CumSum", (3, 4), Given(np.array(1, np.int64))),
-    case("cumsum_exclusive_reverse", "CumSum", (3, 4), Given(np.array(0, np.int64)), exclusive=1, reverse=1),
+    case("trilu_lower", "Trilu", (2, 4, 3), Literal(np.array(1, np.int64)), upper=0),
+    case("cumsum", "CumSum", (3, 4), Literal(np.array(1, np.int64))),
+    case("cumsum_exclusive_reverse", "CumSum", (3, 4), Literal(np.array(0, np.int64)), exclusive=1, reverse=1),
 ]
 
 
 # ---- Reading and writing at indices, some of them repeated, and sampling at points ----------------------------------
 
 
-def _indices(values: Any) -> Given:
-    return Given(np.array(values, np.int64))
+def _indices(values: Any) -> Literal:
+    return Literal(np.array(values, np.int64))
 
 
 _TWICE = _indices([[0, 2, 0], [1, 1, -1]])
-_ONCE = _indices([[0, 2, 1], [2, 0, 3]])
+_DISTINCT = _indices([[0, 2, 1], [2, 0, 3]])
 
 
 def _sampled(name: str, **attributes: Any) -> Case:
     """The points are inside the image and not at pixel centers, where the interpolation has kinks."""
     points = np.array([-0.8125, -0.4375, 0.1875, 0.5625, -0.1875, 0.8125])
     grid = np.stack([np.tile(points, (2, 1)), np.array([[0.3125] * 6, [-0.6875] * 6])], -1)[None]
-    return case(f"grid_sample_{name}", "GridSample", (1, 2, 4, 5), Given(grid), **attributes)
+    return case(f"grid_sample_{name}", "GridSample", (1, 2, 4, 5), Literal(grid), **attributes)
 
 
 INDEXING = [
@@ -201,10 +201,10 @@ INDEXING = [
     case("gather_elements", "GatherElements", (2, 3), _TWICE, axis=1),
     case("gather_nd", "GatherND", (2, 3, 4), _indices([[0, 1], [1, 2], [0, 1]])),
     case("gather_nd_batch_dims", "GatherND", (2, 3, 4), _indices([[2], [0]]), batch_dims=1),
-    case("scatter_elements", "ScatterElements", (2, 4), _ONCE, (2, 3), axis=1),
+    case("scatter_elements", "ScatterElements", (2, 4), _DISTINCT, (2, 3), axis=1),
     case("scatter_elements_add", "ScatterElements", (2, 4), _TWICE, (2, 3), axis=1, reduction="add"),
-    case("scatter_elements_mul", "ScatterElements", (2, 4), _ONCE, (2, 3), axis=1, reduction="mul"),
-    case("scatter_elements_max", "ScatterElements", Apart((2, 4)), _ONCE, (2, 3), axis=1, reduction="max"),
+    case("scatter_elements_mul", "ScatterElements", (2, 4), _DISTINCT, (2, 3), axis=1, reduction="mul"),
+    case("scatter_elements_max", "ScatterElements", Apart((2, 4)), _DISTINCT, (2, 3), axis=1, reduction="max"),
     case("scatter_nd", "ScatterND", (4, 3), _indices([[2], [0]]), (2, 3)),
     case("scatter_nd_add", "ScatterND", (4, 3), _indices([[2], [0], [2]]), (3, 3), reduction="add"),
     case("top_k", "TopK", Apart((3, 5)), whole(2), outputs=2, weighted=[0], axis=1),

@@ -14,10 +14,10 @@ from ...operators.registry import Operator
 from ..writer import OPSET, Value, Writer
 from .registry import converter_of
 
-_CHANGED = ("Split", "Resize")  # operators whose meaning has changed since, with the same attributes
+_CHANGED = ("Split", "Resize")  # operators whose meaning has changed in later opsets, with the same attributes
 
 
-def _stands(given: dict[str, Any]) -> bool:
+def _is_unchanged(given: dict[str, Any]) -> bool:
     """Return whether a node does the same for every input and has the same meaning in the target opset.
 
     All other nodes are written as the operators that compute them.
@@ -40,7 +40,7 @@ def _means_the_same(name: str, version: int) -> bool:
     return kept and name not in _CHANGED and inputs == [each.name for each in new.inputs][: len(inputs)]
 
 
-@converter_of(compute_node, when=_stands)
+@converter_of(compute_node, when=_is_unchanged)
 def loaded(w: Writer, node: Node, operator: Operator, inputs: list[Any], more: dict[str, Any]) -> Any:
     since = onnx().defs.get_schema(node.operator, node.version).since_version
     given = [None if each is None else each if isinstance(each, Value) else w.constant(each) for each in inputs]

@@ -154,7 +154,7 @@ def buckets(w: Writer, input: Value, boundaries: Any, out_int32: bool, right: bo
     """Count the boundaries below each element, or, with right, those not above it."""
     w.require(not out_int32, "bucketize with out_int32")
     apart = w.node("Unsqueeze", input, w.ints([-1]))
-    edges = w.cast(w.taken(boundaries), input.dtype)
+    edges = w.cast(w.as_value(boundaries), input.dtype)
     below = w.node("LessOrEqual" if right else "Less", edges, apart, dtype=np.bool_)
     return w.node("ReduceSum", w.cast(below, np.int64), w.ints([-1]), keepdims=0)
 
@@ -173,17 +173,17 @@ def along(w: Writer, input: Value, dim: int, index: Value, sparse_grad: Any) -> 
 
 @converter(Gather, Pick)
 def elements(w: Writer, x: Value, indices: Any, axis: int) -> Value:
-    return w.node("GatherElements", x, w.taken(indices), axis=axis)
+    return w.node("GatherElements", x, w.as_value(indices), axis=axis)
 
 
 @converter(PickRows)
 def rows(w: Writer, x: Value, indices: Any) -> Value:
-    return w.node("Gather", x, w.taken(indices), axis=0)
+    return w.node("Gather", x, w.as_value(indices), axis=0)
 
 
 @converter(MaskedFill)
 def masked_fill(w: Writer, x: Value, value: Value, mask: Any) -> Value:
-    return w.node("Where", w.taken(mask), value, x, dtype=x.dtype)
+    return w.node("Where", w.as_value(mask), value, x, dtype=x.dtype)
 
 
 @converter(SparseProduct)
@@ -283,7 +283,7 @@ def in_zeros(w: Writer, g: Value, shape: tuple[int, ...], index: tuple[Any, ...]
 @converter(Scatter)
 def scattered(w: Writer, g: Value, indices: Any, axis: int, shape: tuple[int, ...]) -> Value:
     zeros = w.node("Expand", w.constant(0, g.dtype), w.ints(shape))
-    return w.node("ScatterElements", zeros, w.taken(indices), g, axis=axis, reduction="add")
+    return w.node("ScatterElements", zeros, w.as_value(indices), g, axis=axis, reduction="add")
 
 
 @converter(Put)
@@ -327,7 +327,7 @@ def _put_by_values(w: Writer, x: Value, v: Value, parts: list[Any], accumulate: 
 @converter(PlaceRows)
 def place_rows(w: Writer, x: Value, rows: Any, count: int, filling: float) -> Value:
     empty = w.node("Expand", w.constant(filling, x.dtype), w.ints((count, *x.shape[1:])))
-    return w.node("ScatterND", empty, w.node("Unsqueeze", w.taken(rows), w.ints([1])), x)
+    return w.node("ScatterND", empty, w.node("Unsqueeze", w.as_value(rows), w.ints([1])), x)
 
 
 def _scattered(w: Writer, x: Value, dim: int, index: Value, source: Any, reduction: str | None) -> Value:
@@ -367,7 +367,7 @@ def _slices(w: Writer, x: Value, dim: int, index: Value, source: Any, reduction:
     line = w.reshape(index, [-1 if place == axis else 1 for place in range(len(shape))])
     wide = w.node("Expand", line, w.ints(shape))
     if not isinstance(source, Value) or not source.shape:
-        source = w.node("Expand", w.cast(w.taken(source), x.dtype), w.ints(shape))
+        source = w.node("Expand", w.cast(w.as_value(source), x.dtype), w.ints(shape))
     return w.node("ScatterElements", x, wide, source, axis=axis, reduction=reduction)
 
 

@@ -56,7 +56,7 @@ def _connect(w: Writer, name: str, x: Any, y: Any) -> Value:
         operands = [w.cast(each, kind) if isinstance(each, Value) else w.constant(each, kind) for each in (x, y)]
         whole: Value = w.node(f"Bitwise{_CONNECTED[name]}", *operands)
         return whole
-    return _truth(w, _CONNECTED[name], *(w.cast(w.taken(each), np.bool_) for each in (x, y)))
+    return _truth(w, _CONNECTED[name], *(w.cast(w.as_value(each), np.bool_) for each in (x, y)))
 
 
 def _register() -> None:
@@ -223,7 +223,7 @@ def reciprocal(w: Writer, x: Value) -> Value:
 
 @converter(piecewise.Where)
 def where(w: Writer, condition: Any, x: Value, y: Value) -> Value:
-    return w.node("Where", w.taken(condition), x, y, dtype=x.dtype)
+    return w.node("Where", w.as_value(condition), x, y, dtype=x.dtype)
 
 
 @converter(Glu)

@@ -48,7 +48,7 @@ def attention(w: Writer, q: Value, k: Value, v: Value, bias: Any, scale: float, 
         scores = w.node("Where", seen, scores, w.constant(-np.inf, q.dtype), dtype=q.dtype)
     if bias is None:
         return w.node("MatMul", w.node("Softmax", scores, axis=-1), v)
-    bias = w.taken(bias)
+    bias = w.as_value(bias)
     return w.node("MatMul", masked_softmax(w, w.node("Add", scores, bias), _may_hide(w.weight(bias))), v)
 
 

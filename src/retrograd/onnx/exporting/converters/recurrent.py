@@ -29,10 +29,10 @@ def layer(
     for option in ("projection", "coupled", "norm", "clip"):
         w.require(not getattr(spec, option), f"a recurrent layer with {option}={getattr(spec, option)!r}")
     key = spec.mode, spec.directions, *(each.name for each in flat)
-    if key not in w.made:  # only once for a cell that is called at every step
+    if key not in w.made:  # a cell that is called at every step writes its weights only once
         w.made[key] = _weights(w, spec, flat)
     kernel, recurrent, bias, peephole = w.made[key]
-    counts = None if lengths is None else w.cast(w.taken(lengths), np.int32)
+    counts = None if lengths is None else w.cast(w.as_value(lengths), np.int32)
     direction = "bidirectional" if spec.directions == 2 else "reverse" if spec.reverse[0] else None
     options: dict[str, Any] = {"hidden_size": spec.hidden, "direction": direction}
     if spec.mode == "gru":

@@ -15,9 +15,9 @@ from ...operators.registry import operators as loaded
 from ..formulas import SAME
 
 Convert = Callable[..., Any]
-Stands = Callable[[dict[str, Any]], bool]
+Condition = Callable[[dict[str, Any]], bool]
 
-_FAMILIES = (
+_MODULES = (
     "imported_nodes",
     "indexing",
     "pointwise",
@@ -29,7 +29,7 @@ _FAMILIES = (
 )
 
 _converters: dict[Any, Convert] = {}
-_functions: dict[Callable[..., Any], Stands] = {}
+_functions: dict[Callable[..., Any], Condition] = {}
 
 
 def converter(*operators: Any) -> Callable[[Convert], Convert]:
@@ -42,7 +42,7 @@ def converter(*operators: Any) -> Callable[[Convert], Convert]:
     return register
 
 
-def converter_of(*functions: Callable[..., Any], when: Stands = lambda given: True) -> Callable[[Convert], Convert]:
+def converter_of(*functions: Callable[..., Any], when: Condition = lambda given: True) -> Callable[[Convert], Convert]:
     """Register a converter for functions that are not Functions; it receives their arguments by name.
 
     when: decides by its arguments whether a call replaces all calls inside it.
@@ -57,10 +57,10 @@ def converter_of(*functions: Callable[..., Any], when: Stands = lambda given: Tr
 
 
 @lru_cache(maxsize=1)
-def converters() -> tuple[dict[Any, Convert], dict[Callable[..., Any], Stands]]:
+def converters() -> tuple[dict[Any, Convert], dict[Callable[..., Any], Condition]]:
     """Return the converters of all operators, and the plain functions among these operators."""
-    for family in _FAMILIES:
-        import_module(f"{__package__}.{family}")
+    for module in _MODULES:
+        import_module(f"{__package__}.{module}")
     return _converters, _functions
 
 

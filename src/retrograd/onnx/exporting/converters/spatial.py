@@ -40,7 +40,7 @@ def conv(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window,
 
 @converter(ConvInputGrad)
 def conv_transpose(w: Writer, x: Value, weight: Value, bias: Value | None, window: Window, options: Any) -> Value:
-    # input positions that the strides leave over at the end: ONNX's output_padding
+    # input positions that no stride reaches at the end: ONNX's output_padding
     sizes = zip(window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True)
     rest = [i + low + high - (o - 1) * s - d * (r - 1) - 1 for i, r, o, s, d, (low, high) in sizes]
     return w.node("ConvTranspose", x, weight, bias, output_padding=rest, **_options(window))
@@ -103,8 +103,8 @@ def max_pool(w: Writer, x: Value, window: Any, return_indices: bool) -> Any:
         return w.node("MaxPool", x, **sizes)
     y, indices = w.node("MaxPool", x, outputs=2, **sizes)
     # ONNX counts across the whole batch, ours within each channel
-    room = math.prod(window.input)
-    return y, w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(room, np.int64))
+    positions = math.prod(window.input)
+    return y, w.node("Mod", Value(indices.name, np.dtype(np.int64)), w.constant(positions, np.int64))
 
 
 @converter(AvgPool)
@@ -143,8 +143,8 @@ def max_unpool(
     output_size: Any,
 ) -> Value:
     shape = w.results[0].shape
-    lead, room = shape[:-ndim], math.prod(shape[-ndim:])
-    zeros = w.node("Expand", w.constant(0, x.dtype), w.ints((*lead, room)))
+    lead, positions = shape[:-ndim], math.prod(shape[-ndim:])
+    zeros = w.node("Expand", w.constant(0, x.dtype), w.ints((*lead, positions)))
     values, places = (w.reshape(each, (*lead, math.prod(x.shape[-ndim:]))) for each in (x, indices))
     return w.reshape(w.node("ScatterElements", zeros, places, values, axis=-1), shape)
 
