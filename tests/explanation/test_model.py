@@ -11,7 +11,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.explanation.document import block, first, outline, start_of, taken, window
+from retrograd.explanation.document import block, entry_products, first, outline, start_of, window
 from retrograd.explanation.model import ModelExplanation
 from retrograd.nn.functional import cross_entropy
 
@@ -220,7 +220,7 @@ def test_an_entry_lists_its_largest_products():
     random = np.random.default_rng(4)
     x, w = random.standard_normal((300, 4)), random.standard_normal((2, 4))
     explanation = rg.explain("linear", x, w, gy := random.standard_normal((300, 2)))
-    found = taken(explanation, "gw", 5)
+    found = entry_products(explanation, "gw", 5)
     every = gy[:, 1] * x[:, 1]
     listed = [each["value"] for each in found["products"]]
     assert found["count"] == 300 and len(listed) == 200
@@ -233,6 +233,6 @@ def test_an_entry_lists_its_largest_products():
     assert (np.abs(explanation.arrays["gw"].values - exact) <= error).all()
     assert outline(explanation)["sums"]["gw"]["factors"] == [["gy", "x"]]
     with pytest.raises(ValueError, match="no entry 99"):
-        taken(explanation, "gw", 99)
+        entry_products(explanation, "gw", 99)
     with pytest.raises(ValueError, match="not one of the arrays that are sums"):
-        taken(explanation, "x", 0)
+        entry_products(explanation, "x", 0)

@@ -225,7 +225,7 @@ def test_settings_that_do_not_fit() -> None:
             {},
             r"mse_loss can be explained only for equal shapes; the shapes are \(2, 3\) and",
         ),
-        ("embedding", {"x": x, "w": x}, {}, "explain: embedding takes indices; x holds float32"),
+        ("embedding", {"x": x, "w": x}, {}, "explain: embedding takes integer indices; x has the dtype float32"),
         (
             "scaled_dot_product_attention",
             {"q": x, "k": x[None], "v": x},
@@ -236,7 +236,7 @@ def test_settings_that_do_not_fit() -> None:
             "scaled_dot_product_attention",
             {"q": x, "k": x, "v": x, "attn_mask": x},
             {},
-            r"attn_mask has the shape \(2, 3\), and the scores \(2, 2\); it must fit them",
+            r"attn_mask has the shape \(2, 3\), which does not broadcast to the scores \(2, 2\)",
         ),
     ):
         with pytest.raises(ValueError, match=message):
@@ -453,8 +453,8 @@ def test_the_backward_in_words() -> None:
     for name, given, words in (
         ("silu", {}, "the derivative of y at x; the backward is g s (1 + x (1 - s)) with s = sigmoid(x)"),
         ("sign", {"rule": "clipped"}, "the backward is g where -limit <= x <= limit, 0 elsewhere"),
-        ("Sign", {"gradient": "identity"}, "what is declared in place of the derivative"),
-        ("PACT", {}, "what is declared in place of the derivative, which is 0 nearly everywhere"),
+        ("Sign", {"gradient": "identity"}, "the declared slope, in place of the derivative"),
+        ("PACT", {}, "the declared slope, in place of the derivative, which is 0 nearly everywhere"),
     ):
         slope = next(each for key, each in find(name).with_settings(given).arrays.items() if key.startswith("slope"))
         assert words in slope.about, name
@@ -540,8 +540,8 @@ def test_functions_that_cannot_be_explained() -> None:
         (abs, [np.array(["a"])], TypeError, "explain: x.* is <U1, needs an array of numbers"),
         (lambda x: (x, x), [x], TypeError, "returns tuple, needs one Tensor; choose one with a lambda"),
         (lambda x: x > 0, [x], ValueError, "has no gradient to any input; give floating-point arrays"),
-        (lambda x: x, [np.ones(5000, np.float32)], ValueError, "has 5000 results of up to 5000 entries"),
-        (lambda x: x[:600], [np.ones(2000, np.float32)], ValueError, "600 results of up to 2000 entries"),
+        (lambda x: x, [np.ones(5000, np.float32)], ValueError, "has 5000 results for up to 5000 entries"),
+        (lambda x: x[:600], [np.ones(2000, np.float32)], ValueError, "600 results for up to 2000 entries"),
     ):
         with pytest.raises(error, match=message):
             of_function(call, inputs)

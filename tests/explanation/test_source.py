@@ -44,7 +44,7 @@ def test_nothing_to_show() -> None:
         backward_source(type("Bare", (Function,), {}))
     scope: dict[str, object] = {"Function": Function}
     exec("class Typed(Function):\n    @staticmethod\n    def backward(ctx, g): return g", scope)
-    with pytest.raises(OSError, match=r"no source text of Typed.backward"):
+    with pytest.raises(OSError, match=r"no source code for Typed.backward"):
         backward_source(scope["Typed"])
 
 
@@ -92,7 +92,7 @@ def test_of_several_functions_each() -> None:
 
 
 def test_an_operator_that_is_made_of_others() -> None:
-    with pytest.raises(ValueError, match="cosine_similarity is made of other operators, .* its own text is retro"):
+    with pytest.raises(ValueError, match="cosine_similarity is made of other operators, .* its source is retro"):
         rg.backward_source(F.cosine_similarity)
 
 

@@ -337,7 +337,7 @@ def test_attributes_that_cannot_be_written():
     with pytest.raises(TypeError, match=r"obj\[0\].hook is code \(len\), which a file cannot hold"):
         rg.save([x], io.BytesIO())
     x.hook = {"x": x}
-    with pytest.raises(ValueError, match=r"obj.hook\['x'\] is a tensor that its own attributes hold; a file cannot"):
+    with pytest.raises(ValueError, match=r"obj.hook\['x'\] is a tensor that its own attributes contain; a file cannot"):
         rg.save(x, io.BytesIO())
     deep = rg.ones(1)
     for _ in range(200):

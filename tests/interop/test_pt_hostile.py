@@ -219,7 +219,7 @@ CASES = {
     "bytes": (program(call("_codecs encode", "x", "utf-7")), r"bytes are not made of latin1 text"),
     "a function as a default": (
         program(named("collections defaultdict") + named("torch Size") + b"\x85R"),
-        "by a function",
+        "custom factory",
     ),
     "pairs": (program(call("collections OrderedDict", [1])), r"an OrderedDict is not made of pairs"),
     "counts": (program(call("collections Counter", [1])), r"a Counter is not made of a dict"),

@@ -133,9 +133,9 @@ REFUSED = {
     "by NumPy": (lambda x: rg.tensor(np.sin(x.numpy())) + x, "the node 'Add' takes an array that differs"),
     "by an operator without a counterpart": (
         lambda x: x + rg.histc(x.detach(), 3),
-        "Add: what histc makes of an input cannot be written",
+        "Add: the result of histc for an input cannot be written",
     ),
-    "only by that": (lambda x: rg.unique(x.detach()), "an output: what unique makes of an input"),
+    "only by that": (lambda x: rg.unique(x.detach()), "an output: the result of unique for an input"),
     "every other element in place": (lambda x: _every_other(x * 1), "a change in place of every other element"),
     "longer by a division": (lambda x: x.flatten()[: x.shape[0] * 3 // 4], "for inputs of the shapes|takes the number"),
     "only by NumPy": (lambda x: rg.tensor(np.sin(x.numpy())), "output 0 of the model depends neither"),

@@ -204,7 +204,10 @@ def test_layout_and_what_lies_beyond_a_sequence(tmp_path: Path) -> None:
         ({"clip": 0.0}, r"clip=0\.0 must be above 0"),
         ({"clip": -1.0}, r"clip=-1\.0 must be above 0"),
         ({"activations": ["Exp"]}, r"\(RNN\): not supported: the activation 'exp'"),
-        ({"activations": ["Tanh"], "direction": "bidirectional"}, r"activations=\['Tanh'\] must be 2, 1 a direction"),
+        (
+            {"activations": ["Tanh"], "direction": "bidirectional"},
+            r"activations=\['Tanh'\] must have 2 names, 1 for each direction",
+        ),
     ],
 )
 def test_options_that_are_refused(options: dict[str, Any], message: str, tmp_path: Path) -> None:

@@ -223,7 +223,7 @@ def test_usage_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         (["--only", "lostm", "new"], "--only: no case has 'lostm'"),
         ([], "DIR is missing: name a folder that is new or empty, or --list the cases"),
         ([str(tmp_path)], "is not empty; name a new folder"),
-        ([str(tmp_path / "file")], "is no folder; name a new folder"),
+        ([str(tmp_path / "file")], "is not a folder; name a new folder"),
     ):
         assert main(["vectors", *arguments]) == 2
         assert text in capsys.readouterr().err

@@ -61,7 +61,7 @@ def test_its_mathematics_and_its_textbook_functions() -> None:
     assert rg.sin.operator.methods == ("sin",) and rg.sin.operator.numpy == ("sin",) and rg.sin.operator.in_place
     assert rg.argsort.operator.mathematics.startswith("argsort: Return the indices")
     first = F.conv2d.operator.mathematics.splitlines()[0]  # the formula below a line that ends in a colon
-    assert first.startswith("conv2d: Convolution over two axes, input (N, Ci, H, W): y[n, k, o] = ")
+    assert first.startswith("conv2d: Convolution over two axes, input (N, Ci, H, W): y[n, co, o] = ")
     for operator in OPERATORS:
         first, *gradients = operator.mathematics.splitlines()
         assert first.startswith(operator.name) and not first.endswith(":")

@@ -72,7 +72,7 @@ def jacobians(name: str, call: Call, inputs: Mapping[str, np.ndarray]) -> tuple[
     tensors = {each: Tensor(array.copy(), requires_grad=array.dtype.kind == "f") for each, array in inputs.items()}
     y = call(*tensors.values())
     if not isinstance(y, Tensor):
-        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; select one with a lambda")
+        raise TypeError(f"explain: {name} returns {type(y).__name__}, needs one Tensor; choose one with a lambda")
     if not y.requires_grad:
         raise ValueError(f"explain: the result of {name} has no gradient to any input; give floating-point arrays")
     differentiated = {each: tensor for each, tensor in tensors.items() if tensor.requires_grad}

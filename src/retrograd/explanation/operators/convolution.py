@@ -143,11 +143,15 @@ def _of_weight(transposed: bool, arrays: Arrays, sums: Sums) -> Story | None:
     product = "dW = X · G_colᵀ" if transposed else "dW = G · X_colᵀ"
     other = "X_row" if transposed else "G_row"
     columns, reads, rest = (
-        ("G_col", "every gy whose y one x was added to", "the x of this channel")
+        ("G_col", "the gy of every output that one x contributes to", "the x of this channel")
         if transposed
         else ("X_col", "every entry that one output reads", "the gy of this filter")
     )
-    meets = "every gy that one weight contributed to" if transposed else "every entry that one weight multiplies"
+    meets = (
+        "the gy of every output that one weight contributes to"
+        if transposed
+        else "every entry that one weight multiplies"
+    )
     brief = other[0]
     steps += [
         Step(

@@ -101,7 +101,7 @@ _CONV_TRANSPOSE = (
     ),
     (
         "overwrite, do not add",
-        "each tap added an entry of x to y, so each tap contributes to its gradient",
+        "each tap added an entry of x to y, so each tap contributes to gx",
         "conv",
         "y += _matmul",
         "y = _matmul",
