@@ -29,13 +29,13 @@ __all__: list[str] = []
 
 
 @operator(dtypes="bihf")
-def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
+def copy_for_backward(array: np.ndarray, recorded: bool = True) -> np.ndarray:
     """Return a copy of ``array`` for the backward pass, or ``array`` itself unless ``recorded``.
 
     Indices are checked in the forward pass and trusted afterwards, but users can change them unnoticed through
     ``tensor.numpy()``. Arrays shared with the user are therefore copied before they are saved.
     """
-    if interpreters and (seen := interpreted(private, locals())) is not None:
+    if interpreters and (seen := interpreted(copy_for_backward, locals())) is not None:
         return seen
     if not recorded:
         return array
@@ -105,7 +105,7 @@ def are_floats(x: Any, y: Any) -> bool:
     return False
 
 
-def whole(name: str, label: str, number: Any) -> int:
+def as_int64(name: str, label: str, number: Any) -> int:
     """Return a number truncated to an int; ValueError if it is NaN or does not fit int64."""
     exact = number.item() if isinstance(number, np.generic) else number
     if not isinstance(exact, (int, float)):
@@ -147,7 +147,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
     if dtype.kind == "f":
         number = as_real(name, label, number)
     elif dtype.kind in "iu":
-        number = whole(name, label, number)
+        number = as_int64(name, label, number)
         if dtype.itemsize < 8:
             most = np.iinfo(dtype).max
             if not -most - 1 <= number <= most:

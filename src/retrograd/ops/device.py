@@ -176,7 +176,7 @@ def moved(array: Any, name: str) -> Any:
     return on_host if name == "cpu" else DEVICES[name].from_host(on_host)
 
 
-def placed(name: str, array: Any, device: Any) -> Any:
+def array_on_device(name: str, array: Any, device: Any) -> Any:
     """Return the array on a device given in any form; raises like ``as_device``."""
     return moved(array, as_any_device(name, device))
 

@@ -204,7 +204,7 @@ def _fits(array: np.ndarray, other: Any) -> bool:
 # ---- In-place methods that change the shape or the memory of a tensor: `x.t_()`, `x.resize_(2, 3)` ------------------
 
 
-def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the in-place form of a view operator: input itself becomes that view of its elements."""
     name = f"{function.__name__}_"
 
@@ -387,9 +387,9 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
 
 
 METHODS: dict[str, Any] = {
-    "as_strided_": _in_place(storage.as_strided),
+    "as_strided_": _in_place_view(storage.as_strided),
     **{
-        f"{name}_": _in_place(getattr(shape, name))
+        f"{name}_": _in_place_view(getattr(shape, name))
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
     },
 }

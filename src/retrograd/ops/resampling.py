@@ -348,7 +348,7 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
 def _neighbors(at: Tensor, extent: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
     """Return the indices of the elements around each point along one axis, and their weights (None: 1)."""
     if mode != "bicubic":
-        at = _pulled_in(at, extent, padding, align)
+        at = _moved_inside(at, extent, padding, align)
         padding = "zeros"
     if mode == "nearest":
         return [(kernels.neighbor_indices(kernels.round(at.array), 0, extent, padding, align), None)]
@@ -363,7 +363,7 @@ def _neighbors(at: Tensor, extent: int, mode: str, padding: str, align: bool) ->
     return list(zip(indices, weights, strict=True))
 
 
-def _pulled_in(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
+def _moved_inside(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
     """Move outside points inside the image: at * sign + offset, where sign 0 stops the gradient."""
     if padding == "zeros":
         return at

@@ -383,12 +383,12 @@ class Layout(NamedTuple):
         (low, high), (first, last) = self.bounds(), other.bounds()
         return 0 not in self.shape and low <= first and last <= high
 
-    def shows(self, other: Layout) -> bool:
+    def includes(self, other: Layout) -> bool:
         """Return True if all positions of ``other`` are among those of self."""
         if self.covers(other):
             return True
-        shown = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
-        return all_true(shown, "whether a view shows all elements of another one")
+        included = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
+        return all_true(included, "whether a view shows all elements of another one")
 
 
 class AsStrided(View):
@@ -418,9 +418,9 @@ class Rearranged(Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, source: Layout, target: Layout, shared: Layout | None) -> Tensor:
-        ctx.call = target, source, shared
-        return wrap(kernels.rearranged(x.array, source, target, True, shared))
+    def forward(ctx: Any, x: Tensor, source: Layout, target: Layout, divisors: Layout | None) -> Tensor:
+        ctx.call = target, source, divisors
+        return wrap(kernels.rearranged(x.array, source, target, True, divisors))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -450,7 +450,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     base = link[0]
     of_base = layout._replace(start=layout.start + (address(array) - address(base.array)) // array.itemsize)
     own = Layout(array.shape, _strides(array), 0)
-    if base._requires_grad and input._edge is not None and not own.shows(layout):
+    if base._requires_grad and input._edge is not None and not own.includes(layout):
         return _view_of(base, of_base)
     view = _view_of(input, layout)
     if type(getattr(view, "_view", None)) is tuple:  # an in-place change may reach elements outside input

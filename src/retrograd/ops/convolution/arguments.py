@@ -166,20 +166,22 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
     extra = as_tuple(call.output_padding, ndim, "output_padding", 0)
     padding = 0 if call.padding == "valid" else call.padding
     if isinstance(padding, str):
-        check_word(padding, extra)
+        check_no_output_padding(padding, extra)
         most = tuple(i * s for i, s in zip(size, steps, strict=True))
         least = tuple((i - 1) * s + 1 for i, s in zip(size, steps, strict=True))
-        wanted = most if output_size is None else _chosen(output_size, xs, least, most)
-        pairs = shared_padding(padding, wanted, size, kernel, steps, spread)
-        extra = _rest(size, wanted, kernel, steps, spread, pairs)
+        output = most if output_size is None else _requested_extents(output_size, xs, least, most)
+        pairs = shared_padding(padding, output, size, kernel, steps, spread)
+        extra = _output_padding(size, output, kernel, steps, spread, pairs)
     else:
         pairs = as_pairs(padding, ndim)
         if output_size is not None:
             if any(extra):
                 raise ValueError(f"output_size={output_size} and output_padding={extra} are both given; leave one out")
-            least = tuple(-rest for rest in _rest(size, (0,) * ndim, kernel, steps, spread, pairs))
+            least = tuple(-rest for rest in _output_padding(size, (0,) * ndim, kernel, steps, spread, pairs))
             most = tuple(o + s - 1 for o, s in zip(least, steps, strict=True))
-            extra = _rest(size, _chosen(output_size, xs, least, most), kernel, steps, spread, pairs)
+            extra = _output_padding(
+                size, _requested_extents(output_size, xs, least, most), kernel, steps, spread, pairs
+            )
     window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
     extension = () if call.padding_mode == "zeros" else _reach(window)
     _check_needs(call.options.algorithm, window, ws[1] * call.groups, ws[0], transposed=True)
@@ -188,7 +190,7 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
     _check_extension(call.padding_mode, size, extension)
     size = tuple(before + i + after for i, (before, after) in zip(size, extension, strict=True))
     lows = tuple(low + before * s for (low, _), (before, _), s in zip(pairs, extension, steps, strict=True))
-    rests = _rest(size, window.input, kernel, steps, spread, tuple((low, 0) for low in lows))
+    rests = _output_padding(size, window.input, kernel, steps, spread, tuple((low, 0) for low in lows))
     pairs = tuple((low, max(0, -rest)) for low, rest in zip(lows, rests, strict=True))
     extra = tuple(max(0, rest) for rest in rests)
     window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
@@ -213,13 +215,13 @@ def _reach(window: Window) -> Pairs:
     return tuple(pairs)
 
 
-def _rest(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pairs: Pairs) -> Sizes:
+def _output_padding(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pairs: Pairs) -> Sizes:
     """The output_padding: output - ((I - 1)*stride - lo - hi + dilation*(R - 1) + 1)."""
     sizes = zip(size, output, kernel, stride, dilation, pairs, strict=True)
     return tuple(o - ((i - 1) * s - low - high + d * (r - 1) + 1) for i, o, r, s, d, (low, high) in sizes)
 
 
-def check_word(padding: str, extra: Sizes) -> None:
+def check_no_output_padding(padding: str, extra: Sizes) -> None:
     """Raise ValueError for an output_padding together with a padding word other than "valid"."""
     if any(extra):
         raise ValueError(
@@ -228,13 +230,13 @@ def check_word(padding: str, extra: Sizes) -> None:
         )
 
 
-def _chosen(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
+def _requested_extents(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
     """Check ``output_size``, the extents or the whole shape of the output, and return extents from least to most."""
     ndim = len(least)
-    wanted = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
-    if not isinstance(wanted, tuple) or len(wanted) != ndim:
+    spatial = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
+    if not isinstance(spatial, tuple) or len(spatial) != ndim:
         raise ValueError(f"output_size={output_size} needs {ndim} extents, or {len(xs)} for the whole shape")
-    extents = as_tuple(wanted, ndim, "output_size")
+    extents = as_tuple(spatial, ndim, "output_size")
     if any(not low <= o <= high for o, low, high in zip(extents, least, most, strict=True)):
         raise ValueError(
             f"output_size={extents} is impossible; for an input with extents {xs[-ndim:]} it can be {least} to {most}"

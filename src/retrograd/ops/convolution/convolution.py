@@ -258,16 +258,16 @@ def conv_gradients(
     xs = shape_of(call.name, "input_size", x)
     window = _window(call, xs, shape_of(call.name, "weight_size", w), g)
     batched = _is_batched(call.name, call.ndim, g, per_sample)
-    whole = g if batched else _with_batch(g)
+    batch_g = g if batched else _with_batch(g)
     gx = gw = None
     if want_x:
-        gx = (conv if call.transposed else conv_input_grad)(whole, w, None, window, call.options)
+        gx = (conv if call.transposed else conv_input_grad)(batch_g, w, None, window, call.options)
         gx = gx if batched else Reshape.apply(gx, xs)
     if want_w:
         weight_grad = per_sample_conv_weight_grad if per_sample else conv_weight_grad
         images: Tensor = x if batched else _with_batch(x)  # type: ignore[assignment, arg-type]
-        read, made = (whole, images) if call.transposed else (images, whole)
-        gw = weight_grad(read, made, window, call.options)
+        inputs, outputs = (batch_g, images) if call.transposed else (images, batch_g)
+        gw = weight_grad(inputs, outputs, window, call.options)
     return gx, gw, bias_gradient(call.name, call.ndim, g, per_sample) if want_b else None
 
 
@@ -392,10 +392,10 @@ def paddings(
         return padding, output_padding
     check_ranks(name, ndim, xs, ws, 1)
     try:
-        extra = one_name(output_padding, adj, ndim)
+        extra = output_padding_or_adj(output_padding, adj, ndim)
         if target_shape is None:
             return padding, extra
-        check_alone(ndim, 0 if padding == "valid" else padding, extra, output_size)
+        check_target_shape(ndim, 0 if padding == "valid" else padding, extra, output_size)
         steps, spread = as_tuple(stride, ndim, "stride", 1), as_tuple(dilation, ndim, "dilation", 1)
         target = as_tuple(target_shape, ndim, "target_shape", 1)
         return _target_padding(xs[-ndim:], target, ws[2:], steps, spread), extra
@@ -417,7 +417,7 @@ def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, di
     return tuple(pairs)
 
 
-def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
+def check_target_shape(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
     """Raise ValueError if target_shape is combined with another argument that determines the output's extents."""
     others = {"output_size": output_size is not None, "output_padding or adj": any(extra)}
     others["padding"] = isinstance(padding, str) or any(map(any, as_pairs(padding, ndim)))
@@ -426,7 +426,7 @@ def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence
             raise ValueError(f"target_shape already determines {other}; leave one of them out")
 
 
-def one_name(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
+def output_padding_or_adj(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
     """Return output_padding, given under PyTorch's or MXNet's name; ValueError if both are given."""
     extra = as_tuple(output_padding, ndim, "output_padding", 0)
     if adj is None:

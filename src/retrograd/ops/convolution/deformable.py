@@ -79,17 +79,17 @@ class DeformConv(Function):
     def backward(ctx: Any, g: Tensor) -> Gradients:
         """Compute the fused gradients, or the composed ones if they are recorded."""
         x, offset, mask, w = ctx.saved_tensors
-        wanted, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
-        gb = _bias_grad(g) if wanted[4] else None
+        needs_grad, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
+        gb = _bias_grad(g) if needs_grad[4] else None
         if is_grad_enabled():
-            return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None, None
+            return *deform_conv_grad(g, x, offset, mask, w, window, needs_grad[:4]), gb, None, None
         m = None if mask is None else mask.array
         found: list[Any] = [None] * 4
-        if any(wanted[:3]):
+        if any(needs_grad[:3]):
             found[:3] = kernels.deform_conv_grad(
-                g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]), workspace
+                g.array, x.array, offset.array, m, w.array, window, tuple(needs_grad[:3]), workspace
             )
-        if wanted[3]:
+        if needs_grad[3]:
             found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window, workspace)
         return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None, None
 
@@ -118,7 +118,7 @@ class _Corner(NamedTuple):
 
 
 def deform_conv_grad(
-    g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, wanted: tuple[bool, ...]
+    g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, needs_grad: tuple[bool, ...]
 ) -> Gradients:
     """Compute the gradients of ``DeformConv`` from operators; the kernels must give the same values."""
     n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
@@ -132,30 +132,30 @@ def deform_conv_grad(
     each, deep = len(w.array) // groups, channels // groups * taps
     filters = Reshape.apply(w, (groups, each, deep))
     upstream = Reshape.apply(g, (n, groups, each, outputs))
-    flowing = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
-    gcolumns = flowing if m is None else flowing * m
+    g_unmasked = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
+    gcolumns = g_unmasked if m is None else g_unmasked * m
 
     padded = PadSlice.apply(Reshape.apply(x, (*lead, last)), (*lead, last + 1), (..., slice(0, last)))
     values = [Gather.apply(padded, index, 3) for index in places]
     gx = goffset = gmask = gw = None
-    if wanted[0]:
+    if needs_grad[0]:
         back = [
             Scatter.apply(gcolumns * corner.weight, index, 3, (*lead, last + 1))
             for corner, index in zip(corners, places, strict=True)
         ]
         gx = Reshape.apply(GetItem.apply(reduce(add, back), (..., slice(0, last))), x.array.shape)
-    if wanted[1]:
+    if needs_grad[1]:
         slopes = [
             reduce(add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
             for axis in range(window.ndim)
         ]
         parts = [Reshape.apply(Sum.apply(gcolumns * s, (2,), False), (n, deformable, taps, outputs)) for s in slopes]
         goffset = Reshape.apply(stack(parts, 3), offset.array.shape)
-    if wanted[2] or wanted[3]:
+    if needs_grad[2] or needs_grad[3]:
         sampled = reduce(add, [c.weight * value for c, value in zip(corners, values, strict=True)])
-        if mask is not None and wanted[2]:
-            gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.array.shape)
-        if wanted[3]:
+        if mask is not None and needs_grad[2]:
+            gmask = Reshape.apply(Sum.apply(g_unmasked * sampled, (2,), False), mask.array.shape)
+        if needs_grad[3]:
             columns = Reshape.apply(sampled if m is None else sampled * m, (n, groups, deep, outputs))
             # (N, G, K, O) @ (N, G, O, C*R) -> (N, G, K, C*R)
             gw = Reshape.apply(Sum.apply(matmul(upstream, swap_last(columns)), (0,), False), w.array.shape)
@@ -226,7 +226,7 @@ def deform_conv2d(
     require_same(name, "input", input, "offset", offset)
     if mask is not None:
         require_same(name, "input", input, "mask", mask)
-    window = _plan(
+    window = _checked_window(
         name,
         xs,
         offset.array.shape,
@@ -244,7 +244,7 @@ def deform_conv2d(
 
 
 @lru_cache(maxsize=4096)
-def _plan(
+def _checked_window(
     name: str,
     xs: Shape,
     offsets: Shape,
@@ -267,8 +267,8 @@ def _plan(
         groups = channels // ws[1]
     window, _ = window_of(Call(name, 2, stride, padding, dilation, groups), xs, ws, bs)
     lead, taps = xs[:-3], window.taps
-    given = offsets[-3] if len(offsets) == len(xs) else 0
-    deformable = given // (2 * taps)
+    offset_channels = offsets[-3] if len(offsets) == len(xs) else 0
+    deformable = offset_channels // (2 * taps)
     if offsets != (*lead, 2 * deformable * taps, *window.output) or not deformable or channels % deformable:
         axes = ", ".join(map(str, (*lead, f"2*D*{taps}", *window.output)))
         raise ValueError(

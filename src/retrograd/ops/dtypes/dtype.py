@@ -88,9 +88,9 @@ class Unavailable:
 
     name: str
 
-    def __init__(self, name: str, way_out: str) -> None:
-        self.name, self._way_out = name, way_out
-        self.reason: str = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
+    def __init__(self, name: str, alternative: str) -> None:
+        self.name, self._alternative = name, alternative
+        self.reason: str = f"dtype=retrograd.{name} is not an element type of a Tensor: {alternative}"
 
     def __repr__(self) -> str:
         return f"retrograd.{self.name}"
@@ -102,7 +102,7 @@ class Unavailable:
         return hash(self.name)
 
     def __reduce__(self) -> Any:
-        return Unavailable, (self.name, self._way_out)
+        return Unavailable, (self.name, self._alternative)
 
 
 # ---- Numeric limits of element types ---------------------------------------------------------------------------------

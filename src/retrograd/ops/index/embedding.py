@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_flag, as_index, as_int, private, require_float, require_same, require_tensor
+from ..argument_checks import as_flag, as_index, as_int, copy_for_backward, require_float, require_same, require_tensor
 from ..shape.shape import TOO_LONG, reshape, reshaped
 from ..sparse_products import Matrix, SparseProduct
 from .gather import Gather
@@ -62,9 +62,9 @@ class _BagMaxGrad(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (places,) = ctx.saved_tensors
-        none = zeros((), places.dtype, like=places)
-        kept = wrap(kernels.cast(exact("le")(none, places), v.array.dtype))
-        return Gather.apply(v, exact("maximum")(places, none), 0) * kept, None, None
+        zero = zeros((), places.dtype, like=places)
+        kept = wrap(kernels.cast(exact("le")(zero, places), v.array.dtype))
+        return Gather.apply(v, exact("maximum")(places, zero), 0) * kept, None, None
 
 
 @operator(records=Embedding, dtypes="bif")
@@ -237,13 +237,13 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if indices.ndim != 1 or offsets is None:
         raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
     offsets = as_index("embedding_bag", offsets, "offsets")
-    starts = private(offsets.array)
+    starts = copy_for_backward(offsets.array)
     if not include_last and starts.ndim == 1:
         starts = kernels.concatenate([starts, full((1,), indices.size, np.int64, like=starts)], 0)
     if starts.ndim != 1 or not starts.size or not _grow(starts, indices.size):
-        shown = to_host(offsets.array, "a message").tolist()
+        listed = to_host(offsets.array, "a message").tolist()
         raise ValueError(
-            f"embedding_bag: offsets={shown} must be a vector that begins with 0 and grows to at "
+            f"embedding_bag: offsets={listed} must be a vector that begins with 0 and grows to at "
             f"most the {indices.size} entries of input"
         )
     return starts

@@ -15,11 +15,11 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_flag, as_index, as_real, is_number, private, require_float, require_tensor
+from ..argument_checks import as_flag, as_index, as_real, copy_for_backward, is_number, require_float, require_tensor
 from ..pointwise.piecewise import where
 from ..pointwise.pointwise import WithoutGradient
 from ..reduce.reduction import Amax
-from ..shape.shape import Permute, Reshape, axis, of_line, reshaped, sizes
+from ..shape.shape import Permute, Reshape, apply_to_0d, axis, reshaped, sizes
 from .gather import Gather
 from .indexing import in_range
 from .pick import Pick
@@ -87,7 +87,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     stable = as_flag("sort", "stable", stable)
     along = _axis("sort", input, dim)
     if not input.array.ndim:
-        return of_line(sort, input, dim, descending, stable=stable)
+        return apply_to_0d(sort, input, dim, descending, stable=stable)
     return _picked(input, kernels.argsort(input.array, along, descending, stable), along)
 
 
@@ -116,7 +116,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     stable = as_flag("argsort", "stable", stable)
     along = _axis("argsort", input, dim)
     if not input.array.ndim:
-        return of_line(argsort, input, dim, descending, stable=stable)
+        return apply_to_0d(argsort, input, dim, descending, stable=stable)
     return wrap(kernels.argsort(input.array, along, descending, stable))
 
 
@@ -138,7 +138,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if sorted is not True:
         as_flag("topk", "sorted", sorted)
     if not input.array.ndim:  # as in PyTorch, k = 0 counts as 1
-        return of_line(topk, input, 1 if k == 0 else k, dim, largest)
+        return apply_to_0d(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
@@ -160,7 +160,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     along = _axis("kthvalue", input, dim)
     keepdim = as_flag("kthvalue", "keepdim", keepdim)
     if not input.array.ndim:
-        return of_line(kthvalue, input, k, dim)
+        return apply_to_0d(kthvalue, input, k, dim)
     length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
@@ -208,7 +208,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     along = _axis("mode", input, dim)
     keepdim = as_flag("mode", "keepdim", keepdim)
     if not input.array.ndim:
-        return of_line(mode, input, dim, keepdim)
+        return apply_to_0d(mode, input, dim, keepdim)
     require_elements("mode", input, along, dim)
     return _one_each(input, kernels.mode(input.array, along), along, keepdim)
 
@@ -238,12 +238,12 @@ def unique(
         as_flag("unique", argument, value)
     along = None if dim is None else axis("unique", "dim", dim, input.array.ndim)
     output, inverse, counts = kernels.unique(input.array, along)
-    wanted = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
+    results = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
     if return_inverse:
-        wanted.append(wrap(inverse))
+        results.append(wrap(inverse))
     if return_counts:
-        wanted.append(wrap(counts))
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+        results.append(wrap(counts))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
@@ -266,7 +266,7 @@ def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
     if x.array.dtype.kind == "f":
         values = Pick.apply(x, indices, along)
-        return Ordered(values, wrap(private(indices, values.requires_grad)))
+        return Ordered(values, wrap(copy_for_backward(indices, values.requires_grad)))
     return Ordered(wrap(exact("pick")(x.array, indices, along)), wrap(indices))
 
 
@@ -292,7 +292,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
         return wrap(kernels.median(x.array, skip).reshape(()))
     along = _axis(name, x, dim)
     if not x.array.ndim:
-        return of_line(nanmedian if skip else median, x, dim)
+        return apply_to_0d(nanmedian if skip else median, x, dim)
     require_elements(name, x, along, dim)
     if any_nan(x.array, "whether to order NaN"):
         index = kernels.median_index(x.array, along, skip)
@@ -439,12 +439,12 @@ def unique_consecutive(
     along = 0 if dim is None else axis("unique_consecutive", "dim", dim, input.array.ndim)
     x = reshaped(input.array, (-1,)) if dim is None else input.array
     merged, inverse, counts = kernels.unique_consecutive(x, along, return_inverse, return_counts)
-    wanted = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
+    results = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
     if inverse is not None:
-        wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
+        results.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
     if counts is not None:
-        wanted.append(wrap(counts))
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+        results.append(wrap(counts))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @operator(dtypes="i")

@@ -162,7 +162,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
         return seen
     left, adjoint = as_flag("lu_solve", "left", left), as_flag("lu_solve", "adjoint", adjoint)
-    return solved("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
+    return lu_solution("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
 
 
 @operator
@@ -193,7 +193,7 @@ def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple
     return _factored(name, A, pivot, not infos)[: 3 if infos else 2]
 
 
-def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
+def lu_solution(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
     """Solve A X = B; ``operands`` are LU, pivots and B under the names of the caller's arguments."""
     (lu_name, lu), (pivot_name, pivots), (b_name, b) = operands.items()
     require_square(name, lu, lu_name)
@@ -202,9 +202,9 @@ def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) ->
     exchanges = _checked(name, lu_name, lu, pivot_name, pivots)
     n, right = lu.array.shape[-1], b if left else transposed(b)
     if right.array.shape[-2] != n:
-        wanted = f"(..., {n}, K)" if left else f"(..., K, {n})"
+        expected = f"(..., {n}, K)" if left else f"(..., K, {n})"
         raise ValueError(
-            f"{name}: {b_name}.shape={b.array.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+            f"{name}: {b_name}.shape={b.array.shape} must be {expected}, for {lu_name}.shape={lu.array.shape}"
         )
     broadcast_shape(name, lu.array.shape[:-2], right.array.shape[:-2])
     order, lower, upper = kernels.lu_order(exchanges, n), _lower(lu), _upper(lu)
@@ -252,10 +252,10 @@ def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) 
         )
     found: np.ndarray = pivots.array
     m, n = lu.array.shape[-2:]
-    wanted = (*lu.array.shape[:-2], min(m, n))
-    if found.shape != wanted:
+    expected = (*lu.array.shape[:-2], min(m, n))
+    if found.shape != expected:
         raise ValueError(
-            f"{name}: {pivot_name}.shape={found.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+            f"{name}: {pivot_name}.shape={found.shape} must be {expected}, for {lu_name}.shape={lu.array.shape}"
         )
     if found.size:
         least, most = extremes(found, "whether pivots are rows")

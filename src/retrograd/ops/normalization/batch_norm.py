@@ -136,9 +136,9 @@ def batch_norm(
     if isinstance(input, Tensor) and input.array.shape == (0,):  # no channels, so nothing to normalize
         require_float("batch_norm", input)
         return input.clone()
-    own = training or running_mean is None
-    if eps < 0 or (own and eps == 0):
-        raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
+    own_statistics = training or running_mean is None
+    if eps < 0 or (own_statistics and eps == 0):
+        raise ValueError(f"batch_norm: eps={eps} must be {'above 0 in training' if own_statistics else 'at least 0'}")
     running = _running("batch_norm", input, running_mean, running_var)
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
@@ -156,7 +156,7 @@ def batch_norm(
     y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
     if running:
         mean, variance = statistics
-        follow(running, mean, variance, count, momentum)
+        update_running_statistics(running, mean, variance, count, momentum)
     return y
 
 
@@ -202,7 +202,7 @@ def instance_norm(
     y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
     if running:
         mean, inverse = statistics
-        follow(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
+        update_running_statistics(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
     return y
 
 
@@ -221,7 +221,9 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
     return mean, variance
 
 
-def follow(running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
+def update_running_statistics(
+    running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
+) -> None:
     """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
     unbiased = kernels.scale(variance, count / (count - 1))
     for statistic, value in zip(running, (mean, unbiased), strict=True):

@@ -175,7 +175,7 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
         default_generator._seed = start
 
 
-def chosen(name: str, generator: Any) -> np.random.Generator:
+def as_generator(name: str, generator: Any) -> np.random.Generator:
     """Return ``generator``, or the default generator for None; TypeError if it is not a generator."""
     if generator is None:
         return default_generator

@@ -15,7 +15,7 @@ from ...kernel_set import kernels
 from ..argument_checks import as_count, require_tensor
 from ..sparse_products import Matrix, SparseProduct
 from .broadcasting import expand
-from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose, unshared
+from .shape import TOO_LONG, axes, axis, clone, copy_if_shared, reshape, sizes, transpose
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -213,7 +213,7 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     apart = tuple(n for extent in shape for n in (1, extent))
     wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
     joined = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
-    return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
+    return copy_if_shared(reshape(expand(reshape(x, apart), wide), joined), x)
 
 
 @operator(records=SparseProduct, methods="repeat_interleave", dtypes="bihf")
