@@ -1,4 +1,4 @@
-"""Argument checks: tensors, numbers, flags, indices, and private copies of arrays saved for backward."""
+"""Argument checks: tensors, numbers, flags and indices; copies of arrays saved for backward."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .dtypes.dtype import cast, default_dtype, int64
 __all__: list[str] = []
 
 
-# ---- Private copies of indices and masks for the backward pass -------------------------------------------------------
+# ---- Copies of indices and masks for the backward pass ---------------------------------------------------------------
 
 
 @operator(dtypes="bihf")
@@ -83,7 +83,7 @@ def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Ten
 
 
 def as_mask(name: str, array: np.ndarray) -> np.ndarray:
-    """Convert a uint8 mask, as older scripts use it, to bool, with PyTorch's deprecation warning."""
+    """Convert a uint8 mask, as in older PyTorch scripts, to bool, with PyTorch's deprecation warning."""
     warn_user(f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead")
     return kernels.cast(array, np.dtype(np.bool_))
 

@@ -312,7 +312,7 @@ def arange(
     are truncated first.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``, the result is too long for any memory, or an int
+        ValueError: the step is 0 or leads away from ``end``, the result does not fit into memory, or an int
             exceeds int64.
     """
     if interpreters and (seen := interpreted(arange, locals())) is not None:

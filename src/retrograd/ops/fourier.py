@@ -1,8 +1,8 @@
 """Discrete Fourier transforms along axes, their frequencies, and shifts of spectra.
 
 Complex numbers z = a + b i are stored as pairs (a, b). The gradient of a real loss with respect to the pairs is the
-gradient with respect to a plus i times that with respect to b. The transpose of a transform is then its conjugate: the
-transform in the other direction with the same factor.
+gradient with respect to a plus i times that with respect to b. The transpose of a transform is then the transform
+in the opposite direction with the same factor.
 """
 
 from __future__ import annotations

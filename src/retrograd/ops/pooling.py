@@ -211,7 +211,7 @@ def avg_pool_nd(
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
-        # padding added by ceil_mode is not counted
+        # do not count padding added by ceil_mode
         factors = _factors(window, as_pairs(freeze(padding), ndim), x.array.dtype)
         factor = wrap(from_host(factors, like=x.array))
     y = with_batch(AvgPool, ndim, x, window, count_include_pad)
@@ -258,7 +258,7 @@ def _pool_plan(
     dilation: Extent,
     ceil_mode: bool,
 ) -> tuple[Window, bool, Window]:
-    """Return the window, a flag whether ``ceil_mode`` added padding at the end, and the window cropped by ``_met``."""
+    """Return the window, whether ``ceil_mode`` added padding at the end, and that window ``_without_padding_taps``."""
     check_axes(name, ndim, xs)
     size = xs[-ndim:]
     if xs[-ndim - 1] == 0:
@@ -298,7 +298,7 @@ def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
 
 
 def _without_padding_taps(window: Window) -> Window:
-    """Crop the window by taps that read only padding for every output: a kernel may be much longer than x."""
+    """Remove the taps that read only padding in every window, since a kernel may be much longer than x."""
     kernel, pairs = [], []
     for i, r, o, s, d, (low, _) in zip(
         window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True

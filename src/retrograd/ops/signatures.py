@@ -145,7 +145,7 @@ OUT = {
 def add_forms(namespace: dict[str, Any], name: str = "") -> None:
     """Let the operators in one of PyTorch's namespaces accept ``out``, ``axis`` and ``keepdims`` as they do there.
 
-    name: of the namespace, such as "linalg"; its members are replaced by functions that accept more arguments.
+    name: the namespace, such as "linalg"; its functions are replaced by ones that accept more arguments.
     """
     for key, value in list(namespace.items()):
         if isinstance(value, FunctionType) and hasattr(value, "operator") and not key.startswith("_"):
@@ -161,7 +161,7 @@ def with_numpy_names(function: Any) -> Any:
 
 @functools.cache
 def with_out(function: Any, key: str, name: str = "") -> Any:
-    """Let a function accept ``out`` if its namesake ``key`` in the namespace ``name`` does; otherwise unchanged."""
+    """Let a function accept ``out`` if PyTorch's ``key`` in the namespace ``name`` does; unchanged otherwise."""
     if key not in OUT[name] or hasattr(function, "has_forms"):
         return function
     names = _other_names(function)
@@ -239,7 +239,7 @@ _TEMPLATES = {(1, 0, 0): _one, (2, 0, 0): _two, (3, 0, 0): _three, (2, 1, 1): _t
 def _with_same_parameters(function: Any) -> Any:
     """Return a function with the same parameters and ``out``; None for a signature that is not in ``_SHAPES``.
 
-    Its calls take a third of the time of those of a function with ``*args``.
+    A call takes a third of the time of a call through ``*args``.
     """
     code = function.__code__
     rest = bool(code.co_flags & inspect.CO_VARARGS)

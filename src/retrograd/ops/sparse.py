@@ -366,8 +366,8 @@ def sparse_coo_tensor(
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """Return the nonzero elements as a sparse tensor; gradients flow to them.
 
-    sparse_dim: the number of leading axes that are indexed, all by default. If it is smaller, the values are arrays
-        over the other axes that contain a nonzero element.
+    sparse_dim: the number of leading axes that are indexed, all by default. If it is smaller, each value
+        is a subarray over the other axes; subarrays of zeros are left out.
 
     Raises:
         TypeError: input is not a Tensor, or sparse_dim is not an int.
@@ -421,7 +421,7 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
 
 
 def _summed(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
-    """Sum the numbers, or subarrays, with equal places into ``count`` lines."""
+    """Sum the numbers, or subarrays, that have the same place; return ``count`` rows."""
     if numbers.array.dtype.char not in "fd":
         return Tensor(kernels.line_sums(numbers.array, places, count))
     starts, order, _ = kernels.csr_transpose(places, count, None, None)

@@ -100,7 +100,7 @@ class SparseProducts(Function):
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """Return the lines ``indices`` of x along ``axis``, in x's memory order."""
+    """Return the slices ``indices`` of x along ``axis``, in x's memory order."""
     if type(x) is not np.ndarray:
         indices = from_host(indices, like=x) if type(indices) is np.ndarray else indices
     if x.dtype.char in "fd":

@@ -225,7 +225,7 @@ def _overlapped(frames: Tensor, batch: int, parts: int, whole: int, hop: int) ->
 
 
 def _cut(y: Tensor, sums: Tensor, start: int, stop: int, length: Any) -> Tensor:
-    """Divide y by the sums, from ``start`` on, zero-padded to the length."""
+    """Crop y to start at ``start``, divide by the sums, and zero-pad to the length."""
     whole = y.array.shape[-1]
     if length is not None:
         samples = as_int("istft", "length", length)

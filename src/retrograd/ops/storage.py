@@ -394,7 +394,7 @@ class Layout(NamedTuple):
 class AsStrided(View):
     """The elements of x's storage at the positions of ``layout``, counted from the first element of x.
 
-    stride, place: the strides and the address of x. Applied to another tensor, such as a gradient, it gives the
+    stride, place: the strides and the address of x. For another tensor, such as a gradient, the result has the
     elements with the same indices, and 0 where the layout leads outside x.
     """
 
@@ -412,9 +412,9 @@ class AsStrided(View):
 
 
 class Rearranged(Function):
-    """The sums of the elements of x at each position of ``source``, read at those of ``target``; 0 for no element.
+    """Sum the elements of x at each position of ``source``, and read the sums at the positions of ``target``, or 0.
 
-    shared: divide each sum by the number of elements of this layout at the position.
+    divisors: divide each sum by the number of elements that this layout has at its position.
     """
 
     @staticmethod
@@ -470,7 +470,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     Raises:
         TypeError: input or src is not a Tensor, or their types differ.
         ValueError: src does not have the shape ``size``, or several of its elements have the same position.
-            And as ``as_strided``.
+            Also as ``as_strided``.
     """
     if interpreters and (seen := interpreted(as_strided_scatter, locals())) is not None:
         return seen

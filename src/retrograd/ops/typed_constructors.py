@@ -1,4 +1,4 @@
-"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`; tensors over foreign memory."""
+"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`; tensors that share other libraries' memory."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ _DOC = """A Tensor of {}: zeros with the given extents, or a copy of a sequence 
 For a Tensor of this type, the result is a new Tensor with the same memory and history.
 
     Raises:
-        TypeError: data is neither, or a Tensor of another type.
+        TypeError: data is none of these, or a Tensor of another type.
         ValueError: an extent is negative, or a number does not fit.
 """
 

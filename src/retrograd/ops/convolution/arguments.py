@@ -49,9 +49,9 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
 
 
 class Call(NamedTuple):
-    """The arguments of a call, which together with the shapes determine its window: a cache key, see ``frozen``.
+    """The arguments of a convolution in hashable form: with the operands' shapes, the cache key of ``window_of``.
 
-    Messages begin with ``name``.
+    Error messages begin with ``name``.
     """
 
     name: str
@@ -81,9 +81,9 @@ def frozen(
     padding_mode: str = "zeros",
     output_size: Sequence[int] | None = None,
 ) -> Call:
-    """Return a call as a cache key.
+    """Return the arguments of a convolution as a Call, which is hashable.
 
-    Its options give the workspace in bytes, not in MB, and "auto" becomes "exact" in the thread's exact mode.
+    Its options hold the workspace in bytes, not in MB, and "auto" becomes "exact" in the thread's exact mode.
     """
     if algorithm == "auto" and thread.mode.exact:
         algorithm = "exact"
@@ -108,7 +108,7 @@ def frozen(
 
 @lru_cache(maxsize=4096)
 def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Window, Pairs | None]:
-    """Return the window of a frozen call, and the pairs to extend x by first if padding_mode is not "zeros".
+    """Return the window of a call, and for a padding_mode other than "zeros" the pairs by which to extend x first.
 
     The window of a transposed convolution is that of the convolution whose input gradient it is.
     """
@@ -216,22 +216,22 @@ def _reach(window: Window) -> Pairs:
 
 
 def _output_padding(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pairs: Pairs) -> Sizes:
-    """The output_padding: output - ((I - 1)*stride - lo - hi + dilation*(R - 1) + 1)."""
+    """Return the output_padding: output - ((I - 1)*stride - lo - hi + dilation*(R - 1) + 1)."""
     sizes = zip(size, output, kernel, stride, dilation, pairs, strict=True)
     return tuple(o - ((i - 1) * s - low - high + d * (r - 1) + 1) for i, o, r, s, d, (low, high) in sizes)
 
 
 def check_no_output_padding(padding: str, extra: Sizes) -> None:
-    """Raise ValueError for an output_padding together with a padding word other than "valid"."""
+    """Raise ValueError if ``extra``, an output_padding, is given with a padding such as "same"."""
     if any(extra):
         raise ValueError(
-            f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "
+            f"output_padding={extra} and padding={padding!r} contradict each other: this padding means O = I*stride; "
             f"leave output_padding out, or pass output_size"
         )
 
 
 def _requested_extents(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
-    """Check ``output_size``, the extents or the whole shape of the output, and return extents from least to most."""
+    """Return the extents in ``output_size``, which may be the whole output shape; ValueError if out of range."""
     ndim = len(least)
     spatial = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
     if not isinstance(spatial, tuple) or len(spatial) != ndim:
@@ -264,7 +264,7 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
 
 
 def _check_needs(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
-    """Raise ValueError if the algorithm cannot compute the window.
+    """Raise ValueError if the algorithm does not support the window.
 
     inputs, outputs: channels of the forward convolution.
     """
@@ -307,9 +307,9 @@ def check_axes(name: str, ndim: int, xs: Sizes) -> None:
 
 
 def freeze(value: Any) -> Any:
-    """Return an argument as a cache key: ints, words, None and tuples unchanged, lists as tuples.
+    """Return an argument in hashable form: ints, strings, None and tuples unchanged, lists as tuples.
 
-    2.0 and True compare equal to ints and would hit their cache entries, so they are wrapped, and rejected later.
+    2.0 and True compare equal to ints and would hit the same cache entries, so they are wrapped and rejected later.
     """
     kind = type(value)
     if kind is int or kind is str or value is None:

@@ -2,7 +2,7 @@
 
     T(x, w, g) = sum x[i] w[r] g[o]   over all i, r, o with   i = o*stride + r*dilation - padding
 
-summed also over the batch and over the channels of each group. Without g, x or w, the form is one of three operators.
+summed also over the batch and over the channels of each group. Leaving out g, x or w gives one of three operators.
 The gradients of each are the other two, with the incoming gradient v in the empty slot:
 
     value                     gradient of the 1st input (v)     gradient of the 2nd input (v)
@@ -10,7 +10,7 @@ The gradients of each are the other two, with the incoming gradient v in the emp
     conv_input_grad(g, w)     conv(v, w)                        conv_weight_grad(v, g)
     conv_weight_grad(x, g)    conv_input_grad(g, v)             conv(x, v)
 
-So the family is closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window
+The three are thus closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window
 contains all sizes, and the operators pass it on to each other. The gradient of a bias is the sum over all axes but 1.
 
 x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - dilation*(R-1) - 1)//stride + 1
@@ -20,13 +20,13 @@ then cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and 
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 
-The gradients are also separate functions:
+The gradients are also available as separate functions:
 
     value                    gradient of the input       of the weight             of the bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
     conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
 
-Those of weight and bias are also available per sample, without the sum over the batch:
+The gradients of the weight and the bias are also available per sample, without the sum over the batch:
 
     gw[n, k, c, r] = sum over o of g[n, k, o] x[n, c, i]      i = o*stride + r*dilation - padding
 
@@ -203,7 +203,7 @@ class PerSampleConvWeightGrad(Function):
         ctx.options = options
         N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
         # one convolution per sample: turning the samples into groups of one image would need a copy
-        layout = (N, *window.kernel, Ci // window.groups, Co)  # of weights
+        layout = (N, *window.kernel, Ci // window.groups, Co)  # memory layout of gw
         memory = empty(layout, x.array.dtype, like=x.array)
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):

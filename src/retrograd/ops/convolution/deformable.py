@@ -1,4 +1,4 @@
-"""Deformable convolution: the network moves the taps of each window, also to fractional positions.
+"""Deformable convolution: learned offsets move the taps of each window, also to fractional positions.
 
     y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
     p = o*stride + r*dilation - padding + offset[n, d, r, o]
@@ -77,7 +77,7 @@ class DeformConv(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Compute the fused gradients, or the composed ones if they are recorded."""
+        """Use the fused kernels, or differentiable operators if the gradients are themselves recorded."""
         x, offset, mask, w = ctx.saved_tensors
         needs_grad, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
         gb = _bias_grad(g) if needs_grad[4] else None
@@ -110,9 +110,9 @@ def per_sample_deform_weight_grad(
 
 
 class _Corner(NamedTuple):
-    """One of the corners around the positions of all taps, each (N, D, 1, R*O)."""
+    """One corner of the cells that contain the sampled positions; arrays of shape (N, D, 1, R*O)."""
 
-    place: np.ndarray  # flat index into *I; outside, prod(I), the index of a zero
+    place: np.ndarray  # flat index into *I; prod(I), the index of an appended zero, for corners outside
     weight: Tensor
     slopes: list[Tensor]  # derivatives of the weight along the axes
 
@@ -120,7 +120,7 @@ class _Corner(NamedTuple):
 def deform_conv_grad(
     g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, needs_grad: tuple[bool, ...]
 ) -> Gradients:
-    """Compute the gradients of ``DeformConv`` from operators; the kernels must give the same values."""
+    """Compute the gradients of ``DeformConv`` by composing operators; the kernels must give the same values."""
     n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
     deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
     lead, last = (n, deformable, channels // deformable), prod(window.input)
@@ -206,17 +206,17 @@ def deform_conv2d(
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
     The shapes imply the groups and the deformable groups D: Ci/D adjacent channels share their offsets.
-    The channels of offset are (D, R, 2): for each tap, the offset down in rows, then to the right in columns.
+    The channels of offset are (D, R, 2): for each tap, the offset in rows (down), then the offset in columns (right).
 
-    padding: an int, one per axis, a pair (low, high) per axis, or a word ("valid", "same", ...), see ``conv2d``.
-    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. At least those of one output
-        are stored (textbook kernels: always one tap of one image). It does not affect the result.
+    padding: an int, one per axis, a pair (low, high) per axis, or a string ("valid", "same", ...), see ``conv2d``.
+    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. The columns of at
+        least one output are stored (textbook kernels: always one tap of one image). It does not affect the result.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ; a size is not an integer.
         ValueError: the shapes do not fit each other or the window; an option is out of range.
 
-    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, padding words, workspace
+    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, padding strings, workspace
     and unbatched input are additions of retrograd.
     """
     if interpreters and (seen := interpreted(deform_conv2d, locals())) is not None:

@@ -68,7 +68,7 @@ def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
     """Return ``dtype`` as one of a Tensor's element types; TypeError otherwise.
 
-    default: None means the type of new floating-point tensors, like Python's float.
+    default: accept None for the type of new floating-point tensors, as Python's float always is.
     """
     if dtype is float or (default and dtype is None):
         return default_dtype()
@@ -84,7 +84,7 @@ def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
 
 
 class Unavailable:
-    """An element type of PyTorch that tensors do not support: it can be named, but using it is a TypeError."""
+    """An element type of PyTorch that tensors do not support: it can be named, but using it raises TypeError."""
 
     name: str
 

@@ -36,7 +36,7 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
 
 
 def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor:
-    """Convert a number as ``as_element`` does, but wrap it next to a tensor of an integer type below int64."""
+    """Convert a number as ``as_element`` does, but wrap around for integer types narrower than int64."""
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return wrap(exact("cast")(as_element(name, label, number, int64), dtype))
     return wrap(as_element(name, label, number, dtype))

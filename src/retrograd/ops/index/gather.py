@@ -37,7 +37,7 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 class Gather(Function):
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be below x's."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be smaller than x's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
@@ -69,7 +69,7 @@ class Scatter(Function):
 class Extreme(Function):
     """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there; ties share the gradient."""
 
-    gradient = "x: g / count where it is the extreme; src: g / count, read from the place that it went to"
+    gradient = "x: g / count where it is the extreme; src: g / count, gathered from where src was scattered"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
@@ -159,7 +159,7 @@ def scatter(
         TypeError: ``index`` does not contain integers, ``src`` is not of input's type, or not exactly one of src and
             value is given.
         IndexError: input has no such axis, or an index is not in [0, extent).
-        ValueError: the shapes do not fit, or ``reduce`` is neither.
+        ValueError: the shapes do not fit, or ``reduce`` is unknown.
     """
     if interpreters and (seen := interpreted(scatter, locals())) is not None:
         return seen
@@ -245,7 +245,7 @@ def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumula
 
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
-    """Multiply x by all values of an index: first values of all indices in one step, then the second ones, ..."""
+    """Multiply x by the values at each index: the first values of all indices in one step, then the second, ..."""
     flat, turn = kernels.scatter_turns(indices, position, x.array.shape)
     last = extremes(turn, "how often an index repeats")[1] if turn.size else -1
     unit = wrap(ones(x.array.size, x.array.dtype, like=x.array))
@@ -263,12 +263,12 @@ def _places(indices: np.ndarray, position: int) -> Places:
 
 
 def _at_least_1d(x: Tensor) -> Tensor:
-    """Return x, or a line of one element if x is 0-d."""
+    """Return x, or a vector of one element if x is 0-d."""
     return x if x.array.ndim else reshape(x, 1)
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
-    """Return the indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
+    """Return the indices and the axis, counted from the front; 0-d tensors count as vectors of one element."""
     index = as_index(name, index, "index")
     sx, si = x.array.shape or (1,), index.array.shape or (1,)
     position = axis(name, "dim", dim, len(sx))
@@ -371,7 +371,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     Raises:
         TypeError: ``index`` does not contain integers, or the types differ.
         IndexError: an index is out of range.
-        ValueError: source and ``index`` have different numbers of elements.
+        ValueError: source and ``index`` differ in their number of elements.
     """
     if interpreters and (seen := interpreted(put, locals())) is not None:
         return seen

@@ -1,7 +1,7 @@
 """Indexing and index assignment: `x[index]` as a view or a selection, `x[index] = value`.
 
-An index is split once: first its ints, slices and Nones give a view, then its arrays select from that view. (This is
-PyTorch's rule; NumPy does both in one step, and the result differs if ints and arrays are mixed.)
+An index is applied in two steps: its ints, slices and Nones give a view, then its arrays select from that view. (This
+is PyTorch's rule; NumPy does both in one step, and the results differ if ints and arrays are mixed.)
 
 For assignments, ``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, and ``value`` gets
 the gradient of the elements it was written to.
@@ -372,7 +372,7 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
 
 @operator
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
-    """Return a private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    """Return a copy of ``index`` without negative indices; IndexError names the first index out of range."""
     if interpreters and (seen := interpreted(in_range, locals())) is not None:
         return seen
     index = copy_for_backward(index)

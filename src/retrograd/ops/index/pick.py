@@ -17,13 +17,13 @@ from ...kernel_set import exact, kernels
 __all__: list[str] = []
 
 
-# ---- Elements of each line along an axis, by distinct indices --------------------------------------------------------
+# ---- Elements along an axis, by distinct indices ---------------------------------------------------------------------
 
 Shape = tuple[int, ...]
 
 
 class Pick(Function):
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice in a line."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice along the axis."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:

@@ -53,7 +53,7 @@ class Ordered(NamedTuple):
 
 
 class MedianOfAll(Function):
-    """The median of all elements, the lower of two; ties share the gradient evenly."""
+    """The median of all elements (the lower of two middle ones); ties share the gradient evenly."""
 
     gradient = "x: g, shared evenly among the elements that are the median"
 
@@ -73,7 +73,7 @@ class MedianOfAll(Function):
 
 @operator(records=Pick, methods="sort", dtypes="bihf")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
-    """Return (values, indices): the sorted elements of each line along ``dim``, and their indices.
+    """Return (values, indices): the elements sorted along ``dim``, and their indices.
 
     stable: equal elements keep their order.
 
@@ -93,7 +93,7 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
 
 @operator(methods="msort", dtypes="bihf")
 def msort(input: Tensor) -> Tensor:
-    """Sort the elements of each line along the first axis.
+    """Sort the elements along the first axis.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -122,7 +122,7 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
 
 @operator(records=Pick, methods="topk", dtypes="bihf")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
-    """Return (values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
+    """Return (values, indices) of the k largest (or smallest) elements along ``dim``, in order.
 
     sorted: accepted for compatibility with PyTorch; the result is always sorted.
 
@@ -148,7 +148,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 @operator(records=Pick, methods="kthvalue", dtypes="bihf")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """Return (values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
+    """Return (values, indices) of the k-th smallest element (counted from 1) along ``dim``.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -169,10 +169,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
 
 @operator(records=(MedianOfAll, Pick), methods="median", dtypes="bihf")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Compute the median of all elements, or (values, indices) of the medians along ``dim``; the lower of two.
+    """Compute the median of all elements, or (values, indices) of the medians along ``dim``.
 
-    It is NaN if there is a NaN. The gradient of ``median(input)`` is shared evenly among ties; that of
-    ``median(input, dim)`` goes to the index.
+    Of two middle elements, the lower one is the median. The result is NaN if there is a NaN. The gradient of
+    ``median(input)`` is shared evenly among ties; that of ``median(input, dim)`` goes to the index.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -197,9 +197,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @operator(records=Pick, methods="mode", dtypes="bihf")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """Return (values, indices): the most frequent element of each line along ``dim``, and its last index.
+    """Return (values, indices): the most frequent element along ``dim``, and its last index.
 
-    Of several equally frequent elements, it is the smallest.
+    Of several equally frequent elements, the smallest is returned.
 
     Raises: as ``median``.
     """
@@ -308,7 +308,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Compute the quantiles ``q`` of each line along ``dim``, or of all elements.
+    """Compute the quantiles ``q`` along ``dim``, or of all elements.
 
     A quantile is the element with index q (n - 1) of n sorted elements. Between two elements, ``interpolation`` selects
     the value: "linear", "lower", "higher", "midpoint" or "nearest". The result is NaN if there is a NaN.
@@ -398,7 +398,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Return True where an element is in ``test_elements``; one argument may be a number; no gradient.
 
     assume_unique: declare that each argument has distinct elements; no effect on the result. invert: return True where
-    it is not
+    an element is not in it
 
     Raises:
         TypeError: neither is a Tensor, or one is neither a Tensor nor a number.
@@ -420,7 +420,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Merge equal neighboring elements of input as a vector, or equal neighboring slices along ``dim``.
+    """Merge equal neighboring elements of the flattened input, or equal neighboring slices along ``dim``.
 
     There is no gradient: a backward pass through the result raises NotImplementedError.
 

@@ -120,8 +120,8 @@ def geqrf(input: Tensor) -> Reflections:
 
     input (..., M, N), K = min(M, N); a (..., M, N), tau (..., K). Q is the product of K reflections 1 - tau_i v_i v_iT,
     whose vectors are the columns of a below the diagonal, with 1 on the diagonal and 0 above.
-    ``linalg.householder_product`` builds the matrix, ``ormqr`` multiplies by it. Gradients need columns that are not 0
-    below the diagonal.
+    ``linalg.householder_product`` builds the matrix, ``ormqr`` multiplies by it. Gradients exist only where no column
+    is 0 below the diagonal.
 
     Raises:
         TypeError: input is not a floating-point Tensor.

@@ -395,7 +395,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
 
-    tol: atol under its older name, with rtol 0
+    tol: the former name of atol; sets rtol to 0
     hermitian: A is symmetric, and only its lower triangle is read
 
     Raises: as ``linalg.pinv``.

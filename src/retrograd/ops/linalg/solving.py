@@ -50,7 +50,7 @@ def require_square(name: str, x: Any, label: str = "A") -> None:
 
 
 def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Raise LinAlgError naming the matrix, at index ``first``, that breaks the ``rule``; -1 means none does."""
+    """Raise LinAlgError for the matrix at the flat index ``first``, which breaks ``rule``; -1 means that none does."""
     index = number(first, "whether a matrix is refused")
     if index >= 0:
         where = f"{matrix_at(index, shape)} " if shape[:-2] else ""
@@ -318,7 +318,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     Singular values up to max(atol, rtol times the largest) count as 0.
 
     atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
-    rcond: rtol under its older name
+    rcond: the former name of rtol
     hermitian: A is symmetric; only its lower triangle is read and gets a gradient
 
     Raises:
@@ -494,7 +494,7 @@ def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tenso
 
 
 def with_regular(a: Tensor) -> tuple[Tensor, np.ndarray, bool]:
-    """Replace singular matrices in a by identities; also return the mask of singular ones, and whether any is."""
+    """Replace singular matrices in a by identities; also return their mask, and whether there are any."""
     singular = kernels.singular_matrices(a.array)
     if not any_true(singular, "whether a matrix is singular"):
         return a, singular, False

@@ -90,9 +90,10 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 class ElementLoss(Function):
-    """An elementwise loss, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
+    """Base class of elementwise losses: ``class Huber(ElementLoss, term="huber")``.
 
-    It computes the loss of each element of operands with one shape, or their sum or mean in the same pass.
+    ``apply(reduction, numbers, *operands)`` computes the loss of each element, or their sum or mean in the same pass.
+    All operands have the same shape.
     term: the name of the loss in ``formulas/losses.py``
     """
 
@@ -224,7 +225,7 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
 
 
 def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor | None:
-    """Check and return ``value``, of x's type; it must not require a gradient, which the loss does not compute.
+    """Check that ``value`` has x's type and requires no gradient (the loss does not compute one), and return it.
 
     Raises:
         TypeError: it is not a floating-point Tensor of x's type.
@@ -237,7 +238,7 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
 
 
 def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
-    """Check and return ``value``; it must not require a gradient, which the loss does not compute.
+    """Check that ``value`` requires no gradient (the loss does not compute one), and return it.
 
     Raises:
         ValueError: it requires a gradient.

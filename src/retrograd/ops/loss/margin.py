@@ -209,7 +209,7 @@ Metric = Callable[[Tensor, Tensor], Tensor]
 
 
 class Hinge(ElementLoss, term="hinge"):
-    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
+    """x where t = 1, max(0, margin - x) where t = -1; their sum for any other t"""
 
 
 class Ranking(ElementLoss, term="ranking"):
@@ -247,7 +247,7 @@ def margin_ranking_loss(
 ) -> Tensor:
     """max(0, margin - target (input1 - input2)): target 1 ranks input1 higher, -1 ranks input2 higher.
 
-    The three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
+    All three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
     inputs' type. Averaged, summed or unreduced.
 
     Raises:

@@ -173,8 +173,8 @@ def instance_norm(
 ) -> Tensor:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
 
-    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. Otherwise
-    running statistics are updated in place with the means over the batch, as in ``batch_norm``.
+    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. If it is
+    True, running statistics are updated in place with the means over the batch, as in ``batch_norm``.
     Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
 
     Raises:
@@ -224,7 +224,7 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
 def update_running_statistics(
     running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
 ) -> None:
-    """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
+    """Update the running statistics; ``variance`` is the biased variance of ``count`` elements."""
     unbiased = kernels.scale(variance, count / (count - 1))
     for statistic, value in zip(running, (mean, unbiased), strict=True):
         away = kernels.sub(value, statistic.array)

@@ -47,7 +47,7 @@ class Norm(Function):
 
     @classmethod
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
-        """Use the fused gradient, or the composed one if it must be differentiable or x needs no gradient."""
+        """Use the fused kernel, or ``norm_grad`` if the gradient must be differentiable or x needs none."""
         needs_grad, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
         rest = (None,) * (len(ctx.needs_input_grad) - 3)
         if is_grad_enabled() or not needs_grad[0]:
@@ -325,8 +325,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each channel.
 
-    input (N, C, *I) -> (N, C, *I). With an even size, one more channel counts before than after. Missing channels
-    count as 0.
+    input (N, C, *I) -> (N, C, *I). With an even size, the window has one more channel before than after.
+    Missing channels count as 0.
     Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
     2012, section 3.3.
 

@@ -127,7 +127,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @operator(records=(GeluTanh, Gelu))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """input * P(X <= input) for a normal X: input * (1 + erf(input / sqrt(2))) / 2.
+    """input * P(X <= input) for a standard normal X: input * (1 + erf(input / sqrt(2))) / 2.
 
     approximate: "tanh" computes input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3))) / 2 instead.
 

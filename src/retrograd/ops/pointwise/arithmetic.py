@@ -94,7 +94,9 @@ class LerpNumber(Pointwise, Binary, formula="lerp_number"):
 
 @operator(records=Add, methods="add __add__", in_place=True, numpy="add", dtypes="bihf")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
-    """input + alpha * other; shapes broadcast, types promote as in PyTorch. A Python number takes the tensor's type.
+    """input + alpha * other; shapes broadcast, types promote as in PyTorch.
+
+    Within a category, a Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.

@@ -1,4 +1,4 @@
-"""`formula`: a user-defined pointwise function as an operator with its gradient."""
+"""`formula`: makes a differentiable pointwise operator from a Python function."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Cal
 
 @cache
 def symbolic_operators() -> Meanings:
-    """Return the versions of the public operators that act on symbols."""
+    """Return the public operators' counterparts that act on symbols."""
     builtin = {name: _builtin(name) for name in FORMULAS if not name.endswith("_grad")}
     builtin |= PRIMITIVES  # one function under both names
     known: dict[Callable[..., Any], Callable[..., Any]] = {
@@ -198,7 +198,7 @@ class Formula:
     def gradient(self, written: FunctionType) -> FunctionType:
         """Declare the gradient as a function of g, the gradient of the result, and the formula's parameters.
 
-        With two operands it returns two gradients. Formulas made before keep the previous gradient.
+        With two operands it returns two gradients. Formulas that already call this one keep its previous gradient.
 
         Raises:
             ValueError: it cannot be compiled or has other parameters; the message gives file, line and reason.
@@ -343,7 +343,7 @@ class Formula:
         return trace, derive(trace, self._apply_to_symbols(trace.parameters[1:]), g, operands)
 
     def _use_gradient(self, trace: Trace, gradients: list[Symbol]) -> None:
-        """Use these gradients in the backward."""
+        """Use these gradients in the backward pass."""
         kind = "as it is compiled" if self._declared else "derived"
         comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
         name = f"{self._name}_grad"
@@ -364,7 +364,7 @@ class Formula:
         self.function.backward = staticmethod(refuse)  # type: ignore[method-assign]
 
     def _build_function(self, parts: list[Any], fused: Any, source: Any) -> None:
-        """Make the Function, for which backward_source shows ``source``."""
+        """Make the Function; ``backward_source`` shows ``source`` for it."""
         members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
         self.function = make_function(self._name, self._value, parts, fused, **members)
         self.function.backward.__wrapped__ = source  # type: ignore[attr-defined]

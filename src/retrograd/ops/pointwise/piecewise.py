@@ -130,7 +130,7 @@ class Fmax(Pointwise, Binary, formula="fmax"):
 
 @operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax", dtypes="bihf")
 def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    """The larger of the two, element by element; numbers win over NaN; for ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmax, locals())) is not None:
         return seen
     return binary(Fmax, "fmax", input, other)
@@ -144,7 +144,7 @@ class Fmin(Pointwise, Binary, formula="fmin"):
 
 @operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin", dtypes="bihf")
 def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    """The smaller of the two, element by element; numbers win over NaN; for ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmin, locals())) is not None:
         return seen
     return binary(Fmin, "fmin", input, other)

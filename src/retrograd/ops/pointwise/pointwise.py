@@ -1,7 +1,7 @@
 """Base classes of pointwise operators: operand checks, and Functions made from formulas.
 
-The backward runs the formula of the gradient: on Tensors if it is recorded, otherwise in one kernel. Only ``run`` and
-``Backward``, both in this file, make that choice.
+backward evaluates the gradient's formula: on Tensors if the gradient is itself recorded, otherwise in one kernel. Only
+``run`` and ``Backward``, both in this file, make that choice.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Constant(Function):
 
 
 class WithoutGradient(Function):
-    """A result y of the operator ``name``, which has no gradient: a backward through it is an error."""
+    """A result y of the operator ``name``, which has no gradient: backward raises NotImplementedError."""
 
     gradient = "none: a backward through it is an error"
 
@@ -125,7 +125,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
     given = x, y
-    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:  # y does it, e.g. sparse
+    # y handles the operation itself, e.g. a SparseTensor
+    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:
         reflected = getattr(y, f"__r{name}__", None)
         if reflected is not None:
             return reflected(x)
@@ -296,7 +297,7 @@ class Backward:
         return found
 
     def _parts(self, needs_grad: tuple[bool, ...]) -> list[_Job]:
-        """Compute the gradient of each operand separately."""
+        """Return a separate job for each requested gradient."""
         return [
             self._job(part, (), (place,))
             for place, part in enumerate(self.parts)
@@ -304,7 +305,7 @@ class Backward:
         ]
 
     def _planned(self, needs_grad: tuple[bool, ...]) -> list[_Job]:
-        """Plan one job for all gradients if they have a joint formula and the requested one has no kernel."""
+        """Plan one job for all gradients if they have a joint formula, unless only one with its own kernel is requested."""
         apart = self._parts(needs_grad)
         if self.fused is None or not apart or (len(apart) == 1 and hasattr(apart[0].formula, "kernel")):
             return apart
@@ -324,10 +325,10 @@ class Pointwise(Function):
 
     formula: a name in ``formulas``; its gradients are declared there, or its gradient is ``<name>_grad``. value: the
     formula of the value, if operators share it and differ in their gradients. straight: the operator is piecewise
-    linear, so its second derivative is 0. An operator with two operands is a ``Binary`` as well.
+    linear, so its second derivative is 0 almost everywhere. An operator with two operands is a ``Binary`` as well.
     """
 
-    formula: Any  # of the value; the ONNX export writes it in another form
+    formula: Any  # of the value; the ONNX exporter translates it
     formulas: tuple[Any, ...] = ()  # shown by the documentation and by backward_source
     _definition: _Definition
 

@@ -57,7 +57,7 @@ class Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Compute the fused gradient, or the composed one if it is recorded."""
+        """Use the fused kernel, or ``attention_grad`` if the gradient is itself recorded."""
         q, k, v, y, log_sum, bias = ctx.saved_tensors
         needs_grad, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():

@@ -262,7 +262,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
 
 @operator(records=Constant)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Poisson random numbers with the rates input. The type is that of input; the gradient is 0.
+    """Poisson random numbers whose rates are the elements of input. The type is that of input; the gradient is 0.
 
     Raises:
         TypeError: input is not a floating-point Tensor.

@@ -74,7 +74,7 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
 
 @lru_cache(maxsize=4096)
 def in_evaluation(spec: Recurrence) -> Recurrence:
-    """Return the layer without recurrent dropout, whose expectation is the identity; zoneout mixes old and new."""
+    """Return ``spec`` for evaluation: without recurrent dropout. (Zoneout then mixes old and new states.)"""
     return replace(spec, recurrent_dropout=0.0) if spec.recurrent_dropout else spec
 
 
@@ -191,7 +191,7 @@ def _zoneout(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int,
 
 
 def _products(w: Tensor, b: Tensor | None, gain: Tensor | None, spec: Recurrence) -> list[_Product]:
-    """Split the products: one for all gates, or in a GRU one for r and z and one for n, normalized separately."""
+    """Return the products: one for all gates, but in a GRU one for r and z and one for n, normalized separately."""
     if spec.mode != "gru":
         return [_Product(w, b, gain, spec.norm)]
     cut = [2 * spec.hidden, spec.hidden]

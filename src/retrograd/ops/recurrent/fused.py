@@ -2,9 +2,9 @@
 
 ``kernels/textbook/recurrent.py`` implements all steps, forward and backward, in NumPy.
 
-With T steps in segments of k, memory is needed for T/k states and for what backward needs of one segment. With
-k = sqrt(T) both grow like sqrt(T). The fused kernels compute a segment; operators do if the kernels lack an option. The
-masks of zoneout and dropout are saved, so that the second run repeats the first.
+With T steps in segments of k, memory holds T/k states and the saved arrays of one segment; with k = sqrt(T), both
+grow like sqrt(T). A segment is computed by the fused kernels, or composed of operators if the kernels lack an option.
+The masks of zoneout and dropout are saved, so that recomputation repeats the forward pass.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174; A. Gruslys et al.,
 "Memory-Efficient Backpropagation Through Time", 2016, arXiv:1606.03401.
@@ -90,7 +90,7 @@ class RecurrentLayer(Function):
         gy, ghn, gcn, gcells = map(array, upstream)
         of_weights, forward = any(needs_grad[6:]), saved[0]
         if last := not is_graph_kept():
-            ctx.free()  # the kernel overwrites the saved arrays, and the sweep may fail before freeing them
+            ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
         gx, gh0, gc0, found = kernels.recurrent_grad(
             gy,
             ghn,
@@ -155,7 +155,7 @@ def composed_grad(
 
 
 def in_object_array(saved: Any) -> np.ndarray:
-    """Wrap the state saved by a kernel set in an array of one object, which is freed once the sweep has used it."""
+    """Wrap the state saved by a kernel set in an array of one object, so that backward can free it after use."""
     box = empty(1, object)
     box[0] = saved
     return box

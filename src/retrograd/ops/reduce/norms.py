@@ -147,7 +147,7 @@ ORDERS = ("fro", "nuc", inf, -inf, 1, -1, 2, -2)
 
 
 class Svd(Function):
-    """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) from the largest down, v (..., N, K), K = min(M, N).
+    """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) in descending order, v (..., N, K), K = min(M, N).
 
     Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal,
     their vectors are not unique, and the gradient through u and v is not finite.

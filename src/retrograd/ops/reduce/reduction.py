@@ -82,7 +82,7 @@ class Prod(Function):
         why = "whether a product can be divided by its factors"
         if all_true(y.array, why) and all_finite(y.array, why):  # no zeros, no underflow
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
-        # for each element, the product of all elements before and after it, on one line
+        # for each element, the product of all elements before and after it in its row
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         order = (*kept, *axes)
         rows = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
@@ -166,7 +166,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
 
 @operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """``sum`` with NaN counted as 0; it has no gradient.
+    """``sum`` with NaN counted as 0; the gradient of a NaN is 0.
 
     Raises: as ``sum``.
     """

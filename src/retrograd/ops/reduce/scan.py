@@ -55,7 +55,7 @@ class CumProd(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Since y[i] = x[i] y[i - 1], multiply the gradient of y[i], later ones included, by y[i - 1]. x may be 0."""
+        """Since y[i] = x[i] y[i - 1], gx[i] is y[i - 1] times the total gradient of y[i]. x may be 0."""
         (x, y), along = ctx.saved_tensors, ctx.axis
         gy_total = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
         return gy_total * shifted(y, along, 1, 1.0), None

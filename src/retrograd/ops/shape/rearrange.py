@@ -227,7 +227,7 @@ def repeat_interleave(
     Raises:
         TypeError: ``repeats`` is neither an int nor an int64 Tensor.
         IndexError: input has no such axis.
-        ValueError: a number is negative, their count is not that of the slices, the result is too large for memory, or
+        ValueError: a number is negative, their count differs from the slices', the result is too large for memory, or
             ``output_size`` differs.
     """
     if interpreters and (seen := interpreted(repeat_interleave, locals())) is not None:
@@ -308,7 +308,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @operator(records=Rearrange, dtypes="bihf")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """input (N, C, *I) with the channels of its ``groups`` interleaved: first of each group, second of each, ...
+    """input (N, C, *I) with the channels of its ``groups`` interleaved: the first of each, then the second, ...
 
     Source: X. Zhang et al., "ShuffleNet", 2017.
 

@@ -369,7 +369,7 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
     """Return a new array with the axes in the same memory order as in x (or in its ``axes``, if given).
 
-    An axis with stride 0 is placed just outside the next one.
+    In that order, an axis with stride 0 directly precedes its right neighbor.
     """
     strides = x.strides if axes is None else [x.strides[a] for a in axes]
     order = sorted((a for a, stride in enumerate(strides) if stride), key=lambda a: -abs(strides[a]))
@@ -431,7 +431,7 @@ _extents = sizes  # for unflatten, which has a parameter named sizes
 
 
 def apply_to_0d(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
-    """Apply ``function`` to a 0-d x as a vector of one element, and return 0-d results."""
+    """Apply ``function`` to a 0-d x, reshaped to a vector of one element, and return 0-d results."""
     found = function(reshape(x, 1), *args, **options)
     return reshape(found, ()) if isinstance(found, Tensor) else type(found)(*(reshape(y, ()) for y in found))
 
