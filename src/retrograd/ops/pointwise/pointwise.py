@@ -305,7 +305,7 @@ class Backward:
         ]
 
     def _planned(self, needs_grad: tuple[bool, ...]) -> list[_Job]:
-        """Plan one job for all gradients if they have a joint formula, unless only one with its own kernel is requested."""
+        """Plan one job for all gradients with a joint formula, unless only one with its own kernel is requested."""
         apart = self._parts(needs_grad)
         if self.fused is None or not apart or (len(apart) == 1 and hasattr(apart[0].formula, "kernel")):
             return apart
