@@ -121,7 +121,7 @@ ON_CALL = {
     ("engine/operator.py", "explanation.source_map.textbook_of"),
     ("engine/backward_rules.py", "rules"),  # the ready rules, when one is asked for by its name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
-    ("engine/tensor.py", "ops.device.placed"),  # Tensor(..., device=)
+    ("engine/tensor.py", "ops.device.array_on_device"),  # Tensor(..., device=)
     ("lowbit/pack.py", "interop.packed.save_packed"),  # packed.save(path)
     ("nn/__init__.py", "distributed.SyncBatchNorm"),  # PyTorch's path to it
     ("nn/module.py", "lowbit.pack.pack"),  # module.pack()

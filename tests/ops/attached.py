@@ -10,7 +10,7 @@ from retrograd.engine.methods import METHODS as ENGINE
 from retrograd.ops.methods import METHODS
 
 FILE = Path(retrograd.__file__).parent / "engine" / "attached.pyi"
-# what does not return a Tensor
+# methods that do not return a Tensor
 RETURNS = {
     **dict.fromkeys(("__iadd__", "__isub__", "__imul__", "__itruediv__"), "Self"),
     "__iter__": "Iterator[Tensor]",
@@ -22,7 +22,7 @@ RETURNS = {
 
 
 def text() -> str:
-    """The file with a line for each method."""
+    """Return the text of the stub, with one line per method."""
     head, mark, _ = FILE.read_text(encoding="utf-8").partition("    __slots__ = ()\n\n")
     lines = []
     for name, method in ENGINE.items():
@@ -47,7 +47,7 @@ def _parameters(name: str, method: object) -> str:
     parts, keyword_only = ["self"], False
     for p in list(inspect.signature(method).parameters.values())[1:]:
         if name.startswith("__") and p.default is not p.empty:
-            continue  # Python calls an operator with its operands alone
+            continue  # Python calls an operator method with its operands only
         if p.kind is p.KEYWORD_ONLY and not keyword_only:
             parts.append("*")
             keyword_only = True

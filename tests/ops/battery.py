@@ -1,4 +1,4 @@
-"""Checks of operators, with ``check_op`` at the center, and numbers for them."""
+"""Checks of operators, built on ``check_op``, and numbers for them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from retrograd.testing import check_op
 
 
 def numbers(*shape: int, seed: int = 0, low: float | None = None, high: float = 2.0) -> np.ndarray:
-    """float64, normal or uniform in [low, high)."""
+    """Return random float64 numbers, normal or uniform in [low, high)."""
     rng = np.random.default_rng((seed, *shape))
     return rng.standard_normal(shape) if low is None else rng.uniform(low, high, shape)
 
 
 def away_from_kinks(*shape: int, seed: int = 0) -> np.ndarray:
-    """Numbers no two of which lie closer than 0.1, none closer to 0 than 0.05, in random order."""
+    """Return numbers in random order that differ by at least 0.1 from each other and by 0.05 from 0."""
     size = int(np.prod(shape))
     values = (np.arange(size) - size // 2) * 0.1 + 0.05
     return np.random.default_rng(seed).permutation(values).reshape(shape)
@@ -35,7 +35,7 @@ def check(
     rtol: float = 1e-12,
     rounding: float = 0.0,
 ) -> None:
-    """``check_op`` for a function that takes tensors only; for a linear one, also the adjoint."""
+    """Run ``check_op`` on a function that takes only tensors; for a linear one, also check the adjoint."""
     arrays = tuple(np.asarray(a, np.float64) for a in arrays)
     options: dict[str, Any] = {"oracle": expected, "linear": linear, "rtol": rtol, "rounding": rounding}
     check_op(function, *arrays, order=2 if second else 1, batch=(), arrays=True, integers=True, **options)
@@ -53,9 +53,9 @@ def check_adjoint(function: Callable[[Tensor], Tensor], array: np.ndarray) -> No
 
 
 def check_requests(function: Callable[..., Tensor], arrays: tuple[np.ndarray, ...], rounding: float = 0.0) -> None:
-    """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient.
+    """Check ``grad_req``: "add" adds to the old gradient, "null" leaves it unchanged, and the others do not change.
 
-    ``rounding``: how much the others may change where a fused kernel for all gradients is replaced.
+    rounding: how much the others may differ where "null" replaces a fused kernel for all gradients.
     """
     written = gradients(function, arrays, ["write"] * len(arrays))
     previous = [numbers(*a.shape, seed=11) for a in arrays]
@@ -76,7 +76,7 @@ def gradients(
     wishes: list[str],
     previous: list[np.ndarray] | None = None,
 ) -> list[Any]:
-    """The arrays in ``grad`` after a sweep with a random upstream gradient."""
+    """Return the arrays in ``grad`` after a backward pass with a random upstream gradient."""
     inputs = [Tensor(a.copy(), requires_grad=True) for a in arrays]
     for k, (tensor, wish) in enumerate(zip(inputs, wishes, strict=True)):
         tensor.grad_req = wish
@@ -89,7 +89,7 @@ def gradients(
 
 
 def kernels_of_backward(function: Callable[..., Tensor], arrays: tuple[np.ndarray, ...], wanted: set[int]) -> list[str]:
-    """Names of the kernels that run when only the inputs in ``wanted`` ask for a gradient."""
+    """Return the names of the kernels that run in backward if only the inputs in ``wanted`` require gradients."""
     inputs = [Tensor(a, requires_grad=k in wanted) for k, a in enumerate(arrays)]
     y = function(*inputs)
     g = Tensor(numbers(*y.shape, seed=5))
@@ -100,12 +100,12 @@ def kernels_of_backward(function: Callable[..., Tensor], arrays: tuple[np.ndarra
 
 @contextmanager
 def recorded_kernels() -> Iterator[list[str]]:
-    """The names of the kernels that compute in the block."""
+    """Record the names of the computing kernels that run in the block."""
     with _Spy() as spy:
         yield spy.names
 
 
-MOVES = {"cast", "concatenate", "csr_transpose", "duplicate", "pad_slice", "reshaped"}  # they compute nothing
+MOVES = {"cast", "concatenate", "csr_transpose", "duplicate", "pad_slice", "reshaped"}  # kernels that only move data
 
 
 class _Spy(Listener):

@@ -1,7 +1,7 @@
 """Indices, labels and masks that the user overwrites through NumPy between forward and backward have no effect.
 
-The gradients are those of the values that forward saw. (tests/guard does the same to every operator of the tables, with
-numbers that are no index at all.)
+The gradients are those of the values that forward read. (tests/guard does the same for every operator of the tables,
+with numbers that are not valid indices.)
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from retrograd.nn import functional as F  # noqa: N812
 INDEX, ROWS, MASK = np.array([3, 0, 3, 2]), np.array([[1, 0, 2], [3, 3, 0]]), np.array([True, False, True, False, True])
 LABELS, MANY = np.array([2, 0, 4, 1]), np.array([[3, 0, -1, 1, 2], [4, 1, 2, 0, 3], [-1, 0, 1, 2, 3], [0, 1, -1, 0, 0]])
 CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
-    # what is given
+    # arguments
     "gather": (lambda x, i: retrograd.gather(x, 0, i), (ROWS,)),
     "take_along_dim": (lambda x, i: retrograd.take_along_dim(x, i, 0), (ROWS[:1, :1],)),
     "take": (retrograd.take, (ROWS,)),
@@ -53,7 +53,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[np.ndarray, ...]]] = {
         lambda x, m: F.scaled_dot_product_attention(x, x, x, m),
         (np.array([[1, 1, 0, 1], [0, 1, 1, 0], [1, 1, 1, 1], [0, 0, 1, 1]], np.bool_),),
     ),
-    # what is returned
+    # results
     "max": (lambda x: retrograd.max(x, 1), ()),
     "min": (lambda x: retrograd.min(x, 0, True), ()),
     "topk": (lambda x: retrograd.topk(x, 2), ()),

@@ -1,4 +1,4 @@
-"""The engine's own arithmetic on large gradients: the same numbers, computed by kernels."""
+"""The engine's own arithmetic on large gradients: the same numbers as NumPy, computed by kernels."""
 
 from __future__ import annotations
 

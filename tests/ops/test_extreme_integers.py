@@ -1,6 +1,6 @@
-"""Sizes, offsets and indices far beyond any array: each call gives a result or a clear error, and returns.
+"""Sizes, offsets and indices far beyond any array: each call returns a result or raises a clear error.
 
-NumPy itself is not safe with some of them, so the calls are made in a child process, with bounds on memory and time.
+NumPy itself is not safe with some of them, so the calls are made in a child process with limits on memory and time.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def indices(value: Any) -> Any:
 
 
 def offsets(value: Any) -> Any:
-    """They begin with 0 and end with 2, and no difference is negative, modulo 2 ** 64."""
+    """Return offsets from 0 to 2 whose differences modulo 2**64 are all nonnegative."""
     return rg.tensor([0, indices(value).tolist()[1], -LONG, -1, 2])
 
 
@@ -116,11 +116,11 @@ GRAVE = (
     "ctc_loss, lengths",
     "PackedSequence",
 )
-SMALL_MEMORY = 3 << 30  # bytes, above which a child gets MemoryError at once
+SMALL_MEMORY = 3 << 30  # bytes; a larger allocation in the child raises MemoryError
 
 
 def run(kernel_set: str, *names: str) -> None:
-    """In the child: every call prints its name before it is made."""
+    """Run in the child process: print the name of every call before making it."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_AS, (SMALL_MEMORY, SMALL_MEMORY))

@@ -1,4 +1,4 @@
-"""Boolean arguments: every public function and method refuses other values, for every bool parameter."""
+"""Boolean arguments: every public function and method rejects other values, for every bool parameter."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MODULES: tuple[ModuleType | type, ...] = (rg, linalg, functional, utils, Tensor,
 
 
 def _functions() -> dict[str, Callable[..., Any]]:
-    """By their names; a method that is a public function stands for it."""
+    """Return public functions by name; a method that is also a public function is omitted."""
     found: dict[str, Callable[..., Any]] = {}
     for module in MODULES:
         for name in getattr(module, "__all__", dir(module)):
-            value = getattr(module, name, None)  # names of PyTorch that are not here raise
+            value = getattr(module, name, None)  # unsupported PyTorch names raise AttributeError
             if inspect.isfunction(value) and not name.startswith("_") and value not in found.values():
                 found[f"{getattr(module, '__name__', '?').rpartition('.')[2]}.{name}"] = value
     return found
@@ -33,7 +33,7 @@ def _functions() -> dict[str, Callable[..., Any]]:
 
 @pytest.fixture(autouse=True)
 def restored() -> Iterator[None]:
-    """What a function sets for the process is as before."""
+    """Restore the process-wide settings that the functions change."""
     yield
     rg.set_printoptions(profile="default")
     rg.use_deterministic_algorithms(False)
@@ -221,7 +221,7 @@ NUMBERS_TOO = {
     "add_zero_attn",
     "use_separate_proj_weight",
 }
-AMONG = {  # of which some take them
+AMONG = {  # parameters for which some functions accept them
     "full": ("gaussian_nll_loss",),
     "swap": ("triplet_margin_with_distance_loss",),
     "is_causal": (ATTENTION,),
@@ -237,7 +237,7 @@ def _takes_numbers(name: str, argument: str) -> bool:
 
 
 def arguments_of(name: str) -> dict[str, Any]:
-    """What the function needs: the flag's own rule is then the only one that is broken."""
+    """Return the other arguments that the function needs, so that only the flag is wrong."""
     function = FUNCTIONS[name]
     parameters = inspect.signature(function).parameters
     given = GIVEN.get(function.__name__.rstrip("_"), GIVEN.get(function.__name__, {}))
@@ -271,7 +271,7 @@ def test_no_truth_value() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_numbers_that_are_truth_values() -> None:
-    """0 and 1 do what False and True do, refusals included."""
+    """0 and 1 act like False and True, errors included."""
     many = 0
     for name, argument, _ in CASES:
         if _takes_numbers(name, argument):
@@ -286,7 +286,7 @@ def test_numbers_that_are_truth_values() -> None:
 
 
 def _outcome(function: Callable[..., Any], given: dict[str, Any]) -> Any:
-    """The result as text, or the error."""
+    """Return the result as text, or the error."""
     try:
         found = function(**given)
     except (ValueError, RuntimeError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""docs/fused_gradients.md lists every gradient with two implementations, and the test that they are equal."""
+"""docs/fused_gradients.md lists every gradient with two implementations, and the test that they agree."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ASKS = {"recording", "is_grad_enabled"}
 
 
 def branches(room: Path) -> set[str]:
-    """``file:function`` of all that ask whether the gradient is recorded."""
+    """Return ``file:function`` of all functions that test whether the gradient is recorded."""
     found = set()
     for path in sorted(room.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
@@ -32,7 +32,7 @@ def branches(room: Path) -> set[str]:
 
 
 def listed() -> dict[str, str]:
-    """``file:function`` -> the test, from the table of the page."""
+    """Return ``file:function`` -> test, from the table in the page."""
     rows = re.findall(r"^\| `(\S+?:\S+?)` \|.*\| `(\S+?)` \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
     return dict(rows)
 

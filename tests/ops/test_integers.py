@@ -1,4 +1,4 @@
-"""int64 and bool as operands: exact for integer results, modulo 2**64 as in Python's integers; float32 otherwise."""
+"""int64 and bool operands: integer results are exact, modulo 2**64, as Python's integers; others are float32."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import retrograd
 from retrograd import Tensor
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
-# float64 holds none of the products of these exactly
+# float64 cannot represent their products exactly
 LARGE = 2**53 + 1
 
 
@@ -22,12 +22,12 @@ def large(*shape: int, seed: int = 0, most: int = 2**62) -> np.ndarray:
 
 
 def exactly(x: Any) -> np.ndarray:
-    """int64 as Python's integers, which do not overflow."""
+    """Convert int64 to Python's integers, which do not overflow."""
     return np.asarray(x).astype(object)
 
 
 def wrapped(x: Any) -> np.ndarray:
-    """Python's integers as int64 keeps them, modulo 2**64."""
+    """Wrap Python's integers to int64, modulo 2**64."""
     return np.asarray((np.asarray(x, object) + 2**63) % 2**64 - 2**63, np.int64)
 
 
@@ -38,7 +38,7 @@ def same(found: Any, wanted: Any) -> None:
 
 
 def cut(x: int, y: int) -> int:
-    """x / y rounded towards 0"""
+    """Return x / y rounded toward 0."""
     return abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1)
 
 
@@ -119,7 +119,7 @@ def test_convolution_is_exact(transposed: bool) -> None:
 
 
 def test_convolution_in_every_form() -> None:
-    """Algorithms say how, not what; other paddings come before."""
+    """The algorithm does not change the result; non-zero padding is applied first."""
     x, w = large(2, 3, 6, 5), large(4, 3, 3, 3)
     plain = F.conv2d(Tensor(x), Tensor(w), padding=1)
     for algorithm in ("winograd", "direct", "pytorch"):
@@ -174,7 +174,7 @@ def test_of_integers_in_float32(name: str, oracle: Any, dtype: Any) -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
 def test_types_promote_in_every_order(order: tuple[int, ...]) -> None:
-    """A type with axes is kept by what has none and by numbers, unless their category is higher."""
+    """0-d tensors and numbers do not change the dtype of a tensor with axes, unless their category is higher."""
     i, f, d = np.array([2, 3]), np.array([0.5, 1.5], np.float32), np.array(2.0)
     for kinds, wanted in (
         ((i, f, i), np.float32),
@@ -306,7 +306,7 @@ def test_refusals(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_a_mask_beside_a_floating_point_operand_is_a_number():
-    """PyTorch refuses it, but its Tensor(array of truth values) holds numbers, where ours holds the array."""
+    """PyTorch rejects this, but its Tensor(bool array) holds numbers, where ours holds booleans."""
     one, mask = np.array([[1.0, 0.0], [1.0, 1.0]], np.float32), np.array([[0.5, 1.0], [1.5, 2.0]], np.float32)
     for result, wanted in ((1.0 - B, 1 - one), (X1 - B, mask - one), (B - X1, one - mask), (X1 - B[0, 0], mask - 1)):
         assert result.dtype == np.float32

@@ -79,7 +79,7 @@ def test_the_names_are_those_of_the_textbook() -> None:
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which kernels of which algorithms have run."""
+    """Record which kernels of which algorithms run."""
     seen: list[str] = []
 
     def watched(kernel: Any) -> Any:
@@ -106,7 +106,7 @@ def train(window: Window, options: Options = AUTO) -> tuple[np.ndarray, np.ndarr
 
 @pytest.mark.parametrize("name", TEXTBOOK_ALGORITHMS)
 def test_options_choose_the_algorithm_under_either_set(ran: list[str], name: str) -> None:
-    """Forward and both gradients, and against what is chosen for the network."""
+    """In forward and both gradients; an option overrides the algorithm set for the whole network."""
     window = conv_window((6, 5), (3, 2), (2, 1), ((1, 0), (0, 1)), 1, 2)
     expected = train(window)
     assert not ran
@@ -133,7 +133,7 @@ def test_the_textbook_set_computes_plainly_what_only_the_compiled_one_knows(ran:
 
 
 def test_a_limit_holds_without_a_named_algorithm(ran: list[str]) -> None:
-    """The plain algorithm knows none: the textbook set takes one that does."""
+    """The plain algorithm does not support a limit, so the textbook kernels choose one that does."""
     window = conv_window((6, 5), (3, 2), (2, 1), ((1, 0), (0, 1)), 1, 2)
     with use_kernels("textbook"):
         for name in ("auto", "winograd"):
@@ -162,7 +162,7 @@ def test_gradients_of_first_and_second_order(name: str) -> None:
 
 @pytest.mark.parametrize("kernel_set", ["textbook"], indirect=True)
 def test_a_network_trains_on_each_and_gives_the_same_gradients() -> None:
-    """Strided, grouped and transposed convolution; the loss falls, and the parameters go the same way."""
+    """With strided, grouped and transposed convolution: the loss falls, and all sets update the parameters equally."""
     random = np.random.default_rng(0)
     x, target = (Tensor(random.standard_normal((3, 2, 8, 8))) for _ in range(2))
     found = {}

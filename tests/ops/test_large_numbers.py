@@ -1,4 +1,4 @@
-"""The cost of a call grows with its arrays, not with a numeric option: strides, kernels and counts of pieces."""
+"""The cost of a call depends on its arrays, not on numeric options such as strides, kernel sizes and piece counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrograd import Tensor
 from retrograd.kernels.compiled.convolution import depthwise, direct, direct_plan
 from retrograd.nn import functional
 
-# on a loaded machine with kernels to compile; what grew with the number took many times that, or all memory
+# on a loaded machine that compiles kernels; costs that grew with the number took far longer, or all memory
 SECONDS = 60.0
 
 
@@ -33,7 +33,7 @@ def drawn(*shape: int, requires_grad: bool = False) -> Tensor:
 @textbook_at_night
 @pytest.mark.parametrize("groups", [pytest.param(1, marks=pytest.mark.nightly), 2])
 def test_a_long_stride(groups: int) -> None:
-    """Four windows, far apart: what lies between them is the bias, or has no gradient."""
+    """Four windows, far apart: the positions between them equal the bias and have no gradient."""
     s, x, w, b = 3000, drawn(1, 2, 2, 2), drawn(2, 2 // groups, 3, 3), drawn(2)
     y = functional.conv_transpose2d(x, w, b, stride=s, groups=groups).array
     between = np.ones(y.shape, bool)
@@ -97,7 +97,7 @@ def test_a_kernel_much_longer_than_the_input(integers: bool) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_taps_that_meet_nothing_count_for_nothing(seed: int) -> None:
-    """Any window: the largest of what it meets, by a loop over positions."""
+    """For any window, the result is the largest of the elements it covers, by a loop over positions."""
     random = np.random.default_rng(seed)
     x = rg.tensor(random.standard_normal((1, 1, int(random.integers(1, 6)))))
     size = x.array.shape[-1]
@@ -107,7 +107,7 @@ def test_taps_that_meet_nothing_count_for_nothing(seed: int) -> None:
     try:
         y = functional.max_pool1d(x, kernel, stride, padding, dilation, ceil_mode=bool(seed % 2)).array[0, 0]
     except ValueError:
-        return  # there is no such window
+        return  # no window fits
     for o, value in enumerate(y):
         at = [o * stride + r * dilation - padding for r in range(kernel)]
         assert value == max(x.array[0, 0, i] for i in at if 0 <= i < size)

@@ -1,7 +1,7 @@
-"""Tensors without axes: NumPy turns such arrays into scalars; along an axis they count as one element.
+"""0-d tensors: NumPy turns such arrays into scalars; along an axis they count as one element.
 
-Every operator of the tables in tests/conformance gets numbers in place of its arrays. It computes, with two orders of
-gradients, or refuses them itself: nothing that is no array reaches a kernel or a result.
+Every operator in the tables of tests/conformance gets 0-d tensors in place of its arrays. It must compute, with two
+orders of gradients, or raise its own error: no NumPy scalar may reach a kernel or a result.
 """
 
 from __future__ import annotations
@@ -24,14 +24,19 @@ from retrograd.kernel_set import Listener, kernels
 from retrograd.ops.reduce import reduction
 
 SOURCE, HERE = Path(rg.__file__).parent, Path(__file__).parent
-EDGES = SOURCE / "ops", SOURCE / "nn", SOURCE / "specs", HERE.parent / "conformance"  # where refusals come from
+EDGES = (
+    SOURCE / "ops",
+    SOURCE / "nn",
+    SOURCE / "specs",
+    HERE.parent / "conformance",
+)  # files that raise errors about arguments
 REFUSALS = (ValueError, IndexError, TypeError, RuntimeError)
 AXES = ("dim", "dim0", "dim1", "dims", "axis0", "axis1", "source", "destination")
 
 
 @pytest.fixture
 def only_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Results and arguments of kernels are looked at: a scalar of NumPy is none of ours."""
+    """Check the arguments and results of all kernels: none may be a NumPy scalar."""
     wrap = engine_tensor.wrap
 
     def checked_wrap(array: Any) -> Any:
@@ -52,7 +57,7 @@ def only_arrays(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def number(value: Any, dtype: Any, first: bool, leaves: list[Any]) -> Any:
-    """A Tensor without axes in place of an array, of its first element or of 0."""
+    """Return a 0-d Tensor in place of an array, with its first element or with 0."""
     if isinstance(value, (list, tuple)):
         return type(value)(number(entry, dtype, first, leaves) for entry in value)
     if not isinstance(value, np.ndarray) or not value.size:
@@ -65,7 +70,7 @@ def number(value: Any, dtype: Any, first: bool, leaves: list[Any]) -> Any:
 
 
 def line_of_one(entry: Op) -> dict[str, Any]:
-    """The options of the entry with axis 0 or -1 wherever there is one."""
+    """Return the options of the entry, with every axis replaced by 0 or -1."""
     options = dict(entry.options.get("kwargs", {}))
     for name in AXES:
         if isinstance(options.get(name), (list, tuple)):

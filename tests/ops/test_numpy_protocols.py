@@ -1,4 +1,4 @@
-"""NumPy functions of Tensors: values as for arrays, gradients by numeric differences, and errors."""
+"""NumPy functions of Tensors: values as for arrays, gradients checked by finite differences, and errors."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ CALLS = [
 ]
 if not numpy_2:
     CALLS = [call for call in CALLS if "trapezoid" not in call]
-# whose gradient is 0, or jumps where the numbers of this test lie
+# gradient 0, or discontinuous at the numbers of this test
 _STEPS = re.compile(r"round|around|argm|sort\(|like|isclose")
 
 
@@ -194,7 +194,7 @@ def test_a_later_change_of_an_array_does_not_reach_the_gradient() -> None:
     ],
 )
 def test_without_an_operator(call: str, why: str) -> None:
-    """NumPy's result, an array, unless a gradient would be lost."""
+    """The result is NumPy's array, unless a gradient would be lost."""
     if "where=[[" not in call:
         (ours,) = evaluate(call, rg.tensor(A), None, None)
         assert not isinstance(ours, rg.Tensor)
@@ -259,8 +259,10 @@ def test_dlpack(kind: str, shape: Any) -> None:
     x = rg.Tensor(array)
     there = np.from_dlpack(x)
     assert there.dtype == kind and there.ctypes.data == x.data_ptr()
-    assert there.strides == array.strides or not array.size  # those of an empty array mean nothing: NumPy 1.26 has 0
-    if there.flags.writeable or numpy_2:  # NumPy 1.26 makes all it takes read-only, and gives away nothing that is
+    assert (
+        there.strides == array.strides or not array.size
+    )  # strides of an empty array have no meaning: NumPy 1.26 has 0
+    if there.flags.writeable or numpy_2:  # NumPy 1.26 imports arrays as read-only, and does not export read-only ones
         back = rg.from_dlpack(there)
         assert back.data_ptr() == x.data_ptr() and back.shape == shape
         assert back.array.flags.writeable == there.flags.writeable
@@ -275,7 +277,7 @@ def test_options_of_dlpack() -> None:
         assert np.from_dlpack(x, copy=True).ctypes.data != x.data_ptr() == np.from_dlpack(x, copy=False).ctypes.data
         with pytest.raises(BufferError, match="unsupported device"):
             x.__dlpack__(dl_device=(2, 0))
-    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as NumPy's arrays: ValueError since 2.5
+    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as for NumPy arrays: ValueError since 2.5
         x.__dlpack__(stream=1)
     fixed = np.ones(3)
     fixed.flags.writeable = False

@@ -1,4 +1,4 @@
-"""Operators and the interpreters that see their calls."""
+"""Operators, and interpreters that intercept their calls."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PACKAGE = Path(rg.__file__).parent
 
 
 class Noting(Interpreter):
-    """Notes the names of the operators, and hands the calls on."""
+    """Records the names of the operators, and passes the calls on."""
 
     def __init__(self) -> None:
         super().__init__()
         self.names: list[str] = []
 
     def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if operator.name not in ("binary", "unary_exact", "cast"):  # parts of operators
+        if operator.name not in ("binary", "unary_exact", "cast"):  # helpers inside operators
             self.names.append(operator.name)
         return operator.run(args, kwargs)
 
@@ -47,7 +47,7 @@ def test_an_operator_stays_a_function() -> None:
     assert [each.__name__ for each in F.conv2d.operator.functions] == ["Conv"]
     assert repr(rg.exp.operator) == "<operator exp>"
     assert pickle.loads(pickle.dumps(rg.exp.operator)) is rg.exp.operator
-    assert rg.sum.operator is rg.Tensor.sum.operator  # though functions around them read NumPy's names of arguments
+    assert rg.sum.operator is rg.Tensor.sum.operator  # although wrappers translate NumPy's argument names
 
 
 def test_its_mathematics_and_its_textbook_functions() -> None:
@@ -90,13 +90,15 @@ def test_its_operators_of_onnx() -> None:
     assert F.softmax.operator.onnx == ("Softmax",) and F.conv2d.operator.onnx == ("Conv",)
     assert rg.exp.operator.onnx == ("Exp",) and rg.add.operator.onnx == ("Add",)
     assert "MaxPool" in F.max_pool2d.operator.onnx
-    assert rg.zeros.operator.onnx == () == F.cross_entropy.operator.onnx  # the latter is exported as its parts
+    assert (
+        rg.zeros.operator.onnx == () == F.cross_entropy.operator.onnx
+    )  # the latter is exported as its component operators
     for operator in OPERATORS:
         assert all(each[0].isupper() for each in operator.onnx)
 
 
 def test_every_operator_begins_with_the_question() -> None:
-    """The first statement after the docstring is the same in all, with the function's own name."""
+    """The first statement after the docstring is the same in all operators, up to the function's own name."""
     found = 0
     texts = [(path, path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")]
     for path, written in texts:
@@ -118,7 +120,7 @@ def _is_operator(decorator: ast.expr) -> bool:
 
 
 def test_what_a_function_records_it_names() -> None:
-    """Its Functions are among those that the registration names, if it records one itself."""
+    """If a function applies Functions itself, they are among those that its registration names."""
     given = rg.tensor(np.linspace(0.2, 0.8, 6).reshape(2, 3), requires_grad=True)
     for operator in OPERATORS:
         if operator.domains and len(operator.domains) == 1:

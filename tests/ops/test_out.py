@@ -1,4 +1,4 @@
-"""``out=``: results in given tensors, for all operators that support it in PyTorch."""
+"""``out=``: results written to given tensors, for all operators that support it in PyTorch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from retrograd.testing.function_call import Call, outputs_of
 
 PLACES = {"": rg, "fft": rg.fft, "linalg": rg.linalg, "special": rg.special}
 REFUSALS = (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError)
-# they make a tensor of what they are given, which is no Tensor
+# their argument is not a Tensor
 FACTORIES = {
     "arange": (5,),
     "empty": (2, 3),
@@ -43,7 +43,7 @@ FACTORIES = {
 
 M, P, W = numbers(3, 3), np.abs(numbers(3, 4)) + 0.5, np.arange(12).reshape(3, 4)
 SQUARE = M @ M.T + 3 * np.eye(3)
-# those that the conformance battery calls through another function
+# functions that the conformance battery calls through another one
 OTHERS: dict[str, tuple[Any, ...]] = {
     "all": (W > 3, 0),
     "any": (W > 3, 1),
@@ -102,7 +102,7 @@ NAMES = {
 
 
 def calls() -> Iterator[tuple[str, Any, Call]]:
-    """Each entry of the conformance battery that is a function which takes ``out``."""
+    """Yield each entry of the conformance battery whose function accepts ``out``."""
     by_function: dict[Any, list[str]] = {}
     for name, function in NAMES.items():
         by_function.setdefault(inspect.unwrap(function), []).append(name)
@@ -115,7 +115,7 @@ def calls() -> Iterator[tuple[str, Any, Call]]:
 
 
 def results(function: Any, call: Call, **options: Any) -> Any:
-    """What the function gives for the arrays of a call, in float32."""
+    """Return the function's results for the arrays of a call, in float32."""
     tensors = [rg.Tensor(a.astype(np.float32) if a.dtype.kind == "f" else a.copy()) for a in call.arrays]
     return call.of(tensors, lambda *args, **kwargs: function(*args, **kwargs, **options))
 
@@ -129,7 +129,7 @@ def same(a: rg.Tensor, b: rg.Tensor) -> bool:
 
 @pytest.mark.filterwarnings("ignore")
 def test_every_operator_writes_into_what_is_given() -> None:
-    """Full, strided and empty ones; the operator's own results, bit for bit."""
+    """Contiguous, strided and empty tensors get exactly the operator's own results, bit for bit."""
     seen = set()
     with np.errstate(all="ignore"):
         for label, function, call in CALLS:
@@ -152,7 +152,7 @@ def test_every_operator_writes_into_what_is_given() -> None:
 
 
 def strided_like(value: rg.Tensor) -> rg.Tensor:
-    """A tensor of the same shape, whose elements are not side by side."""
+    """Return a tensor of the same shape whose elements are not contiguous."""
     return rg.empty((*value.shape, 2), dtype=value.dtype)[..., 1]
 
 
@@ -183,7 +183,7 @@ def test_large_results_are_written_by_the_kernel(operator: str, monkeypatch: pyt
     expected = function(*args)
     given = tuple(rg.empty_like(value) for value in outputs_of(expected))
     target = given if operator == "sort" else given[0]
-    for _ in range(3):  # the second call knows which kernel makes the result
+    for _ in range(3):  # the second call knows which kernel computes the result
         for each in given:
             each.fill_(7)
         assert outputs_of(function(*args, out=target))[0] is given[0]
@@ -192,7 +192,7 @@ def test_large_results_are_written_by_the_kernel(operator: str, monkeypatch: pyt
 
 
 def test_memory_is_not_allocated_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second call runs a plan whose result is the given array, where kernels have plans."""
+    """Where kernels have plans, the second call runs a plan that writes to the given array."""
     from retrograd.kernels.compiled.machine.plan import Plan
 
     monkeypatch.setattr(inplace, "_LARGE", 1)
@@ -205,7 +205,7 @@ def test_memory_is_not_allocated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
         rg.exp(x, out=y)
     assert all(each is array for each in (*taken, y.array)) and len(taken) == planned
-    rg.exp(x, out=x)  # it is read and written: the kernel gets memory of its own
+    rg.exp(x, out=x)  # out is read and written, so the kernel gets separate memory
     assert len(taken) == planned and same(x, y)
 
 

@@ -1,6 +1,6 @@
 """Results that share memory with an input: exactly those that PyTorch documents as views.
 
-A result that shares memory without being declared a View would let a change in place reach the input.
+If a result shared memory without being declared a View, an in-place change would reach the input.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ REPEATED = {"broadcast_tensors", "broadcast_to", "expand", "expand_as", "meshgri
 
 X, IMAGES, LINE = normal(3, 4), normal(2, 3, 4, 4), normal(6)
 NUMBER = np.array(7)
-# calls that have nothing to do, or nothing to move: results that a view would do for
+# calls that change nothing or move nothing, for which a view would suffice
 COPIES: dict[str, tuple[np.ndarray, Callable[[Tensor], Tensor]]] = {
     "flip": (X, lambda x: retrograd.flip(x, 1)),
     "flip along no axis": (X, lambda x: retrograd.flip(x, ())),
@@ -75,7 +75,7 @@ def test_only_views_share_memory_and_results_can_be_written_to(entry: Op) -> Non
     name = entry.name.partition(":")[0]
     try:
         outputs = outputs_of(call.of(given))
-    except TypeError:  # no Tensor comes out
+    except TypeError:  # the result is not a Tensor
         return
     for y in outputs:
         assert type(y.array) is np.ndarray

@@ -1,4 +1,4 @@
-"""Recorded steps: contents, printing, and the same bits when they run again."""
+"""Recorded steps: contents, printing, and identical bits when they run again."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def gpt() -> tuple[Any, Any, Any]:
 
 
 def training(make: Any, clip: bool = False) -> tuple[Callable[[], Any], list[np.ndarray]]:
-    """A training step, and the arrays that it reads and changes: images, labels, parameters, states."""
+    """Return a training step, and the arrays that it reads and changes: images, labels, parameters, states."""
     rg.manual_seed(3)
     model, x, optimizer = make()
     labels = rg.tensor([1, 0, 3, 2])
@@ -103,8 +103,7 @@ def training(make: Any, clip: bool = False) -> tuple[Callable[[], Any], list[np.
 @pytest.mark.parametrize("kernel_set", ["compiled", pytest.param("textbook", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("clip", [False, True])
 def test_a_training_step_again(make: Any, kernel_set: str, clip: bool) -> None:
-    """The steps give the bits of the step that was recorded, and, of other numbers in the same arrays, those of a new
-    one."""
+    """The steps reproduce the bits of the recorded step; with other numbers in the same arrays, those of a new step."""
     with rg.use_kernels(kernel_set):
         step, arrays = training(make, clip)
         before = [array.copy() for array in arrays]
@@ -120,7 +119,7 @@ def test_a_training_step_again(make: Any, kernel_set: str, clip: bool) -> None:
         assert_bits(arrays, after)
         assert_bits([steps.result.array], [loss])
         if clip:
-            return  # its factor is a number, which is recorded as it was
+            return  # its factor is a number, and the recorded value is used again
         before[0] = np.flip(before[0], 0) if before[0].dtype.kind == "i" else before[0] * 1.5
         before[1] = np.array([3, 3, 1, 0])
         restore()
@@ -138,7 +137,7 @@ def assert_bits(found: list[np.ndarray], expected: list[np.ndarray]) -> None:
 
 @pytest.mark.parametrize("make", [lenet, normalized, lstm, gpt])
 def test_every_array_comes_from_a_step(make: Any) -> None:
-    """But for inputs, parameters and states, and constants that the shapes alone give."""
+    """Except for inputs, parameters, states, and constants that depend only on shapes."""
     step, arrays = training(make)
     known = {id(array) for array in map(root, arrays)}
     others = [array for array in rg.record_steps(step).sources() if id(array) not in known]
@@ -147,7 +146,7 @@ def test_every_array_comes_from_a_step(make: Any) -> None:
 
 
 def is_constant(array: np.ndarray) -> bool:
-    """Whether it is full of ones, or counts: the upstream gradient, the weights of lines, positions."""
+    """Return whether all elements are 1 or count up: upstream gradients, weights of rows, positions."""
     return bool((array == 1).all() or (array == np.arange(array.size)).all())
 
 
@@ -171,7 +170,7 @@ def test_what_a_step_says() -> None:
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_every_operator_again() -> None:
-    """Of the conformance tables: the steps, run again on the same arrays, leave every result as it was."""
+    """Running the steps of each conformance case again on the same arrays leaves all results unchanged."""
     wrong = []
     with rg.use_kernels("textbook"), np.errstate(all="ignore"):
         for case in CASES:
@@ -181,7 +180,7 @@ def test_every_operator_again() -> None:
             try:
                 steps = rg.record_steps(lambda case=case, tensors=tensors: case.form(case.call, tensors))
             except (TypeError, ValueError, IndexError, RuntimeError):
-                continue  # entries that test refusals
+                continue  # entries that test errors
             before = [y.array.copy() for y in outputs_of(steps.result)]
             steps.run()
             for one, y in zip(before, outputs_of(steps.result), strict=True):

@@ -1,4 +1,4 @@
-"""Steps in an arena: the bits of eager training, for any old contents, and arrays that must not move."""
+"""Steps in an arena: the bits of eager training, whatever the arena contained before, and arrays that must not move."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ compiled = pytest.mark.parametrize("kernel_set", ["compiled"], indirect=True)
 
 
 class Ragged(nn.Module):
-    """Sequences of several lengths: the kernel of its layer has no plan."""
+    """Sequences of different lengths: the layer's kernel has no plan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def ragged() -> tuple[Any, Any, Any]:
 
 
 class Training:
-    """A training step of a network and its state, which can be set back."""
+    """A training step of a network with its state, which can be restored."""
 
     def __init__(self, make: Any) -> None:
         rg.manual_seed(3)
@@ -68,7 +68,7 @@ class Training:
             array[...] = value
 
     def outcome(self, run: Callable[[], Any]) -> list[np.ndarray]:
-        """What three steps from the first state give: losses, gradients, parameters, buffers, states."""
+        """Return the results of three steps from the first state: losses, gradients, parameters, buffers, states."""
         self.restore()
         losses = [run().array.copy() for _ in range(3)]
         gradients = [each.grad.array for each in self.model.parameters()]
@@ -76,7 +76,7 @@ class Training:
 
 
 def spoil(steps: Steps) -> None:
-    """Fill the arena with NaN, and with integers that are no index."""
+    """Fill the arena with NaN, and with integers that are not valid indices."""
     assert steps.memory is not None
     steps.memory.arena.memory.fill(255)
 
@@ -90,7 +90,7 @@ def spoilt_run(steps: Steps) -> Any:
 @pytest.mark.parametrize("make", [lenet, normalized, lstm, gpt, ragged])
 @sets
 def test_training(make: Any) -> None:
-    """Three replays in memory full of NaN, against three steps of training from the same state."""
+    """Three replays in memory full of NaN match three training steps from the same state."""
     training = Training(make)
     steps = rg.record_steps(training.step).in_arena()
     found = training.outcome(lambda: spoilt_run(steps))
@@ -118,7 +118,7 @@ def test_which_steps_run_by_their_plans() -> None:
 
 
 def misuses(steps: Steps) -> list[str]:
-    """Found with a shadow of the arena, which holds for every byte whose it is."""
+    """Return the wrong accesses, found with a shadow of the arena that stores the owner of every byte."""
     assert steps.memory is not None
     shadow = np.zeros(steps.memory.arena.memory.size, np.int64)
     start = span(steps.memory.arena.memory)[0]
@@ -152,12 +152,12 @@ def test_every_byte_that_is_read_is_the_array_s_own(make: Any) -> None:
 
 @compiled
 def test_a_lifetime_that_is_too_short_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By the shadow, and by the bits."""
+    """Both the shadow and the bits of the result reveal it."""
 
     def shortened(lifetimes: list[Lifetime]) -> Any:
         return lay_out([each._replace(last=max(each.first, each.last - 1)) for each in lifetimes])
 
-    x, w = rg.randn(50, 50), rg.randn(50, 50)  # no indices: a wrong one could end the process
+    x, w = rg.randn(50, 50), rg.randn(50, 50)  # no index arrays: a wrong index could crash the process
 
     def run() -> Any:
         y = rg.exp(x)
@@ -177,7 +177,7 @@ def test_a_lifetime_that_is_too_short_is_found(monkeypatch: pytest.MonkeyPatch) 
 
 
 def in_arena(steps: Steps) -> list[bool]:
-    """Whether the first result of each step is in the arena."""
+    """Return for each step whether its first result is in the arena."""
     assert steps.memory is not None
     return [steps.memory.arena.offset(step.outputs[0]) is not None for step in steps]
 
@@ -212,7 +212,7 @@ def test_what_somebody_holds_stays() -> None:
 
 
 def test_what_the_graph_of_the_result_saves_stays() -> None:
-    """A backward may still come."""
+    """A backward pass may still follow."""
     x = rg.ones(100, requires_grad=True)
     assert in_arena(rg.record_steps(lambda: rg.exp(rg.exp(x)).sum()).in_arena()) == [False, False, False]
     with rg.no_grad():
@@ -232,8 +232,8 @@ def test_another_list_of_the_steps_holds_nothing_but_what_it_shares() -> None:
     steps = rg.record_steps(lambda: rg.exp(F.celu(rg.sin(x), 0.5)))
     same, part = steps.copy(), steps[:2]
     assert in_arena(steps.in_arena()) == [True, True, False]
-    assert in_arena(part.in_arena()) == [True, False]  # the last step reads what the second gives
-    same.set(alpha=1.0)  # a step of its own, which has the same arrays
+    assert in_arena(part.in_arena()) == [True, False]  # the last step reads the result of the second
+    same.set(alpha=1.0)  # a separate step with the same arrays
     assert in_arena(steps.in_arena()) == [False, False, False]
 
 
@@ -253,7 +253,7 @@ def test_the_arrays_that_were_recorded_can_go() -> None:
 
 
 def check(function: Callable[[], Any]) -> Steps:
-    """The steps in an arena give what the function gave, also for other elements of what they read."""
+    """Check that the steps in an arena reproduce the function's results, also for other input values."""
     steps = rg.record_steps(function)
     expected = [each.array.copy() for each in outputs_of(steps.result)]
     found = steps.in_arena()
@@ -322,7 +322,7 @@ def test_memory_of_another_owner_stays() -> None:
 
 @pytest.fixture
 def frozen() -> Iterator[None]:
-    """What is alive now is left out of every later search for garbage, so that these are short."""
+    """Exclude all live objects from later garbage collections, which are then short."""
     gc.collect()
     gc.freeze()
     yield
@@ -332,7 +332,7 @@ def frozen() -> Iterator[None]:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @sets
 def test_every_operator(frozen: None) -> None:
-    """Of the conformance tables, forward and backward: in an arena full of NaN the results are what they were."""
+    """For the conformance tables, forward and backward: in an arena full of NaN, the results are unchanged."""
     wrong, count = [], 0
     with np.errstate(all="ignore"):
         for case in CASES:
@@ -349,7 +349,7 @@ def test_every_operator(frozen: None) -> None:
             try:
                 steps = rg.record_steps(run)
             except (TypeError, ValueError, IndexError, RuntimeError, NotImplementedError):
-                continue  # entries that test refusals
+                continue  # entries that test errors
             gradients = [each.grad for each in tensors if each.grad is not None]
             results = [each.array for each in (*steps.result, *gradients)]
             expected = [each.copy() for each in results]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_counts, as_list, as_real
-from ..ops.random.random import chosen
+from ..ops.random.random import as_generator
 
 __all__ = [
     "ChainDataset",
@@ -198,7 +198,7 @@ def random_split(
             f"random_split: lengths={list(lengths)} must add up to the {total} samples of the dataset, or be fractions "
             "that add up to 1"
         )
-    order = chosen("random_split", generator).permutation(total)
+    order = as_generator("random_split", generator).permutation(total)
     ends = np.cumsum(sizes)
     return [Subset(dataset, order[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
 

@@ -18,7 +18,7 @@ from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
 from ..ops.argument_checks import require_float
-from ..ops.normalization.batch_norm import _all_but_1, _per_channel, follow
+from ..ops.normalization.batch_norm import _all_but_1, _per_channel, update_running_statistics
 from ..ops.normalization.layer_norm import per_channel
 from ..ops.pointwise.exponential import sqrt
 from ..ops.shape.broadcasting import Sum
@@ -198,7 +198,7 @@ class SyncBatchNorm(_BatchNorm):
         if self.track_running_stats and meeting.leads and self.running_mean is not None:
             assert self.running_var is not None and self.num_batches_tracked is not None
             mean, variance, count = statistics
-            follow((self.running_mean, self.running_var), mean, variance, count, self._momentum())
+            update_running_statistics((self.running_mean, self.running_var), mean, variance, count, self._momentum())
             self.num_batches_tracked.array[...] += 1
         return y
 

@@ -13,12 +13,12 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact, kernels
 from ..ops.argument_checks import as_real, as_truth, is_number
-from ..ops.creation import beside
+from ..ops.creation import on_device_of
 from ..ops.dtypes.dtype import cast
 from ..ops.dtypes.promotion import promoted_type
 from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.exponential import sigmoid
-from ..ops.random.random import chosen
+from ..ops.random.random import as_generator
 from ..ops.random.sampling import randn
 from ..ops.shape.join import broadcast_tensors
 from . import constraints
@@ -58,20 +58,20 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 def standard_normal(shape: Shape, like: Tensor) -> Tensor:
     """Return standard normal random numbers of ``like``'s type."""
-    return beside(randn(shape, dtype=like.array.dtype), like)
+    return on_device_of(randn(shape, dtype=like.array.dtype), like)
 
 
 def uniform(shape: Shape, like: Tensor) -> Tensor:
     """Return uniform random numbers in the open interval (0, 1), of ``like``'s type."""
     dtype = like.array.dtype
     limits = np.finfo(dtype)
-    drawn = from_host(chosen("sample", None).random(shape, dtype), dtype, like=like.array)
+    drawn = from_host(as_generator("sample", None).random(shape, dtype), dtype, like=like.array)
     return wrap(kernels.clamp(drawn, float(limits.tiny), float(1 - limits.eps / 2)))
 
 
 def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
     """Return the result of ``draw`` with NumPy's generator, in ``like``'s type."""
-    return wrap(exact("cast")(from_host(draw(chosen("sample", None)), like=like.array), like.array.dtype))
+    return wrap(exact("cast")(from_host(draw(as_generator("sample", None)), like=like.array), like.array.dtype))
 
 
 def clamp_probs(probs: Tensor) -> Tensor:

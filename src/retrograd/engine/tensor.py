@@ -278,9 +278,9 @@ class Tensor(Elements):
                     dtype = default_dtype()
                 data = as_allowed_array(data, dtype)
         if device is not None:
-            from ..ops.device import placed
+            from ..ops.device import array_on_device
 
-            data = placed("Tensor", data, device)
+            data = array_on_device("Tensor", data, device)
         self.array = data
         self._requires_grad = False
         self._grad = None

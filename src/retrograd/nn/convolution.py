@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 
 from ..arrays import empty
 from ..engine.tensor import Tensor
-from ..ops.convolution.arguments import as_bytes, check_choices, check_word
-from ..ops.convolution.convolution import check_alone, one_name
+from ..ops.convolution.arguments import as_bytes, check_choices, check_no_output_padding
+from ..ops.convolution.convolution import check_target_shape, output_padding_or_adj
 from ..ops.convolution.deformable import deform_conv2d
 from ..ops.index.indexing import GetItem
 from ..ops.pointwise.exponential import sigmoid
@@ -249,11 +249,11 @@ class _ConvTranspose(_Convolution):
         )
         name = type(self).__name__
         try:
-            self.output_padding = one_name(output_padding, adj, self.ndim)
+            self.output_padding = output_padding_or_adj(output_padding, adj, self.ndim)
             if target_shape is not None:
-                check_alone(self.ndim, self.padding, self.output_padding)
+                check_target_shape(self.ndim, self.padding, self.output_padding)
             elif isinstance(self.padding, str) and self.padding != "valid":
-                check_word(self.padding, self.output_padding)
+                check_no_output_padding(self.padding, self.output_padding)
         except (TypeError, ValueError) as error:
             raise type(error)(f"{name}: {error}") from None
         self.target_shape = None if target_shape is None else self._extents("target_shape", target_shape, 1)

@@ -108,7 +108,7 @@ def uniform_(
     if not (math.isfinite(a) and math.isfinite(b) and a <= b):
         raise ValueError(f"uniform_: a={a} must be at most b={b}, both finite; values are drawn from [a, b)")
     if not _left_alone(tensor):
-        _fill(tensor, random.chosen("uniform_", generator).uniform(a, b, tensor.array.shape))
+        _fill(tensor, random.as_generator("uniform_", generator).uniform(a, b, tensor.array.shape))
     return tensor
 
 
@@ -125,7 +125,7 @@ def normal_(
     if not std >= 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
     if not _left_alone(tensor):
-        _fill(tensor, random.chosen("normal_", generator).normal(mean, std, tensor.array.shape))
+        _fill(tensor, random.as_generator("normal_", generator).normal(mean, std, tensor.array.shape))
     return tensor
 
 
@@ -244,7 +244,7 @@ def trunc_normal_(
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
-    draw = random.chosen("trunc_normal_", generator)
+    draw = random.as_generator("trunc_normal_", generator)
     values = kernels.truncated_normal(draw, tensor.array.shape, tensor.array.dtype, mean, std, a, b)
     kernels.copy(tensor.array, from_host(values, like=tensor.array))
     return tensor
@@ -298,7 +298,7 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
     if _left_alone(tensor) or 0 in shape:
         return tensor
     rows, columns = shape[0], math.prod(shape[1:])
-    drawn = random.chosen("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
+    drawn = random.as_generator("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
     q = kernels.orthogonal_factor(from_host(drawn, like=tensor.array), as_real("orthogonal_", "gain", gain))
     kernels.assign(tensor.array, (q.T if rows < columns else q).reshape(shape))
     return tensor
@@ -320,7 +320,7 @@ def sparse_(
         raise ValueError(f"sparse_: sparsity={sparsity} is a fraction and must lie in [0, 1]")
     normal_(tensor, 0.0, std, generator)
     if not _left_alone(tensor):
-        draw = random.chosen("sparse_", generator)
+        draw = random.as_generator("sparse_", generator)
         zeros = math.ceil(sparsity * rows)
         chosen = [draw.permutation(rows)[:zeros] for _ in range(columns)]
         places = from_host(from_host(chosen, np.int64), like=tensor.array).reshape(columns, zeros)

@@ -24,7 +24,7 @@ from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..kernel_set import exact
 from ..ops.argument_checks import as_truth
-from ..ops.device import as_any_device, moved, placed
+from ..ops.device import array_on_device, as_any_device, moved
 from ..ops.dtypes.conversion import destination, named_type
 from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_class
@@ -48,7 +48,7 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     """
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
-    placed = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
+    position = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
     signature = inspect.Signature(parameters)
 
     @functools.wraps(init)
@@ -60,8 +60,8 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
             elif name in kwargs:
                 kwargs[name] = _flag(self, name, kwargs[name])
         on: str | None = None
-        if placed >= 0:
-            device = args[placed] if placed < len(args) else kwargs.get("device")
+        if position >= 0:
+            device = args[position] if position < len(args) else kwargs.get("device")
             on = None if device is None else as_any_device(type(self).__name__, device)
         try:
             init(self, *args, **kwargs)
@@ -329,7 +329,7 @@ class Convertible:
         recurse = as_truth("to_empty", "recurse", recurse)
         for tensor in (*self.parameters(recurse), *self.buffers(recurse)):
             if not is_lazy(tensor):
-                tensor.array = placed("to_empty", empty_like(tensor.array), device)
+                tensor.array = array_on_device("to_empty", empty_like(tensor.array), device)
         return self
 
 

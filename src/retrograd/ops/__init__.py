@@ -1,8 +1,8 @@
 """The differentiable operators: forward and backward passes side by side, one folder per subject.
 
 This package exports the tensor functions, and ``methods`` attaches them to Tensor as methods. ``nn.functional`` exports
-the operators of networks (convolution, pooling, normalization, loss, dropout). ``dtypes`` contains the element types,
-``argument_checks`` the checks shared by all operators.
+the neural-network operators (convolution, pooling, normalization, losses, dropout). ``dtypes`` contains the element
+types, ``argument_checks`` the checks shared by all operators.
 """
 
 import types

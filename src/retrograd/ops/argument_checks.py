@@ -1,4 +1,4 @@
-"""Argument checks: tensors, numbers, flags, indices, and private copies of arrays saved for backward."""
+"""Argument checks: tensors, numbers, flags and indices; copies of arrays saved for backward."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from .dtypes.dtype import cast, default_dtype, int64
 __all__: list[str] = []
 
 
-# ---- Private copies of indices and masks for the backward pass -------------------------------------------------------
+# ---- Copies of indices and masks for the backward pass ---------------------------------------------------------------
 
 
 @operator(dtypes="bihf")
-def private(array: np.ndarray, recorded: bool = True) -> np.ndarray:
+def copy_for_backward(array: np.ndarray, recorded: bool = True) -> np.ndarray:
     """Return a copy of ``array`` for the backward pass, or ``array`` itself unless ``recorded``.
 
     Indices are checked in the forward pass and trusted afterwards, but users can change them unnoticed through
     ``tensor.numpy()``. Arrays shared with the user are therefore copied before they are saved.
     """
-    if interpreters and (seen := interpreted(private, locals())) is not None:
+    if interpreters and (seen := interpreted(copy_for_backward, locals())) is not None:
         return seen
     if not recorded:
         return array
@@ -83,7 +83,7 @@ def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Ten
 
 
 def as_mask(name: str, array: np.ndarray) -> np.ndarray:
-    """Convert a uint8 mask, as older scripts use it, to bool, with PyTorch's deprecation warning."""
+    """Convert a uint8 mask, as in older PyTorch scripts, to bool, with PyTorch's deprecation warning."""
     warn_user(f"{name}: a mask with dtype uint8 is now deprecated, please use a dtype bool instead")
     return kernels.cast(array, np.dtype(np.bool_))
 
@@ -105,7 +105,7 @@ def are_floats(x: Any, y: Any) -> bool:
     return False
 
 
-def whole(name: str, label: str, number: Any) -> int:
+def as_int64(name: str, label: str, number: Any) -> int:
     """Return a number truncated to an int; ValueError if it is NaN or does not fit int64."""
     exact = number.item() if isinstance(number, np.generic) else number
     if not isinstance(exact, (int, float)):
@@ -147,7 +147,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
     if dtype.kind == "f":
         number = as_real(name, label, number)
     elif dtype.kind in "iu":
-        number = whole(name, label, number)
+        number = as_int64(name, label, number)
         if dtype.itemsize < 8:
             most = np.iinfo(dtype).max
             if not -most - 1 <= number <= most:

@@ -14,8 +14,8 @@ from ..engine.dtype import as_allowed_array
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
-from .argument_checks import as_count, as_element, as_flag, as_real, is_number, require_tensor, whole
-from .device import Like, Options, as_any_device, check_options, placed
+from .argument_checks import as_count, as_element, as_flag, as_int64, as_real, is_number, require_tensor
+from .device import Like, Options, array_on_device, as_any_device, check_options
 from .dtypes.dtype import as_dtype, converted, default_dtype, int64
 from .shape.diagonal import nearest_offset
 from .shape.shape import TOO_LONG, sizes
@@ -146,13 +146,13 @@ def full(
     return Tensor(arrays.full(shape, number), requires_grad, kind, device=options.get("device"))
 
 
-def beside(made: Tensor, like: Tensor, device: Any = None) -> Tensor:
+def on_device_of(new: Tensor, like: Tensor, device: Any = None) -> Tensor:
     """Move a new Tensor to ``device``, or to the device of ``like``."""
     if device is not None:
-        made.array = placed("device", made.array, device)
+        new.array = array_on_device("device", new.array, device)
     elif type(like.array) is not np.ndarray:
-        made.array = from_host(made.array, like=like.array)
-    return made
+        new.array = from_host(new.array, like=like.array)
+    return new
 
 
 def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[int, ...]:
@@ -312,22 +312,22 @@ def arange(
     are truncated first.
 
     Raises:
-        ValueError: the step is 0 or leads away from ``end``, the result is too long for any memory, or an int
+        ValueError: the step is 0 or leads away from ``end``, the result does not fit into memory, or an int
             exceeds int64.
     """
     if interpreters and (seen := interpreted(arange, locals())) is not None:
         return seen
     check_options("arange", options)
     start, end, step = (
-        plain("arange", label, number) for label, number in (("start", start), ("end", end), ("step", step))
+        as_number("arange", label, number) for label, number in (("start", start), ("end", end), ("step", step))
     )
     if end is None:
         start, end = 0, start
     if _is_integer(dtype) or (dtype is None and all(isinstance(n, (int, np.integer)) for n in (start, end, step))):
         if (end - start) * step < 0:
             raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
-        start, end = whole("arange", "start", start), whole("arange", "end", end)
-        step = whole("arange", "step", step)
+        start, end = as_int64("arange", "start", start), as_int64("arange", "end", end)
+        step = as_int64("arange", "step", step)
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"arange: step={step} does not lead from start={start} to end={end}")
     if not (end - start) // step < TOO_LONG:  # NumPy may return an empty array
@@ -353,7 +353,9 @@ def linspace(
         return seen
     check_options("linspace", options)
     kind = as_dtype(dtype, default=True)
-    return Tensor(_line("linspace", start, end, steps, kind), requires_grad, kind, device=options.get("device"))
+    return Tensor(
+        _evenly_spaced("linspace", start, end, steps, kind), requires_grad, kind, device=options.get("device")
+    )
 
 
 @operator(by_shape=True, dtypes="")
@@ -376,7 +378,7 @@ def logspace(
         return seen
     check_options("logspace", options)
     kind, base = as_dtype(dtype, default=True), as_real("logspace", "base", base)
-    exponents = _line("logspace", start, end, steps, kind)
+    exponents = _evenly_spaced("logspace", start, end, steps, kind)
     return Tensor(kernels.powers_of_number(exponents, base, kind), requires_grad, device=options.get("device"))
 
 
@@ -413,7 +415,7 @@ def _is_integer(dtype: Any) -> bool:
     return dtype is not None and as_dtype(dtype).kind in "iu"
 
 
-def plain(name: str, label: str, number: Any) -> Any:
+def as_number(name: str, label: str, number: Any) -> Any:
     """Convert a Tensor with one element to a number; numbers and None are unchanged. Raises like ``as_real``."""
     if isinstance(number, Tensor) and number.array.size == 1:
         return number.item()
@@ -422,8 +424,8 @@ def plain(name: str, label: str, number: Any) -> Any:
     return number
 
 
-def _line(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
+def _evenly_spaced(name: str, start: float, end: float, steps: int, dtype: Any) -> np.ndarray:
     steps = as_count(name, "steps", steps, 0)
     if _is_integer(dtype):
-        start, end = whole(name, "start", start), whole(name, "end", end)
+        start, end = as_int64(name, "start", start), as_int64(name, "end", end)
     return arrays.linspace(as_real(name, "start", start), as_real(name, "end", end), steps)

@@ -131,7 +131,7 @@ CPU = device("cpu")
 
 
 def as_device(name: str, device: Any) -> device:
-    """Return the CPU; ``device`` is None, "cpu", a device, or another library's object whose ``str()`` names one.
+    """Check that ``device`` is the CPU: None, "cpu", a device, or another library's object whose ``str()`` names one.
 
     name: the caller, for messages.
 
@@ -176,7 +176,7 @@ def moved(array: Any, name: str) -> Any:
     return on_host if name == "cpu" else DEVICES[name].from_host(on_host)
 
 
-def placed(name: str, array: Any, device: Any) -> Any:
+def array_on_device(name: str, array: Any, device: Any) -> Any:
     """Return the array on a device given in any form; raises like ``as_device``."""
     return moved(array, as_any_device(name, device))
 
@@ -289,7 +289,7 @@ def check_options(name: str, options: Any) -> None:
 
 
 def as_memory_format(name: str, value: Any) -> Any:
-    """``value``, a memory format or None; TypeError otherwise."""
+    """Return ``value``, a memory format or None; TypeError otherwise."""
     if value is not None and not isinstance(value, memory_format):
         raise TypeError(f"{name}: memory_format={value!r} must be a memory format such as retrograd.contiguous_format")
     return value

@@ -1,8 +1,8 @@
 """Discrete Fourier transforms along axes, their frequencies, and shifts of spectra.
 
 Complex numbers z = a + b i are stored as pairs (a, b). The gradient of a real loss with respect to the pairs is the
-gradient with respect to a plus i times that with respect to b. The transpose of a transform is then its conjugate: the
-transform in the other direction with the same factor.
+gradient with respect to a plus i times that with respect to b. The transpose of a transform is then the transform
+in the opposite direction with the same factor.
 """
 
 from __future__ import annotations
@@ -337,18 +337,18 @@ def _checked(
     count = len(shape) - of_pairs
     if not count:
         raise ValueError(f"{name}: input.shape={shape} has no axis to transform")
-    wanted = list(s) if isinstance(s, (tuple, list)) else None if s is None else [s]
+    requested = list(s) if isinstance(s, (tuple, list)) else None if s is None else [s]
     if dim is None:
-        over = tuple(range(count)) if wanted is None else tuple(range(count - len(wanted), count))
+        over = tuple(range(count)) if requested is None else tuple(range(count - len(requested), count))
     else:
         over = axes_of(name, "dim", tuple(dim) if isinstance(dim, (tuple, list)) else dim, count)
-    if wanted is None:
-        wanted = [None] * len(over)
-    if len(wanted) != len(over) or min(over, default=0) < 0:
+    if requested is None:
+        requested = [None] * len(over)
+    if len(requested) != len(over) or min(over, default=0) < 0:
         raise ValueError(f"{name}: s={s} must name as many extents as there are axes, dim={dim}, input.shape={shape}")
     if not over:
         raise ValueError(f"{name}: dim={dim} must name at least one axis")
-    found = [None if n is None or n == -1 else as_int(name, "n", n) for n in wanted]
+    found = [None if n is None or n == -1 else as_int(name, "n", n) for n in requested]
     for n in found:
         if n is not None and n < 1:
             raise ValueError(f"{name}: n={n} must be at least 1")
@@ -453,7 +453,7 @@ def fftshift(input: Tensor, dim: Any = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(fftshift, locals())) is not None:
         return seen
-    return _turned("fftshift", input, dim, 1)
+    return _shifted("fftshift", input, dim, 1)
 
 
 @operator(dtypes="bihf")
@@ -464,7 +464,7 @@ def ifftshift(input: Tensor, dim: Any = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(ifftshift, locals())) is not None:
         return seen
-    return _turned("ifftshift", input, dim, -1)
+    return _shifted("ifftshift", input, dim, -1)
 
 
 def _count(name: str, n: Any) -> int:
@@ -477,7 +477,7 @@ def _kind(dtype: Any) -> Any:
     return default_dtype() if dtype is None else as_dtype(dtype)
 
 
-def _turned(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:
+def _shifted(name: str, x: Tensor, dim: Any, sign: int) -> Tensor:
     require_tensor(name, x)
     over = tuple(range(x.array.ndim)) if dim is None else axes(name, "dim", dim, x.array.ndim)
     extents = [x.array.shape[i] for i in over]

@@ -1,8 +1,8 @@
 """In-place methods of tensors: arithmetic, filling, copying, resizing.
 
 Each method computes the operator without the underscore, with its gradient; ``engine.inplace.modify`` writes the result
-into memory and updates the graph. That function also documents leaves that require gradients, and backward passes that
-need the old values.
+into memory and updates the graph. See there for leaves that require gradients, and for backward passes that need the
+old values.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def relu_(input: Tensor) -> Tensor:
     """The in-place form of ``relu``; returns input.
 
     Raises:
-        TypeError: input is not a floating-point Tensor. And as ``engine.modify``.
+        TypeError: input is not a floating-point Tensor. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(relu_, locals())) is not None:
         return seen
@@ -129,7 +129,7 @@ def fill_(input: Tensor, value: Any) -> Tensor:
     The gradient with respect to the old values is 0.
 
     Raises:
-        TypeError: ``value`` is neither of these. And as ``engine.modify``.
+        TypeError: ``value`` is neither of these. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(fill_, locals())) is not None:
         return seen
@@ -147,7 +147,7 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
 
     Raises:
         TypeError: ``src`` is not a Tensor.
-        ValueError: ``src`` does not broadcast to the shape of input. And as ``engine.modify``.
+        ValueError: ``src`` does not broadcast to the shape of input. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(copy_, locals())) is not None:
         return seen
@@ -204,7 +204,7 @@ def _fits(array: np.ndarray, other: Any) -> bool:
 # ---- In-place methods that change the shape or the memory of a tensor: `x.t_()`, `x.resize_(2, 3)` ------------------
 
 
-def _in_place(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
     """Return the in-place form of a view operator: input itself becomes that view of its elements."""
     name = f"{function.__name__}_"
 
@@ -329,7 +329,7 @@ def map_(input: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> 
     """Replace each element by ``callable(element, element of tensor)``; see ``apply_``.
 
     Raises:
-        ValueError: the tensor does not broadcast to input. And as ``apply_``.
+        ValueError: the tensor does not broadcast to input. Also as ``apply_``.
     """
     if interpreters and (seen := interpreted(map_, locals())) is not None:
         return seen
@@ -372,7 +372,7 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     Input has two axes, or more with equal extents. wrap: in a tall matrix, start a new diagonal after every N + 1 rows.
 
     Raises:
-        RuntimeError: input has fewer axes, or its extents differ. And as ``engine.modify``.
+        RuntimeError: input has fewer axes, or its extents differ. Also as ``engine.modify``.
     """
     if interpreters and (seen := interpreted(fill_diagonal_, locals())) is not None:
         return seen
@@ -387,9 +387,9 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
 
 
 METHODS: dict[str, Any] = {
-    "as_strided_": _in_place(storage.as_strided),
+    "as_strided_": _in_place_view(storage.as_strided),
     **{
-        f"{name}_": _in_place(getattr(shape, name))
+        f"{name}_": _in_place_view(getattr(shape, name))
         for name in ("t", "transpose", "swapaxes", "swapdims", "squeeze", "unsqueeze")
     },
 }

@@ -26,7 +26,7 @@ from .shape import shape, sliding_windows  # noqa: F401
 from .signatures import with_numpy_names
 
 # Python's binary operators -> the symbol of the in-place form
-_SIGNS = {
+_IN_PLACE_SYMBOLS = {
     "__add__": "+=",
     "__sub__": "-=",
     "__mul__": "*=",
@@ -101,15 +101,15 @@ def _where(x: Tensor, condition: Tensor, other: Any) -> Tensor:
     return piecewise.where(condition, x, other)
 
 
-def _of(operator: Operator) -> dict[str, Any]:
+def _methods_of(operator: Operator) -> dict[str, Any]:
     """Return the methods of an operator by name."""
     found: dict[str, Any] = {}
     function = operator.function
     for name in operator.methods:
-        sign = _SIGNS.get(name)
-        if sign is not None:
+        symbol = _IN_PLACE_SYMBOLS.get(name)
+        if symbol is not None:
             found[name], found[f"__r{name[2:]}"] = _with_arrays(function), _reflected(function)
-            found[f"__i{name[2:]}"] = in_place(function, sign, _arithmetic(operator.name))
+            found[f"__i{name[2:]}"] = in_place(function, symbol, _arithmetic(operator.name))
         elif name == "__matmul__":
             found[name] = _with_arrays(function, numpy_protocols.product)
         else:
@@ -121,7 +121,7 @@ def _of(operator: Operator) -> dict[str, Any]:
 
 METHODS: dict[str, Any] = {}
 for _operator in OPERATORS:
-    METHODS.update(_of(_operator))
+    METHODS.update(_methods_of(_operator))
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     METHODS[f"__{_name}__"] = _comparison(getattr(comparison, _name))
 for _module in (indexing, complex_numbers, conversion, storage, queries, inplace, numpy_protocols):

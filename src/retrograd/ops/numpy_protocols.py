@@ -55,7 +55,7 @@ def _floating(a: Tensor) -> Tensor:
     return a if a.array.dtype.kind == "f" else cast(a, float64)
 
 
-def _reduction(name: str, typed: bool = False) -> Callable[..., Tensor]:
+def _reduction(name: str, with_dtype: bool = False) -> Callable[..., Tensor]:
     """A reduction method of Tensor with NumPy's arguments, over one axis, several, or all."""
 
     def reduced(a: Tensor, axis: Any = None, *, keepdims: bool = False) -> Tensor:
@@ -66,13 +66,13 @@ def _reduction(name: str, typed: bool = False) -> Callable[..., Tensor]:
             return getattr(a, name)() if axis is None and not a.array.ndim else a
         return getattr(a, name)() if axis is None and not keepdims else getattr(a, name)(tuple(axes), keepdims)
 
-    if not typed:
+    if not with_dtype:
         return reduced
 
-    def typed_reduced(a: Tensor, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
+    def reduced_as(a: Tensor, axis: Any = None, dtype: Any = None, *, keepdims: bool = False) -> Tensor:
         return reduced(a if dtype is None else a.to(np.dtype(dtype)), axis, keepdims=keepdims)
 
-    return typed_reduced
+    return reduced_as
 
 
 def _statistic(name: str) -> Callable[..., Tensor]:
@@ -394,7 +394,7 @@ def array_ufunc(self: Tensor, ufunc: np.ufunc, method: str, *inputs: Any, **opti
     name = ufunc.__name__
     if method == "__call__":
         inputs = tuple([from_host(x) if isinstance(x, (list, tuple)) else x for x in inputs])
-        if operator is not None and not options and not _strange(inputs):
+        if operator is not None and not options and not _unsupported(inputs):
             return operator(*[as_operand(x, inputs) for x in inputs])
         return _run(name, operator, ufunc, inputs, options)
     function: Callable[..., Any] | None = None
@@ -417,7 +417,9 @@ def array_function(self: Tensor, func: Callable[..., Any], types: Any, args: Any
     return _run(name, FUNCTIONS.get(name), func, args, kwargs)
 
 
-def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any, options: dict[str, Any]) -> Any:
+def _run(
+    name: str, function: Callable[..., Any] | None, numpy_function: Any, args: Any, options: dict[str, Any]
+) -> Any:
     """Call our function if it supports these options, otherwise NumPy's."""
     out = options.get("out")
     out = out[0] if isinstance(out, tuple) and len(out) == 1 else out
@@ -425,9 +427,9 @@ def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any,
     last = name.rpartition(".")[2]
     if last in _WRITERS and isinstance(next(iter((*args, *given.values())), None), Tensor):
         raise TypeError(f"numpy.{name} would change a tensor behind retrograd's back; use {_WRITERS[last]}")
-    strange = _strange(tensors_in((args, given), np.ndarray))
+    unsupported = _unsupported(tensors_in((args, given), np.ndarray))
     if out is None or isinstance(out, Tensor):
-        if function is not None and not strange and _takes(function, args, given):
+        if function is not None and not unsupported and _accepts(function, args, given):
             operands = tensors_in((args, given))
             result = function(*_tensors(args, operands), **_tensors(given, operands))
             return result if out is None else out.copy_(result)
@@ -436,8 +438,8 @@ def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any,
     if any(tensor._requires_grad for tensor in tensors_in((args, given))):
         if out is not None:
             why = "the array given as out (or changed in place) would leave the graph unnoticed; leave it out"
-        elif strange:
-            why = f"an array is {strange[0].dtype}, which no operator accepts; convert it"
+        elif unsupported:
+            why = f"an array is {unsupported[0].dtype}, which no operator accepts; convert it"
         elif function is None:
             why = (
                 "there is no operator for it, and the result would leave the graph unnoticed; compute it with operators"
@@ -445,15 +447,15 @@ def _run(name: str, function: Callable[..., Any] | None, theirs: Any, args: Any,
         else:
             why = f"its operator does not accept {_options(function, args, given)}"
         raise TypeError(f"numpy.{name}: a tensor requires grad; {why}, or use tensor.detach()")
-    return theirs(*_arrays(args), **_arrays(options))
+    return numpy_function(*_arrays(args), **_arrays(options))
 
 
-def _strange(values: Iterable[Any]) -> list[np.ndarray]:
+def _unsupported(values: Iterable[Any]) -> list[np.ndarray]:
     """Return the arrays whose element type a Tensor cannot hold."""
     return [x for x in values if isinstance(x, np.ndarray) and x.dtype not in ALLOWED]
 
 
-def _takes(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> bool:
+def _accepts(function: Callable[..., Any], args: Any, options: dict[str, Any]) -> bool:
     try:
         _signature(function).bind(*args, **options)
     except TypeError:

@@ -32,8 +32,8 @@ from .argument_checks import (
     as_index,
     as_real,
     as_truth,
+    copy_for_backward,
     is_number,
-    private,
     require_float,
     require_number,
     require_same,
@@ -68,7 +68,7 @@ class MaxPool(Function):
             y, indices = kernels.adaptive_max_pool(x.array, window)
         else:
             y, indices = (kernels.max_pool if x.array.dtype.kind == "f" else exact("max_pool"))(x.array, window)
-        ctx.save_for_backward(private(indices, return_indices and any(ctx.needs_input_grad)))
+        ctx.save_for_backward(copy_for_backward(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:
             return wrap(y)
@@ -193,7 +193,7 @@ def avg_pool_nd(
     ceil_mode = as_flag(name, "ceil_mode", ceil_mode)
     count_include_pad = as_flag(name, "count_include_pad", count_include_pad)
     factor = None
-    window, added, met = _pool_plan(
+    window, added, cropped = _pool_plan(
         name, ndim, x.array.shape, freeze(kernel_size), freeze(stride), freeze(padding), 1, ceil_mode
     )
     if divisor_override == 0:
@@ -207,11 +207,11 @@ def avg_pool_nd(
         divisor: Any = divisor_override
         if divisor is None:
             divisor = wrap(from_host(_counted(window, counted), like=x.array))
-        return div(_window_sums(x, met), divisor, rounding_mode="trunc")
+        return div(_window_sums(x, cropped), divisor, rounding_mode="trunc")
     if divisor_override is not None:
         count_include_pad = True
     elif added and count_include_pad:
-        # padding added by ceil_mode is not counted
+        # do not count padding added by ceil_mode
         factors = _factors(window, as_pairs(freeze(padding), ndim), x.array.dtype)
         factor = wrap(from_host(factors, like=x.array))
     y = with_batch(AvgPool, ndim, x, window, count_include_pad)
@@ -258,7 +258,7 @@ def _pool_plan(
     dilation: Extent,
     ceil_mode: bool,
 ) -> tuple[Window, bool, Window]:
-    """Return the window, a flag whether ``ceil_mode`` added padding at the end, and the window cropped by ``_met``."""
+    """Return the window, whether ``ceil_mode`` added padding at the end, and that window ``_without_padding_taps``."""
     check_axes(name, ndim, xs)
     size = xs[-ndim:]
     if xs[-ndim - 1] == 0:
@@ -272,12 +272,12 @@ def _pool_plan(
             _missing(i, r, s, d, *pair) if ceil_mode else 0
             for i, r, s, d, pair in zip(size, kernel, steps, spread, given, strict=True)
         ]
-        whole = tuple(i + more for i, more in zip(size, missing, strict=True))
-        window = pool_window(whole, kernel, steps, given, spread)
+        lengthened = tuple(i + more for i, more in zip(size, missing, strict=True))
+        window = pool_window(lengthened, kernel, steps, given, spread)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {error}; input.shape={xs}") from None
     if not ceil_mode:
-        return window, False, _met(window)
+        return window, False, _without_padding_taps(window)
     grown = tuple((low, high + more) for (low, high), more in zip(given, missing, strict=True))
     window = replace(window, input=size, padding=grown)
     pairs, outputs = [], []
@@ -288,7 +288,7 @@ def _pool_plan(
         pairs.append((low, high + s - rest if more else high))
         outputs.append(o + more)
     extended = replace(window, output=tuple(outputs), padding=tuple(pairs))
-    return extended, extended.padding != given, _met(extended)
+    return extended, extended.padding != given, _without_padding_taps(extended)
 
 
 def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
@@ -297,8 +297,8 @@ def _missing(i: int, r: int, s: int, d: int, low: int, high: int) -> int:
     return count if 0 < count < s and meets(-low, r, d, i) else 0
 
 
-def _met(window: Window) -> Window:
-    """Crop the window by taps that read only padding for every output: a kernel may be much longer than x."""
+def _without_padding_taps(window: Window) -> Window:
+    """Remove the taps that read only padding in every window, since a kernel may be much longer than x."""
     kernel, pairs = [], []
     for i, r, o, s, d, (low, _) in zip(
         window.input, window.kernel, window.output, window.stride, window.dilation, window.padding, strict=True
@@ -438,11 +438,11 @@ def fractional_max_pool_nd(
                 f"{name}: kernel_size={taps} and output_size={count} on axis {axis} need an extent of "
                 f"{taps + count - 1}, one more position per output; input.shape={shape}"
             )
-    whole = Reshape.apply(x, (1,) + shape) if len(shape) == ndim + 1 else x
-    places = _samples(name, whole, ndim, samples)
-    indices = kernels.fractional_max_pool_indices(whole.array, kernel, output, places)
-    y = MaxPoolGather.apply(whole, indices, AdaptiveWindow(size, output))  # used only for its sizes
-    if whole is not x:
+    batch = Reshape.apply(x, (1,) + shape) if len(shape) == ndim + 1 else x
+    places = _samples(name, batch, ndim, samples)
+    indices = kernels.fractional_max_pool_indices(batch.array, kernel, output, places)
+    y = MaxPoolGather.apply(batch, indices, AdaptiveWindow(size, output))  # used only for its sizes
+    if batch is not x:
         y, indices = Reshape.apply(y, y.array.shape[1:]), indices[0]
     return (y, wrap(kernels.duplicate(indices))) if return_indices else y
 
@@ -525,7 +525,7 @@ def max_unpool_nd(
     if indices.array.shape != shape:
         raise ValueError(f"{name}: indices.shape={indices.array.shape} must be input.shape={shape}")
     size = _size(name, ndim, pooled, freeze(kernel_size), freeze(stride), freeze(padding), output_size)
-    places = private(indices.array)
+    places = copy_for_backward(indices.array)
     if not within(places, 0, prod(size) - 1, "whether indices are in range"):
         found = to_host(places, "the indices of a message")
         raise ValueError(
@@ -552,8 +552,8 @@ def _size(
         steps = kernel if stride is None else as_tuple(stride, ndim, "stride", 1)
         pads = as_tuple(padding, ndim, "padding", 0)
         if output_size is not None:
-            wanted = tuple(output_size)
-            wanted = as_tuple(wanted[2:] if len(wanted) == ndim + 2 else wanted, ndim, "output_size", 1)
+            extents = tuple(output_size)
+            extents = as_tuple(extents[2:] if len(extents) == ndim + 2 else extents, ndim, "output_size", 1)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {error}") from None
     usual = tuple((o - 1) * s + r - 2 * p for o, s, r, p in zip(pooled, steps, kernel, pads, strict=True))
@@ -561,10 +561,10 @@ def _size(
         if min(usual) < 1:
             raise ValueError(f"{name}: the output would have extents {usual}; use a smaller padding")
         return usual
-    for axis, (want, have, step) in enumerate(zip(wanted, usual, steps, strict=True)):
-        if not have - step < want < have + step:
+    for axis, (requested, middle, step) in enumerate(zip(extents, usual, steps, strict=True)):
+        if not middle - step < requested < middle + step:
             raise ValueError(
-                f"{name}: output_size={tuple(output_size)} must lie between {have - step} and {have + step} (both "
-                f"excluded) on axis {axis}: (O - 1)*stride + kernel_size - 2*padding = {have}, give or take a stride"
+                f"{name}: output_size={tuple(output_size)} must lie between {middle - step} and {middle + step} (both "
+                f"excluded) on axis {axis}: (O - 1)*stride + kernel_size - 2*padding = {middle}, give or take a stride"
             )
-    return wanted
+    return extents

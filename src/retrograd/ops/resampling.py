@@ -92,7 +92,7 @@ def interpolate(
 ) -> Tensor:
     """Resize input (N, C, *I) to (N, C, *O), O = size or floor(I * scale_factor); one number applies to all axes.
 
-    mode: "nearest" (the element below, as in OpenCV), "nearest-exact", "linear", "bilinear" or "trilinear" (for 1, 2 or
+    mode: "nearest" (rounds down, as in OpenCV), "nearest-exact", "linear", "bilinear" or "trilinear" (for 1, 2 or
         3 axes), "bicubic" (2 axes, a = -0.75), or "area" (means of boxes that cover input).
     align_corners: align the centers of the corner elements, not their outer edges; linear modes and bicubic only.
     recompute_scale_factor: use the ratio of the extents, not ``scale_factor`` itself.
@@ -140,9 +140,8 @@ def interpolate(
     if count > 1 and None not in matrices[-2:]:
         y = SparseProducts.apply(y, *matrices[-2:], count)
         matrices[-2:] = None, None
-    for k in reversed(
-        range(count)
-    ):  # the last axis has the shortest runs in memory, so it is resized first, while the array is small
+    # the last axis has the shortest runs in memory, so resize it first, while the array is small
+    for k in reversed(range(count)):
         if matrices[k] is not None:
             y = SparseProduct.apply(y, matrices[k], 2 + k)
     return y if y is not input else y.clone()
@@ -196,7 +195,7 @@ def upsample_bilinear(
 def _target(
     extents: tuple[int, ...], size: Any, factor: Any, recompute: bool | None
 ) -> tuple[tuple[int, ...], tuple[float | None, ...]]:
-    """Return the new extents, and for each axis the step in the old one if it is not their ratio."""
+    """Return the new extents, and the distance between sampled positions per axis; None if it is their ratio."""
     if (size is None) == (factor is None):
         raise ValueError(f"interpolate: give either size or scale_factor; got size={size}, scale_factor={factor}")
     given = size if factor is None else factor
@@ -348,7 +347,7 @@ def _aligned(name: str, align_corners: bool | None) -> bool:
 def _neighbors(at: Tensor, extent: int, mode: str, padding: str, align: bool) -> list[tuple[np.ndarray, Any]]:
     """Return the indices of the elements around each point along one axis, and their weights (None: 1)."""
     if mode != "bicubic":
-        at = _pulled_in(at, extent, padding, align)
+        at = _moved_inside(at, extent, padding, align)
         padding = "zeros"
     if mode == "nearest":
         return [(kernels.neighbor_indices(kernels.round(at.array), 0, extent, padding, align), None)]
@@ -363,7 +362,7 @@ def _neighbors(at: Tensor, extent: int, mode: str, padding: str, align: bool) ->
     return list(zip(indices, weights, strict=True))
 
 
-def _pulled_in(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
+def _moved_inside(at: Tensor, extent: int, padding: str, align: bool) -> Tensor:
     """Move outside points inside the image: at * sign + offset, where sign 0 stops the gradient."""
     if padding == "zeros":
         return at

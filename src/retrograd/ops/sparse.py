@@ -12,12 +12,12 @@ from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Size, Tensor
 from ..kernel_set import device_of as name_of
 from ..kernel_set import exact, kernels
-from .argument_checks import as_flag, as_int, is_number, private, require_float, require_tensor
+from .argument_checks import as_flag, as_int, copy_for_backward, is_number, require_float, require_tensor
 from .device import device, layout, moved
 from .dtypes.dtype import as_dtype, cast, int64
 from .shape.shape import Reshape, sizes
 from .shape.shape import axis as axis_of
-from .sparse_products import Matrix, SparseProduct, SpMM, sorted_pattern, taken
+from .sparse_products import Matrix, SparseProduct, SpMM, select_rows, sorted_pattern
 
 __all__ = ["sparse_coo", "sparse_coo_tensor", "spmm"]
 
@@ -135,13 +135,13 @@ class SparseTensor:
         if self._coalesced:
             return self
         flat = kernels.flat_places(self._places, self._sparse_shape())
-        places, which = kernels.coalesced_places(self._places, flat)
-        return SparseTensor(places, _added(self._numbers, which, places.shape[1]), self.shape, True)
+        places, groups = kernels.coalesced_places(self._places, flat)
+        return SparseTensor(places, _summed(self._numbers, groups, places.shape[1]), self.shape, True)
 
     def to_dense(self) -> Tensor:
         """Return a dense Tensor with all elements."""
-        lines = math.prod(self._sparse_shape())
-        flat = _added(self._numbers, kernels.flat_places(self._places, self._sparse_shape()), lines)
+        rows = math.prod(self._sparse_shape())
+        flat = _summed(self._numbers, kernels.flat_places(self._places, self._sparse_shape()), rows)
         return Reshape.apply(flat, tuple(self.shape))
 
     def transpose(self, dim0: int, dim1: int) -> SparseTensor:
@@ -235,7 +235,7 @@ class SparseTensor:
             self._order = sorted_pattern(self._places[0], self._places[1], (rows, columns))
         order, pattern = self._order
         dense = other if other.array.ndim == 2 else other.reshape(columns, 1)
-        y = SpMM.apply(taken(self._numbers, order), dense, pattern)
+        y = SpMM.apply(select_rows(self._numbers, order), dense, pattern)
         return y if other.array.ndim == 2 else y.reshape(rows)
 
     matmul = mm = mv = spmm = __matmul__
@@ -256,7 +256,7 @@ class SparseTensor:
         require_tensor("mul", other, "other")
         if other.array.shape != self.shape:
             raise ValueError(f"mul: the shapes {tuple(self.shape)} and {other.array.shape} must be equal")
-        return self._with(self._numbers * _lines(other, self._places))
+        return self._with(self._numbers * _elements_at(other, self._places))
 
     __rmul__ = mul = __mul__
 
@@ -345,7 +345,7 @@ def sparse_coo_tensor(
             "(K, ...)"
         )
     dense = numbers.array.shape[1:]
-    places = private(places) if places.dtype == int64 else kernels.cast(places, int64)
+    places = copy_for_backward(places) if places.dtype == int64 else kernels.cast(places, int64)
     least, most = _extremes(places) if places.size else ([0] * places.shape[0], [-1] * places.shape[0])
     shape = (*[last + 1 for last in most], *dense) if size is None else sizes(name, "size", (size,))
     if len(shape) != places.shape[0] + len(dense):
@@ -366,8 +366,8 @@ def sparse_coo_tensor(
 def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
     """Return the nonzero elements as a sparse tensor; gradients flow to them.
 
-    sparse_dim: the number of leading axes that are indexed, all by default. If it is smaller, the values are arrays
-        over the other axes that contain a nonzero element.
+    sparse_dim: the number of leading axes that are indexed, all by default. If it is smaller, each value
+        is a subarray over the other axes; subarrays of zeros are left out.
 
     Raises:
         TypeError: input is not a Tensor, or sparse_dim is not an int.
@@ -384,13 +384,13 @@ def to_sparse(input: Tensor, sparse_dim: int | None = None) -> SparseTensor:
             f"input.shape={input.array.shape}"
         )
     places = kernels.nonzero_places(input.array, count)
-    return SparseTensor(places, _lines(input, places), input.array.shape, True)
+    return SparseTensor(places, _elements_at(input, places), input.array.shape, True)
 
 
-def _lines(x: Tensor, places: np.ndarray) -> Tensor:
+def _elements_at(x: Tensor, places: np.ndarray) -> Tensor:
     """Return the elements of x at the places, or subarrays if the places index only leading axes."""
     leading, rest = x.array.shape[: len(places)], x.array.shape[len(places) :]
-    return taken(Reshape.apply(x, (math.prod(leading), *rest)), kernels.flat_places(places, leading))
+    return select_rows(Reshape.apply(x, (math.prod(leading), *rest)), kernels.flat_places(places, leading))
 
 
 def _extremes(places: np.ndarray) -> tuple[list[int], list[int]]:
@@ -420,8 +420,8 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
     )
 
 
-def _added(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
-    """Sum the numbers, or subarrays, with equal places into ``count`` lines."""
+def _summed(numbers: Tensor, places: np.ndarray, count: int) -> Tensor:
+    """Sum the numbers, or subarrays, that have the same place; return ``count`` rows."""
     if numbers.array.dtype.char not in "fd":
         return Tensor(kernels.line_sums(numbers.array, places, count))
     starts, order, _ = kernels.csr_transpose(places, count, None, None)

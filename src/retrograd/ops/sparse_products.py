@@ -100,7 +100,7 @@ class SparseProducts(Function):
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """Return the lines ``indices`` of x along ``axis``, in x's memory order."""
+    """Return the slices ``indices`` of x along ``axis``, in x's memory order."""
     if type(x) is not np.ndarray:
         indices = from_host(indices, like=x) if type(indices) is np.ndarray else indices
     if x.dtype.char in "fd":
@@ -138,7 +138,7 @@ def sorted_pattern(row_of: np.ndarray, column_of: np.ndarray, shape: tuple[int, 
     return order, Pattern(pick(row_of, order, 0), pick(column_of, order, 0), (shape[0], shape[1]))
 
 
-def taken(x: Tensor, indices: np.ndarray) -> Tensor:
+def select_rows(x: Tensor, indices: np.ndarray) -> Tensor:
     """Return x[indices] along the first axis."""
     return SparseProduct.apply(x, Matrix(indices, x.array.shape[0]), 0)
 
@@ -157,8 +157,8 @@ class SpMM(Function):
         (want_values, want_x, _), (values, x), pattern = ctx.needs_input_grad, ctx.saved_tensors, ctx.pattern
         gvalues = gx = None
         if want_values:
-            gvalues = (taken(g, pattern.row_of) * taken(x, pattern.column_of)).sum(1)
+            gvalues = (select_rows(g, pattern.row_of) * select_rows(x, pattern.column_of)).sum(1)
         if want_x:
             order, transposed = pattern.transposed
-            gx = SpMM.apply(taken(values, order), g, transposed)
+            gx = SpMM.apply(select_rows(values, order), g, transposed)
         return gvalues, gx, None

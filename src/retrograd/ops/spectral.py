@@ -225,13 +225,13 @@ def _overlapped(frames: Tensor, batch: int, parts: int, whole: int, hop: int) ->
 
 
 def _cut(y: Tensor, sums: Tensor, start: int, stop: int, length: Any) -> Tensor:
-    """Divide y by the sums, from ``start`` on, zero-padded to the length."""
+    """Crop y to start at ``start``, divide by the sums, and zero-pad to the length."""
     whole = y.array.shape[-1]
     if length is not None:
-        wanted = as_int("istft", "length", length)
-        if wanted < 1:
+        samples = as_int("istft", "length", length)
+        if samples < 1:
             raise ValueError(f"istft: length={length} must be at least 1")
-        stop = start + wanted
+        stop = start + samples
     if min(stop, whole) <= start:
         raise ValueError(
             f"istft: the frames have {whole} samples, and without the padding of center=True none is left; pass length"
@@ -269,7 +269,7 @@ def bartlett_window(
     """
     if interpreters and (seen := interpreted(bartlett_window, locals())) is not None:
         return seen
-    return _made("bartlett_window", window_length, periodic, (), dtype, requires_grad, options)
+    return _window_tensor("bartlett_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -290,7 +290,7 @@ def blackman_window(
     """
     if interpreters and (seen := interpreted(blackman_window, locals())) is not None:
         return seen
-    return _made("blackman_window", window_length, periodic, (), dtype, requires_grad, options)
+    return _window_tensor("blackman_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -311,7 +311,7 @@ def hamming_window(
     """
     if interpreters and (seen := interpreted(hamming_window, locals())) is not None:
         return seen
-    return _made("hamming_window", window_length, periodic, (alpha, beta), dtype, requires_grad, options)
+    return _window_tensor("hamming_window", window_length, periodic, (alpha, beta), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -330,7 +330,7 @@ def hann_window(
     """
     if interpreters and (seen := interpreted(hann_window, locals())) is not None:
         return seen
-    return _made("hann_window", window_length, periodic, (), dtype, requires_grad, options)
+    return _window_tensor("hann_window", window_length, periodic, (), dtype, requires_grad, options)
 
 
 @operator(by_shape=True, dtypes="")
@@ -353,10 +353,10 @@ def kaiser_window(
     if interpreters and (seen := interpreted(kaiser_window, locals())) is not None:
         return seen
     width = as_real("kaiser_window", "beta", beta)
-    return _made("kaiser_window", window_length, periodic, (width,), dtype, requires_grad, options)
+    return _window_tensor("kaiser_window", window_length, periodic, (width,), dtype, requires_grad, options)
 
 
-def _made(
+def _window_tensor(
     name: str,
     length: Any,
     periodic: Any,

@@ -383,18 +383,18 @@ class Layout(NamedTuple):
         (low, high), (first, last) = self.bounds(), other.bounds()
         return 0 not in self.shape and low <= first and last <= high
 
-    def shows(self, other: Layout) -> bool:
+    def includes(self, other: Layout) -> bool:
         """Return True if all positions of ``other`` are among those of self."""
         if self.covers(other):
             return True
-        shown = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
-        return all_true(shown, "whether a view shows all elements of another one")
+        included = kernels.rearranged(ones(self.shape, np.bool_), self, other, False, None)
+        return all_true(included, "whether a view shows all elements of another one")
 
 
 class AsStrided(View):
     """The elements of x's storage at the positions of ``layout``, counted from the first element of x.
 
-    stride, place: the strides and the address of x. Applied to another tensor, such as a gradient, it gives the
+    stride, place: the strides and the address of x. For another tensor, such as a gradient, the result has the
     elements with the same indices, and 0 where the layout leads outside x.
     """
 
@@ -412,15 +412,15 @@ class AsStrided(View):
 
 
 class Rearranged(Function):
-    """The sums of the elements of x at each position of ``source``, read at those of ``target``; 0 for no element.
+    """Sum the elements of x at each position of ``source``, and read the sums at the positions of ``target``, or 0.
 
-    shared: divide each sum by the number of elements of this layout at the position.
+    divisors: divide each sum by the number of elements that this layout has at its position.
     """
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, source: Layout, target: Layout, shared: Layout | None) -> Tensor:
-        ctx.call = target, source, shared
-        return wrap(kernels.rearranged(x.array, source, target, True, shared))
+    def forward(ctx: Any, x: Tensor, source: Layout, target: Layout, divisors: Layout | None) -> Tensor:
+        ctx.call = target, source, divisors
+        return wrap(kernels.rearranged(x.array, source, target, True, divisors))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -450,7 +450,7 @@ def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None
     base = link[0]
     of_base = layout._replace(start=layout.start + (address(array) - address(base.array)) // array.itemsize)
     own = Layout(array.shape, _strides(array), 0)
-    if base._requires_grad and input._edge is not None and not own.shows(layout):
+    if base._requires_grad and input._edge is not None and not own.includes(layout):
         return _view_of(base, of_base)
     view = _view_of(input, layout)
     if type(getattr(view, "_view", None)) is tuple:  # an in-place change may reach elements outside input
@@ -470,7 +470,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     Raises:
         TypeError: input or src is not a Tensor, or their types differ.
         ValueError: src does not have the shape ``size``, or several of its elements have the same position.
-            And as ``as_strided``.
+            Also as ``as_strided``.
     """
     if interpreters and (seen := interpreted(as_strided_scatter, locals())) is not None:
         return seen

@@ -1,4 +1,4 @@
-"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`; tensors over foreign memory."""
+"""Constructors of tensors of a given type: `FloatTensor`, `x.new_zeros`; tensors that share other libraries' memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Size, Tensor, wrap
 from ..kernel_set import kernels
 from .argument_checks import TOO_LONG, as_count, as_counts
-from .creation import beside, empty, from_numpy, full, ones, plain, tensor, zeros
+from .creation import as_number, empty, from_numpy, full, on_device_of, ones, tensor, zeros
 from .device import Options, as_any_device, check_options
 from .dtypes.conversion import TENSOR_TYPES, on_device
 from .dtypes.dtype import as_dtype, converted
@@ -56,10 +56,10 @@ class _Kind(type):
         return isinstance(instance, Tensor) and instance.array.dtype is cls.dtype
 
     def __call__(cls, *data: Any, device: Any = None) -> Tensor:
-        return made(cls.__name__, cls.dtype, data, device)
+        return make_tensor(cls.__name__, cls.dtype, data, device)
 
 
-def made(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
+def make_tensor(name: str, dtype: np.dtype[Any], data: tuple[Any, ...], device: Any) -> Tensor:
     """Create a Tensor of ``dtype`` from extents, or one sequence, array or Tensor; messages begin with ``name``."""
     found = _from(name, dtype, data)
     return found if device is None else on_device(found, as_any_device(name, device))
@@ -86,7 +86,7 @@ _DOC = """A Tensor of {}: zeros with the given extents, or a copy of a sequence 
 For a Tensor of this type, the result is a new Tensor with the same memory and history.
 
     Raises:
-        TypeError: data is neither, or a Tensor of another type.
+        TypeError: data is none of these, or a Tensor of another type.
         ValueError: an extent is negative, or a number does not fit.
 """
 
@@ -138,7 +138,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as in ``retrograd.FloatTensor``."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
         return seen
-    return beside(made("new", input.array.dtype, data, device), input, device)
+    return on_device_of(make_tensor("new", input.array.dtype, data, device), input, device)
 
 
 @operator(by_shape=True, methods="new_tensor", dtypes="bihf")
@@ -149,7 +149,7 @@ def new_tensor(
     if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
         return seen
     check_options("new_tensor", options)
-    return beside(tensor(data, dtype or input.array.dtype, requires_grad), input, options.get("device"))
+    return on_device_of(tensor(data, dtype or input.array.dtype, requires_grad), input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_zeros", dtypes="bihf")
@@ -160,7 +160,7 @@ def new_zeros(
     if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
         return seen
     found = zeros(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input, options.get("device"))
+    return on_device_of(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_ones", dtypes="bihf")
@@ -171,7 +171,7 @@ def new_ones(
     if interpreters and (seen := interpreted(new_ones, locals())) is not None:
         return seen
     found = ones(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input, options.get("device"))
+    return on_device_of(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_empty", dtypes="bihf")
@@ -182,7 +182,7 @@ def new_empty(
     if interpreters and (seen := interpreted(new_empty, locals())) is not None:
         return seen
     found = empty(*size, dtype=dtype or input.array.dtype, requires_grad=requires_grad, **options)
-    return beside(found, input, options.get("device"))
+    return on_device_of(found, input, options.get("device"))
 
 
 @operator(by_shape=True, methods="new_full", dtypes="bihf")
@@ -198,7 +198,7 @@ def new_full(
     """A tensor filled with one number, with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_full, locals())) is not None:
         return seen
-    return beside(
+    return on_device_of(
         full(size, fill_value, dtype or input.array.dtype, requires_grad, **options), input, options.get("device")
     )
 
@@ -216,7 +216,7 @@ def new_empty_strided(
     if interpreters and (seen := interpreted(new_empty_strided, locals())) is not None:
         return seen
     kind = dtype or input.array.dtype
-    return beside(
+    return on_device_of(
         empty_strided(size, stride, dtype=kind, requires_grad=requires_grad, **options), input, options.get("device")
     )
 
@@ -286,7 +286,7 @@ def range(
     start, end = (0, start) if end is None else (start, end)
     check_options("range", options)
     start, end, step = (
-        plain("range", label, number) for label, number in (("start", start), ("end", end), ("step", step))
+        as_number("range", label, number) for label, number in (("start", start), ("end", end), ("step", step))
     )
     if step == 0 or (end - start) * step < 0:
         raise ValueError(f"range: step={step} does not lead from start={start} to end={end}")

@@ -31,7 +31,7 @@ CASES = pytest.mark.parametrize("name", GEOMETRIES)
 
 
 def operands(name: str, batch: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, Window]:
-    """x, w, g, bias of y, bias of x and the window."""
+    """Return x, w, g, the bias of y, the bias of x, and the window."""
     size, kernel, stride, padding, dilation, groups = GEOMETRIES[name]
     window = conv_window(size, kernel, stride, padding, dilation, groups)
     channels_in, channels_out = (4, 4) if groups > 1 else (2, 3)
@@ -42,7 +42,7 @@ def operands(name: str, batch: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndar
 
 
 def form(window: Window, n: int, co: int, ci: int) -> Any:
-    """Every (batch, output channel, input channel, channel in its group, o, r, i) of the trilinear form."""
+    """Yield every (batch, output channel, input channel, channel in its group, o, r, i) of the trilinear form."""
     per_group = ci // window.groups
     for batch, c_out, c in itertools.product(range(n), range(co), range(per_group)):
         c_in = c_out // (co // window.groups) * per_group + c
@@ -117,7 +117,7 @@ def test_gradients_nobody_asked_for_are_not_computed() -> None:
 
 
 def test_channels_last_in_memory() -> None:
-    """As the layers keep them: x (N, *I, C), w (*R, Ci, Co)."""
+    """Use the memory order of the layers: x (N, *I, C), w (*R, Ci, Co)."""
     x, w, g, b, _, window = operands("2-D")
     last_x = np.moveaxis(np.moveaxis(x, 1, -1).copy(), -1, 1)
     last_w = w.transpose(2, 3, 1, 0).copy().transpose(3, 2, 0, 1)

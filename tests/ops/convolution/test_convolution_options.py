@@ -1,4 +1,4 @@
-"""Arguments of convolutions: padding words and modes, output_size, adj, target_shape, algorithm."""
+"""Convolution arguments: padding strings and modes, output_size, adj, target_shape, algorithm."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODES = ("reflect", "replicate", "circular")
 
 
 def _positions(extent: int, kernel: int, stride: int, dilation: int) -> int:
-    """O, by counting."""
+    """Return O by counting positions."""
     return len([o for o in range(extent) if o * stride + dilation * (kernel - 1) < extent])
 
 
@@ -33,7 +33,7 @@ def _positions(extent: int, kernel: int, stride: int, dilation: int) -> int:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_words_of_convolution(word: str) -> None:
-    """O = ceil(I/stride) with the least padding, and where it goes; every size up to 7."""
+    """O is ceil(I/stride) with the least padding, on the right side, for every size up to 7."""
     for i, r, s, d in itertools.product(range(1, 8), range(1, 5), range(1, 5), (1, 2, 3)):
         ((low, high),) = conv_padding(word, (i,), (r,), (s,), (d,))
         assert conv_window((i,), r, s, ((low, high),), d).output == (-(-i // s),)
@@ -47,7 +47,7 @@ def test_words_of_convolution(word: str) -> None:
 
 @pytest.mark.parametrize("word", WORDS)
 def test_words_of_transposed_convolution(word: str) -> None:
-    """O = I*stride: what is cut off is the padding of a convolution from I*stride positions to I."""
+    """O is I*stride; the cropped amount is the padding of a convolution from I*stride positions to I."""
     for i, r, s, d in itertools.product((1, 2, 4), (1, 2, 3, 4), (1, 2, 3), (1, 2)):
         x, w = numbers(1, 1, i), numbers(1, 1, r, seed=1)
         y = F.conv_transpose1d(Tensor(x), Tensor(w), stride=s, dilation=d, padding=word).array
@@ -136,7 +136,7 @@ def test_modes_of_convolution(ndim: int, seed: int, mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("ndim", "seed"), CASES)
 def test_modes_of_transposed_convolution(ndim: int, seed: int, mode: str) -> None:
-    """What an infinitely long input would give, at the positions that zeros give."""
+    """The result is that of an infinite extended input, at the positions of the zero-padded result."""
     case = _geometry(ndim, seed)
     groups = case["groups"]
     extra = (seed % 2) * (ndim < 3)
@@ -152,7 +152,7 @@ def test_modes_of_transposed_convolution(ndim: int, seed: int, mode: str) -> Non
     try:
         zeros = run(x, "zeros")
     except ValueError as error:
-        assert seed >= 8 and "no output" in str(error)  # the padding takes all
+        assert seed >= 8 and "no output" in str(error)  # the padding removes everything
         return
     lows = [low for low, _ in case["padding"]]
     geometry = zeros.shape[2:], case["stride"], lows, case["dilation"], groups
@@ -192,7 +192,7 @@ def test_gradients_of_modes(mode: str) -> None:
 
 @pytest.mark.parametrize(("kernel", "stride", "dilation"), [(4, 2, 1), (3, 3, 1), (1, 3, 1), (3, 1, 2), (2, 1, 1)])
 def test_target_shape_is_the_padding_of_mxnet(kernel: int, stride: int, dilation: int) -> None:
-    """Deconvolution's InferPad: pad = (total + 1)//2 on both sides, adj = total % 2 more at the high side."""
+    """As in Deconvolution's InferPad: pad = (total + 1)//2 on both sides, adj = total % 2 more at the high side."""
     x, w = numbers(2, 2, 4, 4), numbers(2, 3, kernel, kernel, seed=1)
     full = 3 * stride + dilation * (kernel - 1) + 1
     for target in range(1, full + 1):
@@ -231,7 +231,7 @@ def test_output_size_and_adj_are_ways_to_say_output_padding() -> None:
 
 
 def test_output_size_beside_same() -> None:
-    """Of the inputs whose "same" convolution has I outputs, the one of this size."""
+    """output_size selects one of the input sizes whose "same" convolution has I outputs."""
     x, w = numbers(1, 2, 3), numbers(2, 1, 4, seed=1)
     for size in (7, 8, 9):
         y = F.conv_transpose1d(Tensor(x), Tensor(w), None, 3, "same", output_size=[size])
@@ -246,7 +246,7 @@ def test_output_size_beside_same() -> None:
 
 
 def test_algorithm_and_workspace_reach_the_operator(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether a kernel set has the algorithm is its own to say: nothing is computed here."""
+    """Nothing is computed here: whether a kernel set supports the algorithm is tested elsewhere."""
     found: list[Options] = []
     for operator in (Conv, ConvInputGrad):
         monkeypatch.setattr(operator, "apply", lambda x, w, b, window, options: found.append(options) or x)

@@ -1,4 +1,4 @@
-"""conv_plan shows the choice, exact_convolution forbids the transforms, and impossible requests are refused."""
+"""conv_plan shows the chosen algorithms, exact_convolution disables transforms, and invalid requests are rejected."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from retrograd.kernels.compiled.convolution import convolution
 from retrograd.utils.checkpoint import checkpoint
 
 F = nn.functional
-X, W = (2, 64, 20, 20), (64, 64, 3, 3)  # the transforms are chosen for it
+X, W = (2, 64, 20, 20), (64, 64, 3, 3)  # shapes for which Winograd is chosen
 
 
 @pytest.fixture(autouse=True)
 def kernel_set() -> Iterator[None]:
-    """Of these tests, in the place of both sets: what they are about is the compiled one."""
+    """Replace the fixture for both kernel sets: these tests are about the compiled kernels."""
     with rg.use_kernels("compiled"):
         yield
 
@@ -78,7 +78,7 @@ def test_every_algorithm(xs: Any, ws: Any, options: Any, algorithm: str, forms: 
 
 
 def test_transposed() -> None:
-    """Its output is an input gradient: the passes change places."""
+    """The output of a transposed convolution is an input gradient, so the passes swap roles."""
     plan = F.conv_plan((2, 64, 14, 14), (64, 3, 4, 4), 2, 1, transposed=True)
     assert plan.window.input == (28, 28)
     assert plan.output.form == "fold"
@@ -133,7 +133,7 @@ def test_types_of_a_plan() -> None:
 
 
 def run(**options: Any) -> list[bytes]:
-    """The bits of a convolution, its gradients, and theirs."""
+    """Return the bytes of a convolution, its gradients, and their gradients."""
     x, w, g = leaf(*X), leaf(*W, seed=1), leaf(*X, seed=2)
     y = F.conv2d(x, w, padding=1, **options)
     first = rg.autograd.grad(y, (x, w), g, create_graph=True)

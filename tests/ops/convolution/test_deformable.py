@@ -1,4 +1,4 @@
-"""Deformable convolution, beyond tests/conformance, which checks first and second derivatives."""
+"""Deformable convolution beyond tests/conformance, which checks first and second derivatives."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Arrays = list[np.ndarray]
 
 
 def operands(groups: int = 1, deformable: int = 2, batch: int = 1) -> tuple[Arrays, Window]:
-    """x, offset (between positions: there is no kink), mask, w, b and the window."""
+    """Return x, offset (no integer positions, so there are no kinks), mask, w, b and the window."""
     window = conv_window((3, 4), 2, (1, 2), ((1, 0), (0, 1)), (1, 2), groups)
     rng = np.random.default_rng(0)
     shape = (batch, 2 * deformable * 4, *window.output)

@@ -1,6 +1,7 @@
-"""Convolution defects of five other systems: one test each, which a library with that defect would fail.
+"""Convolution defects of other libraries: each test fails in a library that has the defect.
 
-They are MXNet, SINGA, numpy-ml, PyTorch and DeepShift; both kernel sets are tested.
+The libraries are MXNet, SINGA, numpy-ml, PyTorch and DeepShift. Each test runs on both kernel sets. The docstrings
+describe the defect.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ WINDOW = conv_window(SIZE, KERNEL, *GEOMETRY)
 
 
 def operands(batch: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """x, w and g of WINDOW."""
+    """Return x, w and g for WINDOW."""
     return (numbers(batch, 4, *SIZE, seed=1), numbers(6, 2, *KERNEL, seed=2), numbers(batch, 6, *WINDOW.output, seed=3))
 
 
 def in_chunks() -> list[Options]:
-    """Without a limit, and with temporary memory for the patches of one image, and of two."""
+    """Return options without a limit, and with temporary memory for the patches of one image, and of two."""
     image = 8 * (4 * WINDOW.taps + 6) * int(np.prod(WINDOW.output))
     return [AUTO, *(Options(workspace=count * image) for count in (1, 2))]
 
@@ -45,8 +46,8 @@ def close(actual: Any, expected: np.ndarray) -> None:
 
 @pytest.mark.parametrize("options", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
 def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(options: Options) -> None:
-    """It asked for the weight's request in the first chunk only, and added those that followed to a gradient nobody
-    wanted (convolution_v1-inl.h:275).
+    """MXNet honored the weight's grad_req in the first chunk only; later chunks were added to a gradient that nobody
+    requested (convolution_v1-inl.h:275).
     """
     x, w, g = operands()
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
@@ -60,7 +61,7 @@ def test_mxnet_v1_null_is_null_in_every_chunk_of_the_batch(options: Options) -> 
 @pytest.mark.parametrize("options", in_chunks(), ids=["whole", "chunks of 1", "chunks of 2"])
 @pytest.mark.parametrize("request_", ["write", "add", "null"])
 def test_mxnet_a_request_holds_for_every_sample(request_: str, options: Options) -> None:
-    """Its request held for sample 0, and "add" for all others, "null" included (convolution-inl.h:460, 493)."""
+    """MXNet honored grad_req for sample 0 only; others used "add", even for "null" (convolution-inl.h:460, 493)."""
     x, w, g = operands()
     leaves = [Tensor(a, requires_grad=True) for a in (x, w, numbers(6))]
     before = [numbers(*leaf.shape, seed=9) for leaf in leaves]
@@ -81,7 +82,7 @@ def test_mxnet_a_request_holds_for_every_sample(request_: str, options: Options)
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("groups", [1, 2])
 def test_mxnet_add_reaches_the_input_of_a_pointwise_convolution(groups: int, transposed: bool) -> None:
-    """Its way for 1x1 kernels wrote where it should have added (convolution-inl.h:392)."""
+    """MXNet's path for 1x1 kernels overwrote where it should have added (convolution-inl.h:392)."""
     x = Tensor(numbers(3, 4, 2, 3), requires_grad=True)
     w = Tensor(numbers(4, 4 // groups, 1, 1, seed=1))
     g = Tensor(numbers(3, 4, 2, 3, seed=2))
@@ -94,19 +95,19 @@ def test_mxnet_add_reaches_the_input_of_a_pointwise_convolution(groups: int, tra
 
 
 def test_mxnet_v1_a_kernel_that_its_dilation_makes_too_large_is_refused() -> None:
-    """Its check forgot the dilation, and the size of the output went below zero (convolution_v1-inl.h:434)."""
+    """MXNet's check ignored the dilation, and the output size became negative (convolution_v1-inl.h:434)."""
     x, w = Tensor(numbers(1, 1, 6, 7)), Tensor(numbers(1, 1, 3, 3))
     formula = "(6 + 0 + 0 - 3*(3 - 1) - 1)//1 + 1 = 0 must be at least 1; take a larger input or padding, or a smaller"
     with pytest.raises(ValueError, match=re.escape(formula)):
         F.conv2d(x, w, dilation=3)
-    assert F.conv2d(x, w, dilation=3, padding=((1, 0), (0, 0))).shape == (1, 1, 1, 1)  # it fits exactly
+    assert F.conv2d(x, w, dilation=3, padding=((1, 0), (0, 0))).shape == (1, 1, 1, 1)  # exactly one position fits
 
 
 # ---------------------------------------------------------------- SINGA
 
 
 def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None:
-    """Its layer kept one input and refused a second forward; its graph could be swept once."""
+    """SINGA's layer kept one input and rejected a second forward; its graph allowed one backward pass."""
     layer = nn.Conv2d(4, 6, KERNEL, groups=2).double()
     inputs = [Tensor(numbers(2, 4, *SIZE, seed=seed)) for seed in (1, 2)]
     first, second = (layer(x) for x in inputs)
@@ -123,7 +124,7 @@ def test_singa_several_forwards_before_a_backward_and_a_backward_twice() -> None
 
 
 def test_singa_without_a_bias_there_is_no_gradient_of_one() -> None:
-    """Its first backward made and handed on the gradient of a bias that was not there."""
+    """SINGA's first backward computed and returned the gradient of a missing bias."""
     x, w, g = operands()
     assert kernels_of_backward(lambda x, w: conv(x, w, None, WINDOW, AUTO), (x, w), {0, 1}) == [
         "conv_input_grad",
@@ -137,7 +138,7 @@ def test_singa_without_a_bias_there_is_no_gradient_of_one() -> None:
 
 
 def test_numpy_ml_the_type_of_the_input_is_kept() -> None:
-    """float32 became float64."""
+    """numpy-ml converted float32 to float64."""
     layer = nn.Conv2d(2, 3, 3, padding="same", stride=2)
     x = Tensor(numbers(2, 2, 5, 5).astype(np.float32), requires_grad=True)
     y = layer(x)
@@ -146,7 +147,7 @@ def test_numpy_ml_the_type_of_the_input_is_kept() -> None:
 
 
 def test_numpy_ml_the_readable_backward_runs_with_several_output_channels() -> None:
-    """Conv2D._backward_naive, kept beside the fast one, fails for more than one; here the textbook trains."""
+    """numpy-ml's Conv2D._backward_naive fails for more than one output channel; here the textbook kernels train."""
     x, w, g = operands()
     tx, tw = Tensor(x, requires_grad=True), Tensor(w, requires_grad=True)
     conv(tx, tw, None, WINDOW, AUTO).backward(Tensor(g))
@@ -155,7 +156,7 @@ def test_numpy_ml_the_readable_backward_runs_with_several_output_channels() -> N
 
 
 def test_numpy_ml_a_frozen_layer_lets_the_gradient_through() -> None:
-    """``backward`` of a frozen layer fails there, so that nothing in front of it can be trained."""
+    """In numpy-ml, ``backward`` of a frozen layer fails, so no layer before it can be trained."""
     frozen = nn.Conv2d(4, 6, KERNEL, (2, 1), ((1, 0), (0, 2)), (1, 2), 2).double()
     frozen.requires_grad_(False)
     x, _, g = operands()
@@ -167,7 +168,7 @@ def test_numpy_ml_a_frozen_layer_lets_the_gradient_through() -> None:
 
 @pytest.mark.parametrize("padding", [1, ((1, 0), (0, 1))])
 def test_numpy_ml_padding_is_never_the_maximum(padding: Any) -> None:
-    """Its pooling pads with zeros, which win over negative numbers, and its backward fails where there is padding."""
+    """numpy-ml pads with zeros, which exceed negative numbers, and its backward fails with padding."""
     x = Tensor(-np.abs(numbers(2, 3, 4, 5)) - 1, requires_grad=True)
     y = F.max_pool2d(x, 3, 1, padding)
     assert y.array.max() < -1
@@ -178,7 +179,7 @@ def test_numpy_ml_padding_is_never_the_maximum(padding: Any) -> None:
 @pytest.mark.parametrize("stride", [1, 2, 3])
 @pytest.mark.parametrize("padding", [0, 1, ((2, 0), (1, 2))])
 def test_numpy_ml_gradients_of_a_deconvolution(padding: Any, stride: int) -> None:
-    """Its formula (dilate, pad, turn round, crop) is right, but its tests have upstream gradients of ones only."""
+    """numpy-ml's formula (dilate, pad, flip, crop) is right, but its tests use only upstream gradients of ones."""
     x, w = Tensor(numbers(2, 3, 4, 3), requires_grad=True), Tensor(numbers(3, 2, 3, 4, seed=1), requires_grad=True)
     y = F.conv_transpose2d(x, w, None, stride, padding)
     g = numbers(*y.shape, seed=2)
@@ -212,9 +213,9 @@ def test_torch_conv2d_weight_with_groups_and_positions_that_nothing_reads(
 
 
 def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:
-    """It repeated the upstream gradient for every input channel, and ran out of memory (pytorch#7806)."""
+    """PyTorch repeated the upstream gradient for every input channel and ran out of memory (pytorch#7806)."""
     x, g = Tensor(numbers(2, 64, 24, 24)), Tensor(numbers(2, 64, 24, 24, seed=1))
-    nn.grad.conv2d_weight(x, (64, 64, 3, 3), g, padding=1)  # what is compiled or kept for later
+    nn.grad.conv2d_weight(x, (64, 64, 3, 3), g, padding=1)  # compile and cache first
     tracemalloc.start()
     try:
         nn.grad.conv2d_weight(x, (64, 64, 3, 3), g, padding=1)
@@ -226,7 +227,7 @@ def test_torch_conv2d_weight_makes_no_copy_for_each_input_channel() -> None:
 
 @pytest.mark.parametrize("size", [(3, 4), (1, 1), (2, 5)])
 def test_torch_the_input_gradient_of_a_transposed_convolution_with_stride_2(size: tuple[int, int]) -> None:
-    """Reported wrong on the CPU (pytorch#63314)."""
+    """PyTorch's result on the CPU was reported as wrong (pytorch#63314)."""
     x, w = Tensor(numbers(2, 3, *size), requires_grad=True), Tensor(numbers(3, 4, 3, 3, seed=1), requires_grad=True)
     y = F.conv_transpose2d(x, w, None, 2, 1, 1)
     y.backward(Tensor(g := numbers(*y.shape, seed=2)))
@@ -236,7 +237,7 @@ def test_torch_the_input_gradient_of_a_transposed_convolution_with_stride_2(size
 
 
 def test_torch_output_padding_that_only_the_dilation_allows() -> None:
-    """A segmentation fault (pytorch#5112)."""
+    """PyTorch crashed with a segmentation fault (pytorch#5112)."""
     x, w = Tensor(numbers(2, 3, 4, 3), requires_grad=True), Tensor(numbers(3, 2, 2, 3, seed=1), requires_grad=True)
     y = F.conv_transpose2d(x, w, None, 1, 0, 2, 1, 3)
     y.backward(Tensor(g := numbers(*y.shape, seed=2)))
@@ -249,7 +250,7 @@ def test_torch_output_padding_that_only_the_dilation_allows() -> None:
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_torch_the_output_mask_is_followed(place: int) -> None:
-    """One of its ways computed all gradients, whatever the mask (pytorch PR 75298)."""
+    """One of PyTorch's backends computed all gradients, whatever the mask (pytorch PR 75298)."""
     x, w, g = map(Tensor, operands())
     mask = [n == place for n in range(3)]
     with recorded_kernels() as names:
@@ -263,14 +264,14 @@ def test_torch_the_output_mask_is_followed(place: int) -> None:
 
 @pytest.mark.parametrize("groups", [2, 3, 6])
 def test_deepshift_groups_neither_crash_nor_mix(groups: int) -> None:
-    """Its CPU kernel reads beyond its arrays for any number of groups but 1 (DeepShift#26)."""
+    """DeepShift's CPU kernel reads beyond its arrays for more than one group (DeepShift#26)."""
     x, w = numbers(2, 6, 4, 5), numbers(12, 6 // groups, 3, 2, seed=1)
     y = F.conv2d(Tensor(x), Tensor(w), None, 1, 1, 1, groups)
     close(y, naive.conv(x, w, None, (1, 1), ((1, 1), (1, 1)), (1, 1), groups))
 
 
 def test_deepshift_every_argument_of_a_function_has_its_gradient() -> None:
-    """Four of its Functions return fewer gradients than they have arguments, so that they cannot be trained."""
+    """Four of DeepShift's Functions return fewer gradients than they have arguments, so they cannot be trained."""
     x, w, g = (Tensor(a, requires_grad=True) for a in operands())
     bias = {n: Tensor(numbers(n), requires_grad=True) for n in (4, 6)}
     for function, arguments in (
@@ -287,7 +288,7 @@ def test_deepshift_every_argument_of_a_function_has_its_gradient() -> None:
 
 
 def test_deepshift_padding_belongs_to_its_own_axis() -> None:
-    """It gave (H, H, W, W) to a function that takes (W, W, H, H)."""
+    """DeepShift passed (H, H, W, W) to a function that takes (W, W, H, H)."""
     x, w = numbers(1, 2, 4, 4), numbers(3, 2, 3, 3, seed=1)
     padded = np.pad(x, ((0, 0), (0, 0), (2, 2), (0, 0)))
     y = F.conv2d(Tensor(x), Tensor(w), padding=(2, 0))
@@ -296,7 +297,7 @@ def test_deepshift_padding_belongs_to_its_own_axis() -> None:
 
 
 def test_deepshift_a_layer_runs_without_a_bias() -> None:
-    """One of its kernels reads a bias that is None."""
+    """One of DeepShift's kernels reads a bias that is None."""
     x, w, _ = operands()
     close(F.conv2d(Tensor(x), Tensor(w), None, *GEOMETRY), naive.conv(x, w, None, *GEOMETRY))
 
@@ -313,7 +314,7 @@ CHANGES: dict[str, Any] = {"stride": 2, "padding": 1, "dilation": 2, "bias": Fal
     + [(nn.Conv2d, option) for option in CHANGES if option != "output_padding"],
 )
 def test_every_option_changes_the_result(kind: Any, option: str) -> None:
-    """SINGA, numpy-ml and DeepShift accept some of them and do nothing with them."""
+    """SINGA, numpy-ml and DeepShift accept some of these options and ignore them."""
     x, w, b = Tensor(numbers(2, 4, 5, 5)), numbers(4, 4, 3, 3, seed=1), numbers(4, seed=2)
 
     def run(**options: Any) -> Tensor:

@@ -1,4 +1,4 @@
-"""Integer ranges: fractions of the ends are truncated first, as in PyTorch."""
+"""arange with integer types truncates its arguments first, as PyTorch does; windows and histograms."""
 
 from __future__ import annotations
 

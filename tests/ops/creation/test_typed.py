@@ -1,4 +1,4 @@
-"""PyTorch's older constructors, and ``tensor`` of sequences with tensors and NumPy numbers."""
+"""PyTorch's legacy constructors, and ``tensor`` of sequences that contain tensors and NumPy numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names and settings of element types, float16 as storage, bytes as masks, and how elements are printed."""
+"""dtype names and settings, float16 as a storage type, uint8 masks, and printing of elements."""
 
 from __future__ import annotations
 

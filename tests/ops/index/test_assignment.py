@@ -1,4 +1,4 @@
-"""x[index] = value: the values, and the gradients to both."""
+"""x[index] = value: results, and the gradients of both."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_messages(index: Any, value: Any, error: type[Exception], message: str) 
 
 @pytest.mark.parametrize("kind", [np.int64, np.bool_, np.float32, np.int32])
 def test_a_slice_takes_values_of_any_type(kind):
-    """They are converted; a floating-point value has a gradient."""
+    """Assigned values are converted; a floating-point value gets a gradient."""
     x, values = Tensor(X.copy()), numbers(4, 2)
     x[1] = Tensor((values * 3).astype(kind))
     np.testing.assert_array_equal(x.array[1], (values * 3).astype(kind).astype(x.array.dtype))
@@ -145,7 +145,7 @@ def test_a_slice_takes_values_of_any_type(kind):
 
 
 def test_scatter_takes_a_number_by_its_name():
-    """``one_hot.scatter_(1, labels, value=1)``, as scripts write it."""
+    """Scripts write ``one_hot.scatter_(1, labels, value=1)``."""
     labels = retrograd.tensor([[2], [0]])
     for value in (1, 1.0, retrograd.tensor(1.0)):
         found = retrograd.zeros(2, 3).scatter_(dim=1, index=labels, value=value)

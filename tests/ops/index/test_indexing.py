@@ -1,4 +1,4 @@
-"""Indexing rules, against an oracle that visits the positions one by one."""
+"""Indexing rules, compared with an oracle that visits the positions one by one."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}
 
 
 def picked(x: np.ndarray, index: tuple[Any, ...]) -> np.ndarray:
-    """x[index] by PyTorch's rule: ints first, then what is left goes place by place.
+    """Return x[index] by PyTorch's rule: ints are applied first, then the other parts, position by position.
 
-    ``index`` has no ... and no masks; its arrays are lists.
+    ``index`` contains no ... and no masks; its arrays are lists.
     """
     parts = [*index, *[slice(None)] * (x.ndim - sum(part is not None for part in index))]
     axes: list[tuple[str, Any, int]] = []  # kind, places along an axis of x, axis
@@ -230,7 +230,7 @@ def test_messages(index: Any, error: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize("name", ["unique", "unique_consecutive"])
 def test_a_lost_gradient_is_an_error(name: str) -> None:
-    """A sum with it would otherwise have a gradient that silently lacks a part."""
+    """Otherwise a sum that includes the result would silently get an incomplete gradient."""
     x = Tensor(np.array([1.5, 1.5, 0.5]), requires_grad=True)
     y = getattr(x, name)().sum() + x.sum()
     with pytest.raises(NotImplementedError, match=f"{name}: it has no gradient; use input.detach"):

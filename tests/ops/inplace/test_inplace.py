@@ -1,4 +1,4 @@
-"""In-place changes: values by NumPy on shared memory, gradients by differences of the same program in NumPy."""
+"""In-place operators: values as in NumPy with shared memory, gradients by differences of the same NumPy program."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VIEWS: list[Callable[[Any], Any]] = [
     lambda a: a[-1:],
     lambda a: a.transpose(0, -1) if isinstance(a, Tensor) else a.swapaxes(0, -1),
     lambda a: a.unsqueeze(0) if isinstance(a, Tensor) else a[None],
-    lambda a: a[:1].reshape(-1) if len(a.shape) < 3 else a[..., ::2],  # whatever the order in memory, a view
+    lambda a: a[:1].reshape(-1) if len(a.shape) < 3 else a[..., ::2],  # a view for any memory order
 ]
 
 
@@ -66,7 +66,7 @@ RESULTS: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
 
 
 def program(seed: int, x: Any, w: Any) -> Any:
-    """The same random program for Tensors and arrays; returns one number."""
+    """Run the same random program on Tensors or arrays, and return one number."""
     rng = np.random.default_rng(seed)
     tensors = isinstance(x, Tensor)
     side = 0 if tensors else 1
@@ -96,7 +96,7 @@ def program(seed: int, x: Any, w: Any) -> Any:
 
 
 def difference(f: Callable[[], float], array: np.ndarray, direction: np.ndarray, eps: float) -> float:
-    """The derivative of f along a direction of the array that it reads."""
+    """Return the derivative of f along a direction of ``array``, which f reads."""
     start = array.copy()
     array[...] = start + eps * direction
     high = f()
@@ -108,7 +108,7 @@ def difference(f: Callable[[], float], array: np.ndarray, direction: np.ndarray,
 
 @pytest.mark.parametrize("block", range(5))
 def test_random_programs(block: int) -> None:
-    """Right, or refused with both lines; and most are not refused."""
+    """Results are right, or an error names both lines; most programs do not fail."""
     refused = 0
     for seed in range(100 * block, 100 * block + 100):
         x, w = leaf(3, 4, seed=seed), leaf(3, 4, seed=seed + 5000)
@@ -447,7 +447,7 @@ def test_detach_in_place() -> None:
     z = y * y
     y.detach_()
     assert y.is_leaf and not y.requires_grad and y.grad_fn is None
-    z.sum().backward(retain_graph=True)  # first order needs no more than the numbers
+    z.sum().backward(retain_graph=True)  # first derivatives need only the numbers
     np.testing.assert_allclose(x.grad.array, 4 * x.array**3)
     with pytest.raises(RuntimeError, match="(?s)a second derivative needs the history.*changed by detach_ at"):
         grad(z.sum(), x, create_graph=True)
@@ -457,7 +457,7 @@ def test_detach_in_place() -> None:
 
 @textbook_at_night
 def test_views_of_views_of_views() -> None:
-    """More of them than Python functions may call each other; each learns of a change of the base and of the last."""
+    """More nested views than Python's recursion limit; all of them see changes of the base and of the last view."""
     x = leaf(3)
     base = x * 1.0
     first = view = base[:]
@@ -575,7 +575,7 @@ def test_infinite_gradients_are_added_without_a_warning() -> None:
 
 
 def test_a_wider_result_is_rounded_to_the_type_of_the_tensor() -> None:
-    """float_power computes in float64; in place, it stores float32 as ``add_`` of a float64 tensor does."""
+    """float_power computes in float64; in place, it stores float32, as ``add_`` of a float64 tensor does."""
     values = np.array([1.1, 2.3, 7.7], np.float32)
     x = Tensor(values.copy())
     x.float_power_(2.5)

@@ -67,7 +67,7 @@ def test_cross_entropy_of_rows() -> None:
 
 
 def expected_loss(x, t, weight, ignore, reduction, smoothing):
-    """From the definition, element by element."""
+    """Compute the loss from its definition, element by element."""
     flat = np.moveaxis(x, 1, -1).reshape(-1, x.shape[1]) if x.ndim > 1 else x[None]
     rows, labels = logs(flat), t.reshape(-1)
     classes = flat.shape[1]
@@ -285,7 +285,7 @@ def test_an_unknown_reduction_is_refused_by_all() -> None:
 
 
 def test_values_by_hand() -> None:
-    """An answer for each loss that can be checked on paper."""
+    """For each loss, a value that can be checked on paper."""
     x, t = Tensor(np.array([0.5, -2.0])), Tensor(np.array([0.0, 1.0]))
     signs = Tensor(np.array([1, -1]))
 
@@ -330,7 +330,7 @@ def test_integers_and_numbers_where_they_are_welcome() -> None:
 
 
 def test_gradients_reach_weights_and_targets() -> None:
-    """Where PyTorch has them; elsewhere they are refused, see below."""
+    """They are supported where PyTorch supports them, and rejected elsewhere, see below."""
     x, t, w = (Tensor(numbers(2, 3, seed=k, low=0.2), requires_grad=True) for k in range(3))
     assert gradcheck(lambda x, t, w: F.mse_loss(x, t, weight=w), [x, t, w])
     assert gradcheck(lambda x, t, w: F.huber_loss(x, t, weight=w, delta=0.3), [x, t, w])
@@ -340,7 +340,7 @@ def test_gradients_reach_weights_and_targets() -> None:
 
 
 def test_second_derivatives_of_a_ranking_are_0_where_it_is_not_wrong_whatever_it_holds() -> None:
-    """margin - t (x1 - x2) is negative or NaN: max(0, ...) hands nothing on."""
+    """Where margin - t (x1 - x2) is negative or NaN, max(0, ...) passes no gradient on."""
     one, two, t = (
         Tensor(np.array(data), requires_grad=True)
         for data in ([np.nan, 3.0, np.inf, 1.0], [1.0, 1.0, np.inf, 2.0], [1.0, 1.0, 1.0, np.nan])
@@ -351,7 +351,7 @@ def test_second_derivatives_of_a_ranking_are_0_where_it_is_not_wrong_whatever_it
     for first, plain, wanted in zip(
         found,
         grad(loss, [one, two, t], g),
-        ([0, 0, 0, np.nan], [0, 0, 0, np.nan], [np.nan, 0, np.nan, 0]),  # 0 times what it holds
+        ([0, 0, 0, np.nan], [0, 0, 0, np.nan], [np.nan, 0, np.nan, 0]),  # 0 times its value
         strict=True,
     ):
         np.testing.assert_array_equal(first.array, wanted)
@@ -361,7 +361,7 @@ def test_second_derivatives_of_a_ranking_are_0_where_it_is_not_wrong_whatever_it
 
 
 def test_the_slope_of_softplus_at_0_is_a_half_where_it_is_recorded() -> None:
-    """It is made of two pieces that meet there."""
+    """The recorded gradient consists of two pieces that meet at 0."""
     x, t = (Tensor(np.zeros(1), requires_grad=True) for _ in range(2))
     y = F.binary_cross_entropy_with_logits(x, t, pos_weight=Tensor(np.array([3.0])), reduction="sum")
     (gt,) = grad(y, [t], create_graph=True)  # 2 log(1 + exp(-x)) - x

@@ -1,4 +1,4 @@
-"""Devices: the one in use, other names, and factory options without effect."""
+"""Devices: the CPU, names of other devices, and factory options without effect."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Methods for a tensor's memory and shape, and older call forms: errors and gradients."""
+"""Methods for a tensor's memory and shape, and deprecated call forms: errors and gradients."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_changes_of_shape_follow_gradients_and_refuse_stale_ones() -> None:
     base = rg.zeros(2, 3)
     view = base[0]
     base.t_()
-    view.fill_(7)  # it still is in the same memory
+    view.fill_(7)  # it still uses the same memory
     assert base.tolist() == [[7, 0]] * 3
 
 

@@ -208,7 +208,7 @@ def test_gradients_of_zeta() -> None:
 
 
 def hurwitz(s: float, q: float) -> float:
-    """By terms, and three terms of the Euler-Maclaurin formula for the rest."""
+    """Sum the first terms, and add three terms of the Euler-Maclaurin formula for the rest."""
     end = q + 100_000
     rest = end ** (1 - s) / (s - 1) + end**-s / 2 + s / 12 * end ** (-s - 1)
     return math.fsum((q + k) ** -s for k in range(100_000)) + rest
@@ -270,7 +270,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_for_either_operand(name: str) -> None:
-    """PyTorch requires tensors in these; docs/from_pytorch.md says that numbers are taken here."""
+    """PyTorch requires tensors here; docs/from_pytorch.md documents that numbers are accepted."""
     oracle, values = NUMBERS[name]
     x = np.array(values)
     for left, right in ((x, 2), (2, x)):

@@ -17,7 +17,7 @@ NAN, INF = np.nan, np.inf
 
 
 def gradients(function: Callable[..., Tensor], *arrays: list[float]) -> list[list[float]]:
-    """Those for the upstream gradient 2, 3, 4, ..., divided by it."""
+    """Return the gradients for the upstream gradient 2, 3, 4, ..., divided by it."""
     tensors = [Tensor(np.array(array), requires_grad=True) for array in arrays]
     y = function(*tensors)
     g = np.arange(2.0, 2 + y.array.size).reshape(y.shape)
@@ -72,7 +72,7 @@ def test_ties(function: Callable[..., Tensor], gx: list[float], gy: list[float],
 
 
 def test_clamp_between_tensors() -> None:
-    """A limit has the gradient where it is the result and x is not; where the limits cross it is the upper one."""
+    """A limit gets the gradient where it is the result and x is not; if the limits cross, the upper one does."""
     x, low, high = [0.0, 1.0, 2.0, 3.0, 1.5], [1.0, 1.0, 3.0, 1.0, 0.0], [2.0, 2.0, 2.0, 3.0, 1.0]
     found = gradients(retrograd.clamp, x, low, high)
     np.testing.assert_array_equal(found, [[0, 1, 0, 1, 0], [1, 0, 0, 0, 0], [0, 0, 1, 0, 1]])
@@ -189,7 +189,7 @@ def test_fused_gradients_of_two(name: str, shapes: tuple[tuple[int, ...], ...]) 
 
 
 def test_gumbel_softmax_hard() -> None:
-    """The value is the choice, the gradient that of the soft one."""
+    """The value is the hard choice; the gradient is that of the soft sample."""
     x = Tensor(np.random.default_rng(0).standard_normal((4, 5)), requires_grad=True)
     results = []
     for hard in (False, True):
@@ -255,7 +255,7 @@ def test_where_logit_is_not_defined_its_gradient_is_a_constant() -> None:
 
 
 def test_the_text_of_a_backward_is_what_runs() -> None:
-    """Of an operator that is made of formulas, and of a class that has a backward of its own."""
+    """Tested for an operator made from formulas, and for a class with its own backward."""
     x = Tensor(np.array([1.0, 2.0]), requires_grad=True)
     assert "def silu_grad(g: Operand, x: Operand)" in retrograd.backward_source(functional.silu(x))
     silu = functional.silu(x).grad_fn.function

@@ -110,7 +110,7 @@ def test_messages(call: Any, error: type[Exception], message: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nearest_positions_have_the_same_rounding_for_every_dtype(dtype: type) -> None:
     x = Tensor(np.arange(11, dtype=dtype).reshape(1, 1, 11))
-    # 3.5 / 0.7 is 5 in float32, and 4.9999... in float64, where the data used to decide
+    # 3.5 / 0.7 is 5 in float32 and 4.9999... in float64; the result used to depend on the input's dtype
     assert F.interpolate(x, scale_factor=0.7, mode="nearest-exact").flatten().tolist() == [0, 2, 3, 5, 6, 7, 9]
     assert F.interpolate(x, scale_factor=0.6).flatten().tolist() == [0, 1, 3, 5, 6, 8]
 
@@ -143,7 +143,7 @@ def test_fractional_pooling_draws_its_windows(ndim: int) -> None:
 
 @pytest.mark.parametrize("factor", [2.46, 1.1, 2.12, 1.24])
 def test_nearest_uses_the_factor_along_every_axis(factor: float) -> None:
-    """Also where the extent stays the same or doubles."""
+    """Even where the extent stays the same or doubles."""
     x = np.random.default_rng(0).normal(size=(1, 2, 5, 3))
     wanted = x
     for axis in (2, 3):

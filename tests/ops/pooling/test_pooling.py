@@ -31,7 +31,7 @@ def windows(name: str) -> Window:
 
 
 def places(window: Window) -> Any:
-    """Per output its position and the positions of its taps inside the input."""
+    """Yield each output position with the positions of its taps inside the input."""
     for o in itertools.product(*map(range, window.output)):
         found = []
         for r in itertools.product(*map(range, window.kernel)):
@@ -150,7 +150,7 @@ def test_ceil_mode(size: int, kernel: int, stride: int, padding: int, outputs: i
     np.testing.assert_array_equal(y.array[0, 0], [p.max() for p in parts])
     z = F.avg_pool1d(Tensor(x), kernel, stride, padding, ceil_mode=True, count_include_pad=False)
     np.testing.assert_allclose(z.array[0, 0], [p.mean() for p in parts])
-    if not padding:  # what is added lies outside x and its padding, and is not counted
+    if not padding:  # padding added by ceil_mode lies outside x and its padding, and is not counted
         z = F.avg_pool1d(Tensor(x), kernel, stride, ceil_mode=True)
         np.testing.assert_allclose(z.array[0, 0], [p.mean() for p in parts])
 

@@ -32,7 +32,7 @@ def test_the_composed_gradient_equals_the_kernel(causal: bool, masked: bool) -> 
 
 
 def test_the_composed_form_equals_the_kernel() -> None:
-    """Dropout of nothing, and a mask that is differentiated, take the long way."""
+    """A mask that requires a gradient selects the composed form."""
     inputs = [Tensor(x, requires_grad=True) for x in (Q, Q, Q)]
     mask = Tensor(np.where(SEES[:, :5], 0.0, -np.inf), requires_grad=True)
     long = F.scaled_dot_product_attention(*inputs, mask)

@@ -45,7 +45,7 @@ def test_a_generator_of_its_own() -> None:
 
 
 def test_seeds_for_other_processes() -> None:
-    """Each is new and takes no draw; the number of them is part of the state."""
+    """Each seed is new and does not advance the stream; their number is part of the state."""
     g = retrograd.Generator().manual_seed(4)
     before = g.bit_generator.state
     seeds = [spawned_seed(g) for _ in range(3)]

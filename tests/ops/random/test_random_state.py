@@ -1,4 +1,4 @@
-"""States of random generators: an inconsistent one is refused before NumPy sees it."""
+"""States of random generators: an inconsistent state is rejected before NumPy uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BITS = [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philo
 @pytest.mark.parametrize("bits", BITS)
 def test_a_state_is_taken_over(bits: Any) -> None:
     one, other = bits(1), bits(2)
-    np.random.Generator(one).integers(10, size=7, dtype=np.int32)  # leaves half a number behind
+    np.random.Generator(one).integers(10, size=7, dtype=np.int32)  # leaves half a 64-bit number in the buffer
     set_state_of(other, one.state)
     assert other.random_raw(700).tolist() == one.random_raw(700).tolist()
 
@@ -27,7 +27,12 @@ def test_a_state_is_taken_over(bits: Any) -> None:
         (np.random.PCG64, (), [1], r"state is \[1\]; it must be a dict"),
         (np.random.PCG64, (), {}, r"state has the entries \[\], expected"),
         (np.random.PCG64, ("bit_generator",), "MT19937", "it must be 'PCG64'"),
-        (np.random.PCG64, ("state", "inc"), 2, "is 2; it must be odd, or the numbers repeat"),  # for ever, if 0
+        (
+            np.random.PCG64,
+            ("state", "inc"),
+            2,
+            "is 2; it must be odd, or the numbers repeat",
+        ),  # with 0, they repeat forever
         (np.random.PCG64, ("state", "state"), 2**128, r"\['state'\] is 3402.* an integer from 0 to"),
         (np.random.PCG64, ("has_uint32",), 2, r"\['has_uint32'\] is 2; it must be an integer from 0 to 1"),
         (np.random.PCG64, ("uinteger",), -1, r"\['uinteger'\] is -1"),

@@ -1,4 +1,4 @@
-"""Recurrent layers to test: their descriptions, arguments from a seed, and the oracle's results."""
+"""Recurrent layers to test: their specs, seeded arguments, and the oracle's results."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def described(mode: str, input: int = 3, hidden: int = 4, **options: Any) -> Rec
 
 @dataclass
 class Case:
-    """The arguments of a layer as arrays, float64."""
+    """The float64 arrays that are the arguments of a layer."""
 
     what: Recurrence
     x: np.ndarray
@@ -83,14 +83,14 @@ class Case:
 
     @property
     def arrays(self) -> list[np.ndarray]:
-        """All that a gradient can be asked for."""
+        """Return all arrays that can require a gradient."""
         return [a for a in (self.x, self.h0, self.c0, *(p for w in self.weights for p in w)) if a is not None]
 
     def leaves(self, dtype: type = np.float64, wanted: bool = True) -> list[Tensor]:
         return [Tensor(a.astype(dtype), requires_grad=wanted) for a in self.arrays]
 
     def regrouped(self, flat: Sequence[Any]) -> tuple[Any, Any, Any, list[Weights]]:
-        """x, h0, c0 and weights of what ``arrays`` lists."""
+        """Return x, h0, c0 and weights from a list in the order of ``arrays``."""
         pieces = iter(flat)
 
         def next_if(there: Any) -> Any:
@@ -100,7 +100,7 @@ class Case:
         return x, h0, c0, [Weights(*[next_if(piece) for piece in w]) for w in self.weights]
 
     def run(self, leaves: Sequence[Tensor], layer: Callable[..., Any] = recurrent_layer, **options: Any) -> list[Any]:
-        """The outputs that there are."""
+        """Return the outputs of the layer that are not None."""
         x, h0, c0, weights = self.regrouped(leaves)
         if layer is recurrent_layer:
             options["algorithm"] = self.algorithm
@@ -108,7 +108,7 @@ class Case:
         return [y for y in found if y is not None]
 
     def expected(self) -> list[np.ndarray]:
-        """The outputs that there are, by loops."""
+        """Return the outputs that are not None, computed by loops."""
         return self.there(naive_recurrent.values(*self.plain()))
 
     def there(self, outputs: Any) -> list[Any]:
@@ -121,7 +121,7 @@ class Case:
         return self.x, self.h0, self.c0, self.weights, self.what, self.lengths, masks
 
     def slope(self, directions: Sequence[np.ndarray | None], upstream: Sequence[np.ndarray | None]) -> float:
-        """The derivative of the sum of the outputs times ``upstream`` when the arrays move in these directions."""
+        """Return the derivative of the sum of the outputs times ``upstream`` as the arrays move in these directions."""
         x, h0, c0, weights, what, *rest = self.plain()
         padded = [*upstream, *[None] * (4 - len(upstream))]
         return naive_recurrent.slope(x, h0, c0, weights, what, self.regrouped(directions), padded, *rest)
@@ -138,7 +138,7 @@ def case(
     masks: bool = False,
     algorithm: str = "auto",
 ) -> Case:
-    """Small weights, so that no gate is saturated; what is drawn with ``masks`` are those of the options."""
+    """Return a case with small weights, so that no gate saturates; ``masks`` draws the masks of the options."""
     D, H, out = what.directions, what.hidden, what.output
     shapes = list(enumerate(weight_shapes(what)))
     weights = [
@@ -167,7 +167,7 @@ def case(
 
 
 def of(options: dict[str, Any], reverse: tuple[bool, ...] = FORWARD, algorithm: str = "auto", **how: Any) -> Case:
-    """options: of the equations, and an algorithm."""
+    """Return a case; options: those of the spec, and an algorithm."""
     options = {"mode": "lstm", "reverse": reverse, "algorithm": algorithm, **options}
     return case(algorithm=options.pop("algorithm"), what=described(**options), **how)
 
@@ -182,9 +182,9 @@ def check_values(one: Case, **options: Any) -> None:
 
 
 def check_slopes(one: Case, alone: bool = False, seed: int = 3, **options: Any) -> None:
-    """The gradients along random directions of everything, or of each array ``alone``, of random upstream gradients.
+    """Check gradients along random directions of all arrays, or of each array ``alone``.
 
-    Of everything with each output silent in turn.
+    Upstream gradients are random. With all arrays, each output in turn also gets no upstream gradient.
     """
     leaves = one.leaves()
     outputs = one.run(leaves, **options)
@@ -204,9 +204,9 @@ def check_slopes(one: Case, alone: bool = False, seed: int = 3, **options: Any) 
 
 
 def check_second(one: Case, directions: int = 2, seed: int = 6, **options: Any) -> None:
-    """Second derivatives by differences, when all arrays move along random directions.
+    """Check second derivatives by differences as all arrays move along random directions.
 
-    What is differentiated is a weighted sum of each output as a function of the way along each direction.
+    The checked function maps the distances along the directions to a weighted sum of each output.
     """
     rng = np.random.default_rng(seed)
     moves = [rng.standard_normal((directions, *a.shape)) for a in one.arrays]

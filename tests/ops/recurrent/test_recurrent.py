@@ -1,4 +1,4 @@
-"""A recurrent layer against loops over its units, to second order, on both kernel sets; see recurrents.py."""
+"""A recurrent layer compared with loops over its units, to second order, on both kernel sets; see recurrents.py."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_values_and_gradients_of_options(options: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("options", FUSED.values(), ids=FUSED)
 def test_the_composed_layer_equals_the_kernel(options: dict[str, Any]) -> None:
-    """In its outputs, and in the gradient that is taken to be differentiated again."""
+    """Compared are the outputs and the gradient with create_graph=True."""
     one = of(options, BOTH, lengths=(3, 1, 4))
     check_values(one, layer=composed)
     leaves = one.leaves()
@@ -93,7 +93,7 @@ def test_one_kernel_per_backward_and_nothing_saved_without_one(mode: str) -> Non
 
 @pytest.mark.parametrize("mode", GATES)
 def test_requests(mode: str) -> None:
-    """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
+    """ "add" adds to the old gradient, "null" leaves it unchanged, and no other gradient changes."""
     one = case(described(mode, reverse=BOTH), lengths=(4, 2, 3))
     leaves = one.leaves()
     outputs = one.run(leaves)
@@ -129,7 +129,7 @@ def test_several_forward_passes_and_two_backward_passes(mode: str) -> None:
 
 
 def test_backward_on_another_kernel_set_is_refused(kernel_set: str) -> None:
-    """What the forward pass keeps is private to its set."""
+    """Each kernel set saves the forward pass in its own format."""
     one = case(described("lstm"))
     leaves = one.leaves()
     y = one.run(leaves)[0]
@@ -145,7 +145,7 @@ def test_backward_on_another_kernel_set_is_refused(kernel_set: str) -> None:
 
 @pytest.mark.parametrize("mode", GATES)
 def test_what_is_beyond_a_sequence_does_not_matter(mode: str) -> None:
-    """Not even NaN, and nothing flows there: outputs, their gradients upstream, and gx are 0 or unread."""
+    """Even NaN has no effect there: outputs and gx are 0, and upstream gradients are not read."""
     lengths = (2, 4, 1)
     one = case(described(mode, reverse=BOTH), lengths=lengths)
     beyond = np.arange(4)[:, None] >= np.array(lengths)
@@ -202,7 +202,7 @@ def test_an_empty_batch() -> None:
 
 
 def test_nan_in_a_cell_is_clipped_to_the_upper_end() -> None:
-    """0 * inf: a forget gate of 0 meets an infinite state."""
+    """A forget gate of 0 times an infinite state is NaN."""
     for clip_nan in (False, True):
         what = described("lstm", input=1, hidden=2, clip=(-3.0, 2.0), clip_nan=clip_nan)
         one = case(what, steps=2, batch=1)
@@ -243,7 +243,7 @@ def test_saturated_gates_are_finite() -> None:
 
 
 def test_one_unit_by_hand() -> None:
-    """Weights of 0 leave the biases: every gate is known."""
+    """With weights of 0, the biases determine every gate."""
     what = described("lstm", input=1, hidden=1)
     w = Weights(*[Tensor(np.zeros(shape)) for shape in ((4, 1), (4, 1), (4,), (4,))])
     w.b_ih.array[:] = [0, np.log(3), 50, 0]  # i = 1/2, f = 3/4, g = 1, o = 1/2
@@ -310,6 +310,6 @@ def test_lengths_of_any_integer_type_are_copied() -> None:
         y = one.run(leaves)[0]
         np.testing.assert_allclose(y.array, expected[0], rtol=1e-12, atol=1e-13)
         before = grad(y, leaves, Tensor(numbers(*y.shape)), retain_graph=True)
-        lengths[:] = 1  # the backward has its own
+        lengths[:] = 1  # backward uses its own copy
         for g, same in zip(grad(y, leaves, Tensor(numbers(*y.shape))), before, strict=True):
             np.testing.assert_array_equal(g.array, same.array)

@@ -1,6 +1,6 @@
-"""Recurrent defects of three other systems: one test each, which a library with that defect would fail.
+"""Recurrent defects of other libraries: each test fails in a library that has the defect.
 
-They are MXNet, SINGA and numpy-ml; both kernel sets are tested.
+The libraries are MXNet, SINGA and numpy-ml. Each test runs on both kernel sets. The docstrings describe the defect.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def close(actual: Any, expected: Any) -> None:
 
 
 def stacked(mode: str, layers: int, reverse: tuple[bool, ...], **how: Any) -> list[Case]:
-    """Layers one upon the other; each has weights of its own, and the first one the input."""
+    """Stack layers with separate weights; the first one reads the input."""
     width = 4 * len(reverse)
     return [
         case(described(mode, 3 if layer == 0 else width, 4, reverse=reverse), states=False, seed=20 * layer, **how)
@@ -44,7 +44,7 @@ def run(cases: Sequence[Case], x: Tensor, weights: Sequence[Sequence[Weights]], 
 
 
 def leaves_of(cases: Sequence[Case]) -> tuple[list[list[Weights]], list[Tensor]]:
-    """The weights of all layers as leaves, and all of them in a row."""
+    """Return the weights of all layers as leaves, and all of them in one vector."""
     weights = [
         [Weights(*[p if p is None else Tensor(p, requires_grad=True) for p in w]) for w in one.weights] for one in cases
     ]
@@ -56,7 +56,7 @@ def leaves_of(cases: Sequence[Case]) -> tuple[list[list[Weights]], list[Tensor]]
 
 @MODES
 def test_mxnet_add_adds_once_and_not_at_every_step(mode: str) -> None:
-    """beta = 2 for "add" in the product of every step: after four steps what was there counted 16 times
+    """MXNet used beta = 2 for "add" in the product of every step: after four steps, the old gradient counted 16 times
     (rnn_impl.h:468, 530; GRU 1333; RNN 2245).
     """
     one = case(described(mode), steps=4)
@@ -75,8 +75,8 @@ def test_mxnet_add_adds_once_and_not_at_every_step(mode: str) -> None:
 
 @MODES
 def test_mxnet_frozen_weights_do_not_cut_the_gradient_through_time(mode: str) -> None:
-    """W_hhT gah stood inside "if the parameters want a gradient": with frozen weights x and h0 got the last step's
-    gradient only (rnn_impl.h:1324, 2236).
+    """MXNet computed W_hhT gah only if the parameters required a gradient: with frozen weights, x and h0 got only the
+    gradient of the last step (rnn_impl.h:1324, 2236).
     """
     for reverse in (FORWARD, BACK, BOTH):
         one = case(described(mode, reverse=reverse), steps=5)
@@ -88,8 +88,8 @@ def test_mxnet_frozen_weights_do_not_cut_the_gradient_through_time(mode: str) ->
         for found, expected in zip(grad(one.run(frozen)[0], frozen[:states], g), wanted, strict=True):
             close(found, expected.array)
         gx = wanted[0].array
-        assert np.abs(gx).min(axis=(1, 2)).min() > 0  # every step has its part
-    for alone in range(len(leaves)):  # and no gradient depends on which others are wanted
+        assert np.abs(gx).min(axis=(1, 2)).min() > 0  # every step contributes
+    for alone in range(len(leaves)):  # and no gradient depends on which others are requested
         some = [Tensor(a, requires_grad=i == alone) for i, a in enumerate(one.arrays)]
         (found,) = grad(one.run(some)[0], [some[alone]], g)
         close(found, grad(one.run(leaves)[0], [leaves[alone]], g)[0].array)
@@ -98,8 +98,8 @@ def test_mxnet_frozen_weights_do_not_cut_the_gradient_through_time(mode: str) ->
 @pytest.mark.parametrize("p", [0.0, 0.5], ids=["plain", "dropout"])
 @MODES
 def test_mxnet_lower_layers_learn_when_the_data_wants_no_gradient(mode: str, p: float) -> None:
-    """The gradient between two layers was computed only if that of the data was wanted, and so was the backward of the
-    dropout between them: lower layers got what the memory held (rnn_impl.h:540, 703, 1390, 1624, 2301, 2521).
+    """MXNet computed the gradient between two layers, and the backward of the dropout between them, only if the data
+    required a gradient: otherwise, lower layers got uninitialized memory (rnn_impl.h:540, 703, 1390, 1624, 2301, 2521).
     """
     cases = stacked(mode, 3, BOTH)
     found = []
@@ -115,7 +115,7 @@ def test_mxnet_lower_layers_learn_when_the_data_wants_no_gradient(mode: str, p: 
 
 @MODES
 def test_mxnet_lengths_of_backward_are_those_of_forward(mode: str) -> None:
-    """Backward took them from a slot of an output: what was written there since, counted."""
+    """MXNet's backward read the lengths from an output's memory, which could have been overwritten since."""
     one = case(described(mode, reverse=BOTH))
     expected = case(described(mode, reverse=BOTH), lengths=(2, 4, 1))
     lengths = Tensor(np.array([2, 4, 1]))
@@ -131,7 +131,7 @@ def test_mxnet_lengths_of_backward_are_those_of_forward(mode: str) -> None:
 
 
 def test_mxnet_a_sum_of_many_gradients_with_add() -> None:
-    """More than four summands with "add" lost some (#17989): six calls of one layer."""
+    """MXNet lost some of more than four summands with "add" (#17989): here one layer is called six times."""
     one = case(described("gru", reverse=BOTH))
     leaves = one.leaves()
     y = one.run(leaves)[0]
@@ -151,8 +151,8 @@ def test_mxnet_a_sum_of_many_gradients_with_add() -> None:
 @pytest.mark.parametrize("reverse", [FORWARD, BOTH], ids=["forward", "both"])
 @MODES
 def test_mxnet_every_layer_of_a_stack_has_its_gradients(mode: str, reverse: tuple[bool, ...]) -> None:
-    """Biases above the first layer got 0 (#17818), biases of an LSTM exploded (#17086), with more than two
-    bidirectional layers the upstream gradient was overwritten, and the middle layers' W of a GRU was wrong (#18203).
+    """In MXNet, biases above the first layer got 0 (#17818), biases of an LSTM exploded (#17086), the upstream gradient
+    was overwritten with more than two bidirectional layers, and W in the middle layers of a GRU was wrong (#18203).
     """
     cases = stacked(mode, 3, reverse)
     weights, flat = leaves_of(cases)
@@ -171,7 +171,7 @@ def wrapped(value: Any) -> Tensor:
 
 
 def slope_of_stack(cases: Sequence[Case], place: int, move: np.ndarray, g: np.ndarray) -> float:
-    """The derivative of sum(g * y) when one array of all the weights in a row moves, by complex steps."""
+    """Return the derivative of sum(g * y) along one array of the joint weight vector, by complex steps."""
     at, y = 0, cases[0].x
     for one in cases:
         moved = []
@@ -188,7 +188,7 @@ def slope_of_stack(cases: Sequence[Case], place: int, move: np.ndarray, g: np.nd
 
 @MODES
 def test_mxnet_gradients_where_nothing_is_trained(mode: str) -> None:
-    """The gradient to the data of a network in use: every weight frozen, no state given (#13264)."""
+    """The gradient of the data in a network for inference: all weights frozen, no state given (#13264)."""
     one = case(described(mode, reverse=BOTH), states=False)
     leaves = one.leaves()
     x = Tensor(one.x, requires_grad=True)
@@ -202,7 +202,7 @@ def test_mxnet_gradients_where_nothing_is_trained(mode: str) -> None:
 
 @pytest.mark.parametrize("options", [{"reverse": BACK}, {"reverse": BOTH}, {"bias": False}, {"projection": 2}], ids=str)
 def test_singa_no_option_is_accepted_and_ignored(options: dict[str, Any]) -> None:
-    """num_layers, bidirectional, dropout, bias and batch_first of its layers did nothing."""
+    """In SINGA, num_layers, bidirectional, dropout, bias and batch_first had no effect."""
     plain, other = case(described("lstm")), case(described("lstm", **options))
     y, same = plain.run(plain.leaves())[0].array, other.run(other.leaves())[0].array
     assert y.shape != same.shape or np.abs(y - same).max() > 1e-2
@@ -210,7 +210,7 @@ def test_singa_no_option_is_accepted_and_ignored(options: dict[str, Any]) -> Non
 
 @MODES
 def test_singa_the_final_states_pass_their_gradients_on(mode: str) -> None:
-    """dhy and dcy were taken for 0."""
+    """SINGA treated dhy and dcy as 0."""
     one = case(described(mode, reverse=BOTH))
     leaves = one.leaves()
     for state in one.run(leaves)[1 : 2 + int(one.what.cells)]:
@@ -245,8 +245,9 @@ def test_singa_backward_runs_twice(mode: str) -> None:
 @pytest.mark.parametrize("reverse", [FORWARD, BOTH], ids=["forward", "both"])
 @MODES
 def test_numpy_ml_a_second_sequence_after_an_update(mode: str, reverse: tuple[bool, ...]) -> None:
-    """What the first one had accumulated was flushed into a list, and the second one failed; its BidirectionalLSTM ran
-    once. Here nothing of a sequence stays in a layer: of another length and batch, it gives what fresh weights give.
+    """In numpy-ml, the accumulated arrays of the first sequence were flushed into a list, the second sequence failed,
+    and BidirectionalLSTM ran once. Here a layer keeps nothing of a sequence: for another length and batch, it gives the
+    result of fresh weights.
     """
     what = described(mode, reverse=reverse)
     one, other = case(what, states=False), case(what, steps=6, batch=2, states=False, seed=9)

@@ -2,14 +2,10 @@
 
 Modes, directions, projection, lengths, clipping, peepholes, coupled gates, biases, states, cell states, checkpoints,
 normalization, zoneout and recurrent dropout in training and evaluation, the reset gate before or after: all allowed
-combinations occur. Checked of every layer are
-
-- the outputs, fused where they can be, and the composed ones, against the oracle;
-- the fused gradients to what is wanted, of the outputs that have an upstream gradient, against the composed ones;
-- the slope along a random direction against the oracle;
-- the contract of ``grad_req``.
-
-100 layers for each set run in "make test" and 2,500 in "make nightly".
+combinations occur. For every layer, the tests compare the outputs, fused if supported and composed, with the oracle;
+the requested fused gradients, for the outputs that have an upstream gradient, with the composed ones; and the slope
+along a random direction with the oracle. They also check the contract of ``grad_req``. 100 layers per kernel set run in
+"make test" and 2,500 in "make nightly".
 """
 
 from __future__ import annotations
@@ -33,7 +29,7 @@ SIZES = (1, 2, 3, 5, 9)
 
 @st.composite
 def layers(draw: Any) -> tuple[Case, Any, int]:
-    """A layer with its arguments, checkpoint, and a seed for what is asked of it."""
+    """Return a layer with its arguments, its checkpoint interval, and the seed that selects the requests."""
     mode, hidden = draw(st.sampled_from(sorted(GATES))), draw(st.sampled_from(SIZES))
     options: dict[str, Any] = {"reverse": draw(st.sampled_from((FORWARD, BACK, BOTH))), "bias": draw(st.booleans())}
     if mode == "lstm":
@@ -41,7 +37,7 @@ def layers(draw: Any) -> tuple[Case, Any, int]:
         options["clip"] = draw(st.sampled_from((None, (-0.3, 0.3), (-0.1, 0.5), (0.0, 0.0))))
         options["clip_nan"] = options["clip"] is not None and draw(st.booleans())
         options["peephole"], options["coupled"] = draw(st.booleans()), draw(st.booleans())
-    if draw(st.booleans()):  # what operators compute
+    if draw(st.booleans()):  # computed by operators
         if not options.get("peephole"):
             options["norm"] = draw(st.sampled_from((0.0, 1e-2)))
         of_cell = draw(st.sampled_from((0.0, 0.4))) if mode == "lstm" else 0.0
@@ -86,7 +82,7 @@ def check(one: Case, checkpoint: Any, seed: int) -> None:
 def check_requests(
     one: Case, checkpoint: Any, rng: np.random.Generator, chosen: list[int], gs: list[Tensor], written: Any
 ) -> None:
-    """add(previous) = previous + write; null neither computes nor touches, and changes no other gradient."""
+    """ "add" adds to the old gradient, "null" leaves it unchanged, and no other gradient changes."""
     leaves = one.leaves()
     wishes = [str(wish) for wish in rng.choice(("add", "write", "null"), len(leaves))]
     previous = [rng.standard_normal(leaf.shape) for leaf in leaves]

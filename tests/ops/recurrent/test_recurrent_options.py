@@ -1,4 +1,4 @@
-"""Options that only the composed layer has, recomputed segments, and cells of one step."""
+"""Options that only the composed layer supports, recomputed segments, and cells."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_values_and_gradients(options: dict[str, Any], masks: bool) -> None:
 
 @pytest.mark.parametrize("options", COMPOSED.values(), ids=COMPOSED)
 def test_every_option_changes_the_result(options: dict[str, Any]) -> None:
-    """None is accepted and then ignored."""
+    """No option is accepted and then ignored."""
     if options.get("algorithm"):
         return
     one = of(options, masks=True)
@@ -127,7 +127,7 @@ def test_cells_refuse(call: Any, error: type[Exception], message: str) -> None:
 
 
 def test_masks_are_no_part_of_the_layer() -> None:
-    """Two calls on one description, one with masks, one without."""
+    """Two calls with one spec, one with masks and one without."""
     what = described("rnn_tanh", zoneout=(0.0, 0.5), reverse=FORWARD)
     one = case(what, masks=True)
     x, h0, _, weights = one.regrouped(one.leaves())

@@ -1,4 +1,4 @@
-"""Second derivatives of recurrent layers: those of the composed layer, which is the same on both kernel sets."""
+"""Second derivatives of recurrent layers: the composed layer computes them on both kernel sets."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_of_every_number() -> None:
 
 
 def test_states_made_of_the_input_have_their_own_gradient() -> None:
-    """In the composed gradient, too: what reaches x through h0 comes from h0's gradient only, once."""
+    """In the composed gradient too, the part that reaches x through h0 is counted only once, in h0's gradient."""
     what = described("lstm", input=2, hidden=2)
     one = case(what, steps=2, batch=1)
 

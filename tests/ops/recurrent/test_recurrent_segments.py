@@ -46,7 +46,7 @@ def test_segments_change_no_bit_of_the_outputs(options: dict[str, Any], every: A
     "one",
     [
         of({}, steps=5, lengths=(3, 5, 1)),
-        # of the other direction nothing is wanted, and the first segment begins without states
+        # nothing is requested for the other direction, and the first segment begins without states
         case(described("lstm", reverse=BOTH, norm=1e-2), steps=3, states=False),
     ],
     ids=["fused", "operators"],
@@ -68,7 +68,7 @@ def test_segments_give_each_gradient_alone_and_null_for_the_others(one: Case) ->
 def test_an_output_that_does_not_depend_on_what_is_wanted(
     options: dict[str, Any], checkpoint: Any, create_graph: bool
 ) -> None:
-    """In a single step the cell state does not depend on the last weight, which acts on its way out."""
+    """In a single step, the cell state does not depend on the last weight, which is applied to the output only."""
     one = case(described("lstm", **options), steps=1, states=False)
     gs = [Tensor(g) for g in upstream(one.run(one.leaves()))]
     leaves = one.leaves()
@@ -88,7 +88,7 @@ def test_segments_without_initial_states() -> None:
 
 @pytest.mark.parametrize("options", COMPOSED.values(), ids=COMPOSED)
 def test_segments_of_operators(options: dict[str, Any], every: int = 2) -> None:
-    """What was drawn for a step is there again in the second run, in both directions."""
+    """The recomputation uses the masks that were drawn in the forward pass, in both directions."""
     for masks in (True, False):
         one = of(options, BOTH, steps=5, lengths=(1, 5, 3), masks=masks)
         for plain, kept in zip(one.run(one.leaves()), one.run(one.leaves(), checkpoint=every), strict=True):
@@ -141,7 +141,7 @@ MEASURED: dict[str, dict[str, Any]] = {
 @textbook_at_night
 @pytest.mark.parametrize("options", MEASURED.values(), ids=MEASURED)
 def test_segments_take_memory_like_the_square_root_of_the_steps(options: dict[str, Any]) -> None:
-    """Beside y and gx, which are as long as x: four times the steps take about twice the memory."""
+    """Apart from y and gx, which are as long as x, four times the steps take about twice the memory."""
 
     def peak(steps: int, checkpoint: Any) -> int:
         one = of({"input": 16, "hidden": 16, **options}, steps=steps, batch=32, states=False, cells=False, masks=True)
@@ -153,6 +153,6 @@ def test_segments_take_memory_like_the_square_root_of_the_steps(options: dict[st
         tracemalloc.stop()
         return most - 2 * y.array.nbytes
 
-    peak(25, "auto")  # kernels are compiled, and scratch memory is there
+    peak(25, "auto")  # compile kernels and allocate scratch memory
     few, many = peak(25, "auto"), peak(100, "auto")
     assert 1.4 * few < many < 2.5 * few and many < peak(100, None) / 3

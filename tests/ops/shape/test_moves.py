@@ -16,7 +16,7 @@ MODES = {"constant": "constant", "reflect": "reflect", "replicate": "edge", "cir
 
 
 def images(*shape: int, last: bool = True, seed: int = 0) -> np.ndarray:
-    """Whole numbers as float32 (N, C, *I), channels-last."""
+    """Return integers as float32 (N, C, *I), channels-last."""
     x = np.random.default_rng(seed).integers(-99, 99, shape).astype(np.float32)
     return np.moveaxis(np.ascontiguousarray(np.moveaxis(x, 1, -1)), -1, 1) if last else x
 
@@ -29,7 +29,7 @@ X = images(3, 16, 37, 41)
 
 
 def gradient(y: Tensor, x: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """An upstream gradient in the memory order of y, and what becomes of it."""
+    """Return an upstream gradient in the memory order of y, and the resulting gradient of x."""
     g = np.empty_like(y.array)
     g[...] = images(*y.shape, last=False, seed=1)
     return g, retrograd.autograd.grad(y, x, Tensor(g))[0].array
@@ -100,7 +100,7 @@ def test_padded(mode: str) -> None:
             **{} if mode != "constant" else {"constant_values": -1},
         )
         expected = np.zeros(x.array.size + 1)
-        np.add.at(expected, places, g)  # the last one collects what was padded with a constant
+        np.add.at(expected, places, g)  # the last element collects the constant padding
         np.testing.assert_array_equal(gx, expected[:-1].reshape(x.shape))
 
 

@@ -52,7 +52,7 @@ def test_positions_are_those_of_the_storage(name: str, layout: tuple[Any, Any]) 
 
 
 def places(x: Tensor) -> np.ndarray:
-    """The position in memory of each element of a tensor made of ``line()``."""
+    """Return the position in memory of each element of a tensor made from ``line()``."""
     return x.detach().array.astype(int)
 
 

@@ -1,4 +1,4 @@
-"""Sparse matrices against dense arrays."""
+"""Sparse tensors compared with dense arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHAPES = [(5, 4, 7), (1, 3, 0), (6, 2, 30), (3, 3, 1)]  # rows, columns, entries
 
 
 def entries(rows: int, columns: int, count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Indices, some of them more than once, and values."""
+    """Return indices, some of them repeated, and values."""
     rng = np.random.default_rng(seed)
     places = np.stack([rng.integers(0, rows, count), rng.integers(0, columns, count)])
     return places, rng.normal(size=count)
@@ -95,7 +95,7 @@ def test_gradients(rows: int, columns: int, count: int) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.bool_])
 @pytest.mark.parametrize("count", [1, 2, 3, None])
 def test_dense_axes(kernel_set: Any, dtype: type, count: int | None) -> None:
-    """to_sparse(count): values are the parts along the other axes that hold an element other than 0."""
+    """In to_sparse(count), values are the subarrays along the other axes that have a nonzero element."""
     rng = np.random.default_rng(8)
     x = (3 * rng.normal(size=(4, 3, 2)) * (rng.random((4, 3, 1)) < 0.6) * (rng.random((4, 1, 1)) < 0.6)).astype(dtype)
     t = rg.tensor(x, requires_grad=dtype in (np.float32, np.float64))
@@ -157,7 +157,7 @@ def test_integers_and_truth_values(dtype: type) -> None:
 
 
 def test_a_function_may_save_one() -> None:
-    """As the layers of graph attention do that many scripts have."""
+    """Many scripts have graph attention layers that do this."""
 
     class Spmm(rg.autograd.Function):
         @staticmethod
@@ -213,7 +213,7 @@ def test_messages(call: Any, kind: type[Exception], message: str) -> None:
 
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64])
 def test_dense_beside_sparse(dtype: Any) -> None:
-    """Sums with a dense tensor on the left, and entries of integers, some of them at one place."""
+    """Sums with a dense tensor on the left, and integer entries, some of them at the same place."""
     indices = np.array([[0, 1, 0], [2, 0, 2]])
     sparse = rg.sparse_coo_tensor(rg.tensor(indices), rg.tensor(np.array([3, 4, 5], dtype)), (2, 3))
     matrix = np.zeros((2, 3), dtype)

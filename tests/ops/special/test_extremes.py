@@ -1,4 +1,4 @@
-"""Special functions near poles, far in their tails, at infinity and NaN, against values with 60 decimal digits."""
+"""Special functions near poles, in their tails, at infinity and NaN, compared with values to 60 decimal digits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INF, NAN = math.inf, math.nan
 
 
 def slopes(function: Callable[[Tensor], Tensor], x: float, dtype: str = "float64") -> list[float]:
-    """The value and the first two derivatives at x, by differentiating the gradient."""
+    """Return the value and the first two derivatives at x, by differentiating the gradient."""
     t = Tensor(np.array(x, dtype)).requires_grad_()
     y = function(t)
     (first,) = rg.autograd.grad(y, t, create_graph=True)

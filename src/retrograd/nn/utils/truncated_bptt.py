@@ -19,7 +19,7 @@ from ...engine.grad_mode import thread
 from ...engine.recompute import Watch
 from ...engine.tensor import Tensor
 from ...ops.argument_checks import require_tensor
-from ...ops.recurrent.arguments import Rest, checked_lengths
+from ...ops.recurrent.arguments import SegmentLengths, checked_lengths
 
 __all__ = ["SequenceMasks", "detached", "like", "masks_of", "start_sequence", "truncated"]
 
@@ -163,7 +163,9 @@ def _pieces(
     masks, given = SequenceMasks(), None if counts is None else integers(counts, "the steps that are left")
     for begin in range(0, x.array.shape[axis], steps):
         piece = x[:, begin : begin + steps] if axis else x[begin : begin + steps]
-        left = [] if given is None else [Rest([min(max(n - begin, 0), piece.array.shape[axis]) for n in given])]
+        left = (
+            [] if given is None else [SegmentLengths([min(max(n - begin, 0), piece.array.shape[axis]) for n in given])]
+        )
         with masks:
             result = layer(piece, states, *left)
         yield result

@@ -49,9 +49,9 @@ def check_operands(name: str, x: Tensor, w: Tensor, b: Tensor | None) -> tuple[S
 
 
 class Call(NamedTuple):
-    """The arguments of a call, which together with the shapes determine its window: a cache key, see ``frozen``.
+    """The arguments of a convolution in hashable form: with the operands' shapes, the cache key of ``window_of``.
 
-    Messages begin with ``name``.
+    Error messages begin with ``name``.
     """
 
     name: str
@@ -81,9 +81,9 @@ def frozen(
     padding_mode: str = "zeros",
     output_size: Sequence[int] | None = None,
 ) -> Call:
-    """Return a call as a cache key.
+    """Return the arguments of a convolution as a Call, which is hashable.
 
-    Its options give the workspace in bytes, not in MB, and "auto" becomes "exact" in the thread's exact mode.
+    Its options hold the workspace in bytes, not in MB, and "auto" becomes "exact" in the thread's exact mode.
     """
     if algorithm == "auto" and thread.mode.exact:
         algorithm = "exact"
@@ -108,7 +108,7 @@ def frozen(
 
 @lru_cache(maxsize=4096)
 def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Window, Pairs | None]:
-    """Return the window of a frozen call, and the pairs to extend x by first if padding_mode is not "zeros".
+    """Return the window of a call, and for a padding_mode other than "zeros" the pairs by which to extend x first.
 
     The window of a transposed convolution is that of the convolution whose input gradient it is.
     """
@@ -166,20 +166,22 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
     extra = as_tuple(call.output_padding, ndim, "output_padding", 0)
     padding = 0 if call.padding == "valid" else call.padding
     if isinstance(padding, str):
-        check_word(padding, extra)
+        check_no_output_padding(padding, extra)
         most = tuple(i * s for i, s in zip(size, steps, strict=True))
         least = tuple((i - 1) * s + 1 for i, s in zip(size, steps, strict=True))
-        wanted = most if output_size is None else _chosen(output_size, xs, least, most)
-        pairs = shared_padding(padding, wanted, size, kernel, steps, spread)
-        extra = _rest(size, wanted, kernel, steps, spread, pairs)
+        output = most if output_size is None else _requested_extents(output_size, xs, least, most)
+        pairs = shared_padding(padding, output, size, kernel, steps, spread)
+        extra = _output_padding(size, output, kernel, steps, spread, pairs)
     else:
         pairs = as_pairs(padding, ndim)
         if output_size is not None:
             if any(extra):
                 raise ValueError(f"output_size={output_size} and output_padding={extra} are both given; leave one out")
-            least = tuple(-rest for rest in _rest(size, (0,) * ndim, kernel, steps, spread, pairs))
+            least = tuple(-rest for rest in _output_padding(size, (0,) * ndim, kernel, steps, spread, pairs))
             most = tuple(o + s - 1 for o, s in zip(least, steps, strict=True))
-            extra = _rest(size, _chosen(output_size, xs, least, most), kernel, steps, spread, pairs)
+            extra = _output_padding(
+                size, _requested_extents(output_size, xs, least, most), kernel, steps, spread, pairs
+            )
     window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
     extension = () if call.padding_mode == "zeros" else _reach(window)
     _check_needs(call.options.algorithm, window, ws[1] * call.groups, ws[0], transposed=True)
@@ -188,7 +190,7 @@ def _transposed_window(call: Call, xs: Sizes, ws: Sizes) -> tuple[Window, Pairs 
     _check_extension(call.padding_mode, size, extension)
     size = tuple(before + i + after for i, (before, after) in zip(size, extension, strict=True))
     lows = tuple(low + before * s for (low, _), (before, _), s in zip(pairs, extension, steps, strict=True))
-    rests = _rest(size, window.input, kernel, steps, spread, tuple((low, 0) for low in lows))
+    rests = _output_padding(size, window.input, kernel, steps, spread, tuple((low, 0) for low in lows))
     pairs = tuple((low, max(0, -rest)) for low, rest in zip(lows, rests, strict=True))
     extra = tuple(max(0, rest) for rest in rests)
     window = conv_transpose_window(size, kernel, steps, pairs, extra, spread, call.groups)
@@ -213,28 +215,28 @@ def _reach(window: Window) -> Pairs:
     return tuple(pairs)
 
 
-def _rest(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pairs: Pairs) -> Sizes:
-    """The output_padding: output - ((I - 1)*stride - lo - hi + dilation*(R - 1) + 1)."""
+def _output_padding(size: Sizes, output: Sizes, kernel: Sizes, stride: Sizes, dilation: Sizes, pairs: Pairs) -> Sizes:
+    """Return the output_padding: output - ((I - 1)*stride - lo - hi + dilation*(R - 1) + 1)."""
     sizes = zip(size, output, kernel, stride, dilation, pairs, strict=True)
     return tuple(o - ((i - 1) * s - low - high + d * (r - 1) + 1) for i, o, r, s, d, (low, high) in sizes)
 
 
-def check_word(padding: str, extra: Sizes) -> None:
-    """Raise ValueError for an output_padding together with a padding word other than "valid"."""
+def check_no_output_padding(padding: str, extra: Sizes) -> None:
+    """Raise ValueError if ``extra``, an output_padding, is given with a padding such as "same"."""
     if any(extra):
         raise ValueError(
-            f"output_padding={extra} and padding={padding!r} contradict each other: the word means O = I*stride; "
+            f"output_padding={extra} and padding={padding!r} contradict each other: this padding means O = I*stride; "
             f"leave output_padding out, or pass output_size"
         )
 
 
-def _chosen(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
-    """Check ``output_size``, the extents or the whole shape of the output, and return extents from least to most."""
+def _requested_extents(output_size: Sequence[int], xs: Sizes, least: Sizes, most: Sizes) -> Sizes:
+    """Return the extents in ``output_size``, which may be the whole output shape; ValueError if out of range."""
     ndim = len(least)
-    wanted = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
-    if not isinstance(wanted, tuple) or len(wanted) != ndim:
+    spatial = output_size[-ndim:] if isinstance(output_size, tuple) and len(output_size) == len(xs) else output_size
+    if not isinstance(spatial, tuple) or len(spatial) != ndim:
         raise ValueError(f"output_size={output_size} needs {ndim} extents, or {len(xs)} for the whole shape")
-    extents = as_tuple(wanted, ndim, "output_size")
+    extents = as_tuple(spatial, ndim, "output_size")
     if any(not low <= o <= high for o, low, high in zip(extents, least, most, strict=True)):
         raise ValueError(
             f"output_size={extents} is impossible; for an input with extents {xs[-ndim:]} it can be {least} to {most}"
@@ -262,7 +264,7 @@ def check_choices(name: str, padding_mode: Any, algorithm: Any) -> None:
 
 
 def _check_needs(algorithm: str, window: Window, inputs: int, outputs: int, transposed: bool = False) -> None:
-    """Raise ValueError if the algorithm cannot compute the window.
+    """Raise ValueError if the algorithm does not support the window.
 
     inputs, outputs: channels of the forward convolution.
     """
@@ -305,9 +307,9 @@ def check_axes(name: str, ndim: int, xs: Sizes) -> None:
 
 
 def freeze(value: Any) -> Any:
-    """Return an argument as a cache key: ints, words, None and tuples unchanged, lists as tuples.
+    """Return an argument in hashable form: ints, strings, None and tuples unchanged, lists as tuples.
 
-    2.0 and True compare equal to ints and would hit their cache entries, so they are wrapped, and rejected later.
+    2.0 and True compare equal to ints and would hit the same cache entries, so they are wrapped and rejected later.
     """
     kind = type(value)
     if kind is int or kind is str or value is None:

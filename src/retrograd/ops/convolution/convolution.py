@@ -2,7 +2,7 @@
 
     T(x, w, g) = sum x[i] w[r] g[o]   over all i, r, o with   i = o*stride + r*dilation - padding
 
-summed also over the batch and over the channels of each group. Without g, x or w, the form is one of three operators.
+summed also over the batch and over the channels of each group. Leaving out g, x or w gives one of three operators.
 The gradients of each are the other two, with the incoming gradient v in the empty slot:
 
     value                     gradient of the 1st input (v)     gradient of the 2nd input (v)
@@ -10,7 +10,7 @@ The gradients of each are the other two, with the incoming gradient v in the emp
     conv_input_grad(g, w)     conv(v, w)                        conv_weight_grad(v, g)
     conv_weight_grad(x, g)    conv_input_grad(g, v)             conv(x, v)
 
-So the family is closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window
+The three are thus closed under differentiation, and ``conv_input_grad`` is the transposed convolution. One Window
 contains all sizes, and the operators pass it on to each other. The gradient of a bias is the sum over all axes but 1.
 
 x (N, Ci, *I), w (Co, Ci//groups, *R), g and y (N, Co, *O), O = (I + padding - dilation*(R-1) - 1)//stride + 1
@@ -20,13 +20,13 @@ then cropped (ConvInputGrad). Integers are convolved exactly, modulo 2**64, and 
 
 Source: V. Dumoulin, F. Visin, "A guide to convolution arithmetic for deep learning", 2016 (the sizes).
 
-The gradients are also separate functions:
+The gradients are also available as separate functions:
 
     value                    gradient of the input       of the weight             of the bias
     conv(x, w)               conv_input_grad(g, w)       conv_weight_grad(x, g)    sum of g over n, o
     conv_transpose(x, w)     conv(g, w)                  conv_weight_grad(g, x)    sum of g over n, o
 
-Those of weight and bias are also available per sample, without the sum over the batch:
+The gradients of the weight and the bias are also available per sample, without the sum over the batch:
 
     gw[n, k, c, r] = sum over o of g[n, k, o] x[n, c, i]      i = o*stride + r*dilation - padding
 
@@ -203,7 +203,7 @@ class PerSampleConvWeightGrad(Function):
         ctx.options = options
         N, Ci, Co = x.array.shape[0], x.array.shape[1], g.array.shape[1]
         # one convolution per sample: turning the samples into groups of one image would need a copy
-        layout = (N, *window.kernel, Ci // window.groups, Co)  # of weights
+        layout = (N, *window.kernel, Ci // window.groups, Co)  # memory layout of gw
         memory = empty(layout, x.array.dtype, like=x.array)
         gw = memory.transpose(0, -1, -2, *range(1, memory.ndim - 2))
         for n in range(N):
@@ -258,16 +258,16 @@ def conv_gradients(
     xs = shape_of(call.name, "input_size", x)
     window = _window(call, xs, shape_of(call.name, "weight_size", w), g)
     batched = _is_batched(call.name, call.ndim, g, per_sample)
-    whole = g if batched else _with_batch(g)
+    batch_g = g if batched else _with_batch(g)
     gx = gw = None
     if want_x:
-        gx = (conv if call.transposed else conv_input_grad)(whole, w, None, window, call.options)
+        gx = (conv if call.transposed else conv_input_grad)(batch_g, w, None, window, call.options)
         gx = gx if batched else Reshape.apply(gx, xs)
     if want_w:
         weight_grad = per_sample_conv_weight_grad if per_sample else conv_weight_grad
         images: Tensor = x if batched else _with_batch(x)  # type: ignore[assignment, arg-type]
-        read, made = (whole, images) if call.transposed else (images, whole)
-        gw = weight_grad(read, made, window, call.options)
+        inputs, outputs = (batch_g, images) if call.transposed else (images, batch_g)
+        gw = weight_grad(inputs, outputs, window, call.options)
     return gx, gw, bias_gradient(call.name, call.ndim, g, per_sample) if want_b else None
 
 
@@ -392,10 +392,10 @@ def paddings(
         return padding, output_padding
     check_ranks(name, ndim, xs, ws, 1)
     try:
-        extra = one_name(output_padding, adj, ndim)
+        extra = output_padding_or_adj(output_padding, adj, ndim)
         if target_shape is None:
             return padding, extra
-        check_alone(ndim, 0 if padding == "valid" else padding, extra, output_size)
+        check_target_shape(ndim, 0 if padding == "valid" else padding, extra, output_size)
         steps, spread = as_tuple(stride, ndim, "stride", 1), as_tuple(dilation, ndim, "dilation", 1)
         target = as_tuple(target_shape, ndim, "target_shape", 1)
         return _target_padding(xs[-ndim:], target, ws[2:], steps, spread), extra
@@ -417,7 +417,7 @@ def _target_padding(size: Sizes, target: Sizes, kernel: Sizes, stride: Sizes, di
     return tuple(pairs)
 
 
-def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
+def check_target_shape(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence[int] | None = None) -> None:
     """Raise ValueError if target_shape is combined with another argument that determines the output's extents."""
     others = {"output_size": output_size is not None, "output_padding or adj": any(extra)}
     others["padding"] = isinstance(padding, str) or any(map(any, as_pairs(padding, ndim)))
@@ -426,7 +426,7 @@ def check_alone(ndim: int, padding: Padding, extra: Sizes, output_size: Sequence
             raise ValueError(f"target_shape already determines {other}; leave one of them out")
 
 
-def one_name(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
+def output_padding_or_adj(output_padding: int | Sequence[int], adj: int | Sequence[int] | None, ndim: int) -> Sizes:
     """Return output_padding, given under PyTorch's or MXNet's name; ValueError if both are given."""
     extra = as_tuple(output_padding, ndim, "output_padding", 0)
     if adj is None:

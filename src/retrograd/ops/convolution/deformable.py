@@ -1,4 +1,4 @@
-"""Deformable convolution: the network moves the taps of each window, also to fractional positions.
+"""Deformable convolution: learned offsets move the taps of each window, also to fractional positions.
 
     y[n, k, o] = bias[k] + sum over c, r of w[k, c, r] m[n, d, r, o] s(x[n, c], p)
     p = o*stride + r*dilation - padding + offset[n, d, r, o]
@@ -77,19 +77,19 @@ class DeformConv(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Compute the fused gradients, or the composed ones if they are recorded."""
+        """Use the fused kernels, or differentiable operators if the gradients are themselves recorded."""
         x, offset, mask, w = ctx.saved_tensors
-        wanted, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
-        gb = _bias_grad(g) if wanted[4] else None
+        needs_grad, window, workspace = ctx.needs_input_grad, ctx.window, ctx.workspace
+        gb = _bias_grad(g) if needs_grad[4] else None
         if is_grad_enabled():
-            return *deform_conv_grad(g, x, offset, mask, w, window, wanted[:4]), gb, None, None
+            return *deform_conv_grad(g, x, offset, mask, w, window, needs_grad[:4]), gb, None, None
         m = None if mask is None else mask.array
         found: list[Any] = [None] * 4
-        if any(wanted[:3]):
+        if any(needs_grad[:3]):
             found[:3] = kernels.deform_conv_grad(
-                g.array, x.array, offset.array, m, w.array, window, tuple(wanted[:3]), workspace
+                g.array, x.array, offset.array, m, w.array, window, tuple(needs_grad[:3]), workspace
             )
-        if wanted[3]:
+        if needs_grad[3]:
             found[3] = kernels.deform_conv_weight_grad(x.array, offset.array, m, g.array, window, workspace)
         return *(None if gradient is None else wrap(gradient) for gradient in found), gb, None, None
 
@@ -110,17 +110,17 @@ def per_sample_deform_weight_grad(
 
 
 class _Corner(NamedTuple):
-    """One of the corners around the positions of all taps, each (N, D, 1, R*O)."""
+    """One corner of the cells that contain the sampled positions; arrays of shape (N, D, 1, R*O)."""
 
-    place: np.ndarray  # flat index into *I; outside, prod(I), the index of a zero
+    place: np.ndarray  # flat index into *I; prod(I), the index of an appended zero, for corners outside
     weight: Tensor
     slopes: list[Tensor]  # derivatives of the weight along the axes
 
 
 def deform_conv_grad(
-    g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, wanted: tuple[bool, ...]
+    g: Tensor, x: Tensor, offset: Tensor, mask: Tensor | None, w: Tensor, window: Window, needs_grad: tuple[bool, ...]
 ) -> Gradients:
-    """Compute the gradients of ``DeformConv`` from operators; the kernels must give the same values."""
+    """Compute the gradients of ``DeformConv`` by composing operators; the kernels must give the same values."""
     n, channels, outputs, taps = len(x.array), x.array.shape[1], prod(window.output), window.taps
     deformable, groups = offset.array.shape[1] // (window.ndim * taps), window.groups
     lead, last = (n, deformable, channels // deformable), prod(window.input)
@@ -132,30 +132,30 @@ def deform_conv_grad(
     each, deep = len(w.array) // groups, channels // groups * taps
     filters = Reshape.apply(w, (groups, each, deep))
     upstream = Reshape.apply(g, (n, groups, each, outputs))
-    flowing = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
-    gcolumns = flowing if m is None else flowing * m
+    g_unmasked = Reshape.apply(matmul(swap_last(filters), upstream), (*lead, taps * outputs))
+    gcolumns = g_unmasked if m is None else g_unmasked * m
 
     padded = PadSlice.apply(Reshape.apply(x, (*lead, last)), (*lead, last + 1), (..., slice(0, last)))
     values = [Gather.apply(padded, index, 3) for index in places]
     gx = goffset = gmask = gw = None
-    if wanted[0]:
+    if needs_grad[0]:
         back = [
             Scatter.apply(gcolumns * corner.weight, index, 3, (*lead, last + 1))
             for corner, index in zip(corners, places, strict=True)
         ]
         gx = Reshape.apply(GetItem.apply(reduce(add, back), (..., slice(0, last))), x.array.shape)
-    if wanted[1]:
+    if needs_grad[1]:
         slopes = [
             reduce(add, [c.slopes[axis] * value for c, value in zip(corners, values, strict=True)])
             for axis in range(window.ndim)
         ]
         parts = [Reshape.apply(Sum.apply(gcolumns * s, (2,), False), (n, deformable, taps, outputs)) for s in slopes]
         goffset = Reshape.apply(stack(parts, 3), offset.array.shape)
-    if wanted[2] or wanted[3]:
+    if needs_grad[2] or needs_grad[3]:
         sampled = reduce(add, [c.weight * value for c, value in zip(corners, values, strict=True)])
-        if mask is not None and wanted[2]:
-            gmask = Reshape.apply(Sum.apply(flowing * sampled, (2,), False), mask.array.shape)
-        if wanted[3]:
+        if mask is not None and needs_grad[2]:
+            gmask = Reshape.apply(Sum.apply(g_unmasked * sampled, (2,), False), mask.array.shape)
+        if needs_grad[3]:
             columns = Reshape.apply(sampled if m is None else sampled * m, (n, groups, deep, outputs))
             # (N, G, K, O) @ (N, G, O, C*R) -> (N, G, K, C*R)
             gw = Reshape.apply(Sum.apply(matmul(upstream, swap_last(columns)), (0,), False), w.array.shape)
@@ -206,17 +206,17 @@ def deform_conv2d(
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1
 
     The shapes imply the groups and the deformable groups D: Ci/D adjacent channels share their offsets.
-    The channels of offset are (D, R, 2): for each tap, the offset down in rows, then to the right in columns.
+    The channels of offset are (D, R, 2): for each tap, the offset in rows (down), then the offset in columns (right).
 
-    padding: an int, one per axis, a pair (low, high) per axis, or a word ("valid", "same", ...), see ``conv2d``.
-    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. At least those of one output
-        are stored (textbook kernels: always one tap of one image). It does not affect the result.
+    padding: an int, one per axis, a pair (low, high) per axis, or a string ("valid", "same", ...), see ``conv2d``.
+    workspace: MB (of 1024*1024 bytes) for the columns; None: as many as fit in the cache. The columns of at
+        least one output are stored (textbook kernels: always one tap of one image). It does not affect the result.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ; a size is not an integer.
         ValueError: the shapes do not fit each other or the window; an option is out of range.
 
-    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, padding words, workspace
+    Source: ``torchvision.ops.deform_conv2d``; asymmetric padding, padding strings, workspace
     and unbatched input are additions of retrograd.
     """
     if interpreters and (seen := interpreted(deform_conv2d, locals())) is not None:
@@ -226,7 +226,7 @@ def deform_conv2d(
     require_same(name, "input", input, "offset", offset)
     if mask is not None:
         require_same(name, "input", input, "mask", mask)
-    window = _plan(
+    window = _checked_window(
         name,
         xs,
         offset.array.shape,
@@ -244,7 +244,7 @@ def deform_conv2d(
 
 
 @lru_cache(maxsize=4096)
-def _plan(
+def _checked_window(
     name: str,
     xs: Shape,
     offsets: Shape,
@@ -267,8 +267,8 @@ def _plan(
         groups = channels // ws[1]
     window, _ = window_of(Call(name, 2, stride, padding, dilation, groups), xs, ws, bs)
     lead, taps = xs[:-3], window.taps
-    given = offsets[-3] if len(offsets) == len(xs) else 0
-    deformable = given // (2 * taps)
+    offset_channels = offsets[-3] if len(offsets) == len(xs) else 0
+    deformable = offset_channels // (2 * taps)
     if offsets != (*lead, 2 * deformable * taps, *window.output) or not deformable or channels % deformable:
         axes = ", ".join(map(str, (*lead, f"2*D*{taps}", *window.output)))
         raise ValueError(

@@ -1,4 +1,4 @@
-"""The plan of a convolution: the chosen algorithm, its cost, and a setting that excludes transforms.
+"""The plan of a convolution: the chosen algorithm and its cost; and a setting that disables Winograd transforms.
 
 The compiled kernels choose by a cost model that depends only on shapes, see
 kernels/compiled/convolution/algorithm.py. Direct algorithms sum products. Winograd's F(4x4, 3x3) transforms tiles of
@@ -30,9 +30,9 @@ _HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by 
 
 
 class exact_convolution:  # noqa: N801  used like a function; a class so that "with" can restore the setting
-    """Compute the calling thread's convolutions without transforms from now on; in a ``with``, until it ends.
+    """Disable transforms (Winograd) in the calling thread's convolutions, from now on or within a ``with`` block.
 
-    This applies if algorithm is "auto", to backward passes of any order, and to the recomputation of a checkpoint. The
+    This applies where algorithm is "auto", including backward passes of any order and checkpoint recomputation. The
     results have the same bits as with algorithm="direct".
 
     A transform rounds more than a sum of products, and mixes whole tiles: an inf, a NaN or an overflow spreads to all
@@ -71,12 +71,12 @@ class exact_convolution:  # noqa: N801  used like a function; a class so that "w
 class ConvPass:
     """The plan of one pass of a convolution: its algorithm and the cost of the alternatives.
 
-    algorithm: "direct", "depthwise", "pointwise", "winograd", or a name of the textbook set
-    form: of the direct algorithm for few channels: "narrow", "planar" or "fold"; of "pointwise": "line" where all
-        positions are one long line; otherwise empty
+    algorithm: "direct", "depthwise", "pointwise", "winograd", or an algorithm of the textbook kernels
+    form: the variant: "narrow", "planar" or "fold" of the direct algorithm for few channels; "line" of "pointwise"
+        if all positions form one contiguous axis; otherwise empty
     multiplications: the number of multiplications, without those of transforms
     memory: peak bytes of temporary arrays, without tables of a few kilobytes; None if unknown
-    costs: (algorithm, cost) of all applicable algorithms, in multiply-adds of whole vectors
+    costs: (algorithm, cost) of all applicable algorithms, in vector multiply-adds
     """
 
     algorithm: str

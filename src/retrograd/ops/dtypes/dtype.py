@@ -68,7 +68,7 @@ def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
     """Return ``dtype`` as one of a Tensor's element types; TypeError otherwise.
 
-    default: None means the type of new floating-point tensors, like Python's float.
+    default: accept None for the type of new floating-point tensors, as Python's float always is.
     """
     if dtype is float or (default and dtype is None):
         return default_dtype()
@@ -84,13 +84,13 @@ def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
 
 
 class Unavailable:
-    """An element type of PyTorch that tensors do not support: it can be named, but using it is a TypeError."""
+    """An element type of PyTorch that tensors do not support: it can be named, but using it raises TypeError."""
 
     name: str
 
-    def __init__(self, name: str, way_out: str) -> None:
-        self.name, self._way_out = name, way_out
-        self.reason: str = f"dtype=retrograd.{name} is not an element type of a Tensor: {way_out}"
+    def __init__(self, name: str, alternative: str) -> None:
+        self.name, self._alternative = name, alternative
+        self.reason: str = f"dtype=retrograd.{name} is not an element type of a Tensor: {alternative}"
 
     def __repr__(self) -> str:
         return f"retrograd.{self.name}"
@@ -102,7 +102,7 @@ class Unavailable:
         return hash(self.name)
 
     def __reduce__(self) -> Any:
-        return Unavailable, (self.name, self._way_out)
+        return Unavailable, (self.name, self._alternative)
 
 
 # ---- Numeric limits of element types ---------------------------------------------------------------------------------

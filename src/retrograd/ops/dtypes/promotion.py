@@ -17,7 +17,7 @@ from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact
-from ..argument_checks import as_element, is_number, private, require_float, require_tensor
+from ..argument_checks import as_element, copy_for_backward, is_number, require_float, require_tensor
 from .dtype import bool_, cast, default_dtype, int16, int64
 
 
@@ -36,7 +36,7 @@ def floats(name: str, *, integers: bool = False, **operands: Any) -> tuple[Tenso
 
 
 def _operand(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> Tensor:
-    """Convert a number as ``as_element`` does, but wrap it next to a tensor of an integer type below int64."""
+    """Convert a number as ``as_element`` does, but wrap around for integer types narrower than int64."""
     if dtype.kind in "iu" and dtype.itemsize < 8:
         return wrap(exact("cast")(as_element(name, label, number, int64), dtype))
     return wrap(as_element(name, label, number, dtype))
@@ -51,7 +51,7 @@ def as_operand(x: Any, others: Iterable[Any]) -> Any:
     if not isinstance(x, np.ndarray):
         return x
     recorded = thread.mode.enabled and any(isinstance(other, Tensor) and other._requires_grad for other in others)
-    return Tensor(private(x, recorded))
+    return Tensor(copy_for_backward(x, recorded))
 
 
 def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, Tensor]:

@@ -13,7 +13,7 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_flag, as_index, as_int, private, require_float, require_same, require_tensor
+from ..argument_checks import as_flag, as_index, as_int, copy_for_backward, require_float, require_same, require_tensor
 from ..shape.shape import TOO_LONG, reshape, reshaped
 from ..sparse_products import Matrix, SparseProduct
 from .gather import Gather
@@ -23,7 +23,7 @@ __all__ = ["embedding", "embedding_bag", "one_hot"]
 
 
 class Embedding(Function):
-    """The rows ``matrix.indices`` of w; the gradient is that of a product with ``weighted``, which may be weighted."""
+    """The rows ``matrix.indices`` of w. The gradient uses ``weighted``, the same matrix with factors."""
 
     @staticmethod
     def forward(ctx: Any, w: Tensor, matrix: Matrix, weighted: Matrix) -> Tensor:
@@ -62,9 +62,9 @@ class _BagMaxGrad(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
         (places,) = ctx.saved_tensors
-        none = zeros((), places.dtype, like=places)
-        kept = wrap(kernels.cast(exact("le")(none, places), v.array.dtype))
-        return Gather.apply(v, exact("maximum")(places, none), 0) * kept, None, None
+        zero = zeros((), places.dtype, like=places)
+        kept = wrap(kernels.cast(exact("le")(zero, places), v.array.dtype))
+        return Gather.apply(v, exact("maximum")(places, zero), 0) * kept, None, None
 
 
 @operator(records=Embedding, dtypes="bif")
@@ -82,9 +82,9 @@ def embedding(
     input int64 of any shape, weight (V, D) -> y (*input.shape, D)
 
     padding_idx: this row gets no gradient
-    max_norm: used rows with a larger ``norm_type``-norm are first scaled down to it, in the memory of ``weight``
-    scale_grad_by_freq: the gradient of a row is divided by the number of its uses
-    sparse: no effect; PyTorch then stores the gradient of weight as a sparse tensor, here it is dense with equal values
+    max_norm: rows in use whose ``norm_type``-norm exceeds it are first scaled down to it, in place
+    scale_grad_by_freq: the gradient of a row is divided by how often the row occurs in input
+    sparse: no effect; PyTorch stores the gradient of weight as a sparse tensor, here it is dense
 
     Raises:
         TypeError: input is not int64, or ``max_norm`` is given and weight is not floating-point.
@@ -127,7 +127,7 @@ def embedding_bag(
 
     input: int64 (bags, K), or (K,) with ``offsets`` (bags,), the start of each bag
     include_last_offset: ``offsets`` also contains the end of the last bag
-    per_sample_weights: a factor for each entry, in input's shape, for sums
+    per_sample_weights: a factor for each entry, in input's shape; only for mode "sum"
     padding_idx: entries with this index are left out; for the other options see ``embedding``
 
     Raises:
@@ -153,7 +153,7 @@ def embedding_bag(
                 f"mode={mode!r}, per_sample_weights.shape={per_sample_weights.array.shape}"
             )
     flat = reshaped(indices, (-1,))
-    if last:  # entries after the last bag are dropped
+    if last:  # drop entries after the last bag
         flat = flat[: number(starts[-1:], "where the last bag ends")]
     if max_norm is not None:
         _renormalize(weight, flat, max_norm, norm_type)
@@ -212,7 +212,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 def _checked(
     name: str, input: Any, weight: Any, padding_idx: int | None, sparse: bool, by_frequency: bool
 ) -> tuple[np.ndarray, int | None]:
-    """Return the indices, and the row that gets no gradient, counted from the front."""
+    """Return the checked indices, and ``padding_idx`` counted from the front."""
     require_tensor(name, weight, "weight")
     as_flag(name, "scale_grad_by_freq", by_frequency)
     as_flag(name, "sparse", sparse)
@@ -237,13 +237,13 @@ def _starts(indices: np.ndarray, offsets: Tensor | None, include_last: bool) -> 
     if indices.ndim != 1 or offsets is None:
         raise ValueError(f"embedding_bag: input.shape={indices.shape} must be (bags, K), or (K,) together with offsets")
     offsets = as_index("embedding_bag", offsets, "offsets")
-    starts = private(offsets.array)
+    starts = copy_for_backward(offsets.array)
     if not include_last and starts.ndim == 1:
         starts = kernels.concatenate([starts, full((1,), indices.size, np.int64, like=starts)], 0)
     if starts.ndim != 1 or not starts.size or not _grow(starts, indices.size):
-        shown = to_host(offsets.array, "a message").tolist()
+        listed = to_host(offsets.array, "a message").tolist()
         raise ValueError(
-            f"embedding_bag: offsets={shown} must be a vector that begins with 0 and grows to at "
+            f"embedding_bag: offsets={listed} must be a vector that begins with 0 and grows to at "
             f"most the {indices.size} entries of input"
         )
     return starts

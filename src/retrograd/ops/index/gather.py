@@ -14,7 +14,7 @@ from ...kernel_set import exact, kernels
 from ..argument_checks import as_element, as_flag, as_index, as_int, is_number, kind_of, require_tensor
 from ..pointwise.piecewise import where
 from ..shape.diagonal import DiagonalFill, diagonal
-from ..shape.shape import axis, of_line, reshape
+from ..shape.shape import apply_to_0d, axis, reshape
 from .indexing import GetItem, Places, Put, fitting, in_range, places_of
 
 __all__ = [
@@ -37,7 +37,7 @@ _REDUCTIONS = ("sum", "prod", "mean", "amax", "amin")
 
 
 class Gather(Function):
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be below x's."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be smaller than x's."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
@@ -69,7 +69,7 @@ class Scatter(Function):
 class Extreme(Function):
     """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there; ties share the gradient."""
 
-    gradient = "x: g / count where it is the extreme; src: g / count, read from the place that it went to"
+    gradient = "x: g / count where it is the extreme; src: g / count, gathered from where src was scattered"
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, src: Tensor, indices: np.ndarray, axis: int, sign: int, include: bool) -> Tensor:
@@ -106,7 +106,7 @@ def gather(input: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False)
     if sparse_grad is not False and as_flag("gather", "sparse_grad", sparse_grad):
         raise ValueError("gather: sparse_grad=True is not supported; leave it out")
     indices, position = _checked("gather", input, dim, index)
-    y = Gather.apply(_line(input), indices, position)
+    y = Gather.apply(_at_least_1d(input), indices, position)
     return reshape(y, index.array.shape)
 
 
@@ -159,7 +159,7 @@ def scatter(
         TypeError: ``index`` does not contain integers, ``src`` is not of input's type, or not exactly one of src and
             value is given.
         IndexError: input has no such axis, or an index is not in [0, extent).
-        ValueError: the shapes do not fit, or ``reduce`` is neither.
+        ValueError: the shapes do not fit, or ``reduce`` is unknown.
     """
     if interpreters and (seen := interpreted(scatter, locals())) is not None:
         return seen
@@ -171,7 +171,7 @@ def scatter(
     if reduce not in (None, "add", "multiply"):
         raise ValueError(f'scatter: reduce={reduce!r} must be "add" or "multiply"; scatter_reduce has more')
     if not input.array.ndim:
-        return of_line(scatter, input, dim, index, src, reduce=reduce)
+        return apply_to_0d(scatter, input, dim, index, src, reduce=reduce)
     indices, position = _checked("scatter", input, dim, index)
     values = _source("scatter", input, indices, src)
     if reduce == "multiply":
@@ -194,7 +194,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
         return seen
     require_tensor("scatter_add", input)
     if not input.array.ndim:
-        return of_line(scatter_add, input, dim, index, src)
+        return apply_to_0d(scatter_add, input, dim, index, src)
     indices, position = _checked("scatter_add", input, dim, index)
     return _put(input, _source("scatter_add", input, indices, src), indices, position, True)
 
@@ -220,7 +220,7 @@ def scatter_reduce(
     if reduce not in _REDUCTIONS:
         raise ValueError(f"scatter_reduce: reduce={reduce!r} must be one of {', '.join(_REDUCTIONS)}")
     if not input.array.ndim:
-        return of_line(scatter_reduce, input, dim, index, src, reduce, include_self=include_self)
+        return apply_to_0d(scatter_reduce, input, dim, index, src, reduce, include_self=include_self)
     indices, position = _checked("scatter_reduce", input, dim, index)
     values = _source("scatter_reduce", input, indices, src)
     if reduce in ("amax", "amin"):
@@ -245,7 +245,7 @@ def _put(x: Tensor, values: Tensor, indices: np.ndarray, position: int, accumula
 
 
 def _product(x: Tensor, values: Tensor, indices: np.ndarray, position: int) -> Tensor:
-    """Multiply x by all values of an index: first values of all indices in one step, then the second ones, ..."""
+    """Multiply x by the values at each index: the first values of all indices in one step, then the second, ..."""
     flat, turn = kernels.scatter_turns(indices, position, x.array.shape)
     last = extremes(turn, "how often an index repeats")[1] if turn.size else -1
     unit = wrap(ones(x.array.size, x.array.dtype, like=x.array))
@@ -262,13 +262,13 @@ def _places(indices: np.ndarray, position: int) -> Places:
     return Places(None, tuple(range(indices.ndim)), kernels.coordinates(indices, position))
 
 
-def _line(x: Tensor) -> Tensor:
-    """Return x, or a line of one element if x is 0-d."""
+def _at_least_1d(x: Tensor) -> Tensor:
+    """Return x, or a vector of one element if x is 0-d."""
     return x if x.array.ndim else reshape(x, 1)
 
 
 def _checked(name: str, x: Tensor, dim: int, index: Any) -> tuple[np.ndarray, int]:
-    """Return the indices and the axis, counted from the front; 0-d tensors count as lines of one element."""
+    """Return the indices and the axis, counted from the front; 0-d tensors count as vectors of one element."""
     index = as_index(name, index, "index")
     sx, si = x.array.shape or (1,), index.array.shape or (1,)
     position = axis(name, "dim", dim, len(sx))
@@ -290,7 +290,7 @@ def _source(name: str, x: Tensor, indices: np.ndarray, src: Any) -> Tensor:
         return wrap(full(indices.shape, as_element(name, "src", src, x.array.dtype), like=x.array))
     if not isinstance(src, Tensor) or src.array.dtype != x.array.dtype:
         raise TypeError(f"{name}: src is {kind_of(src)}, needs a Tensor of input's type, {x.array.dtype}")
-    src = _line(src)
+    src = _at_least_1d(src)
     have, need = src.array.shape, indices.shape
     if have == need:
         return src
@@ -353,14 +353,14 @@ def diagonal_scatter(input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0,
     require_tensor("diagonal_scatter", input)
     require_tensor("diagonal_scatter", src, "src")
     shape = input.array.shape
-    wanted = diagonal(input, offset, dim1, dim2).array.shape
-    if src.array.shape != wanted or src.array.dtype != input.array.dtype:
+    expected = diagonal(input, offset, dim1, dim2).array.shape
+    if src.array.shape != expected or src.array.dtype != input.array.dtype:
         raise ValueError(
             f"diagonal_scatter: src is {src.array.dtype} of shape {src.array.shape}, the diagonal is "
-            f"{input.array.dtype} of shape {wanted}"
+            f"{input.array.dtype} of shape {expected}"
         )
     call = shape, offset, dim1 % len(shape), dim2 % len(shape)
-    on = DiagonalFill.apply(wrap(ones(wanted, np.bool_, like=src.array)), *call)
+    on = DiagonalFill.apply(wrap(ones(expected, np.bool_, like=src.array)), *call)
     return where(on, DiagonalFill.apply(src, *call), input)
 
 
@@ -371,7 +371,7 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     Raises:
         TypeError: ``index`` does not contain integers, or the types differ.
         IndexError: an index is out of range.
-        ValueError: source and ``index`` have different numbers of elements.
+        ValueError: source and ``index`` differ in their number of elements.
     """
     if interpreters and (seen := interpreted(put, locals())) is not None:
         return seen
@@ -382,8 +382,8 @@ def put(input: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) 
     if source.array.size != index.array.size:
         raise ValueError(f"put: source has {source.array.size} elements, index {index.array.size}; they must be equal")
     places = places_of("put", (input.array.size,), (reshape(index, index.array.size),))
-    line, values = reshape(input, input.array.size), reshape(source, source.array.size)
-    changed = Put.apply(line, fitting("put", line, places, values), places, accumulate)
+    flat, values = reshape(input, input.array.size), reshape(source, source.array.size)
+    changed = Put.apply(flat, fitting("put", flat, places, values), places, accumulate)
     return reshape(changed, input.array.shape)
 
 
@@ -408,14 +408,14 @@ def index_reduce(
     require_tensor("index_reduce", source, "source")
     if not input.array.ndim and source.array.size == index.array.size:  # as a vector of one element
         of_one = 0, reshape(index, -1), reshape(source, -1), reduce
-        found: Tensor = of_line(index_reduce, input, *of_one, include_self=include_self)
+        found: Tensor = apply_to_0d(index_reduce, input, *of_one, include_self=include_self)
         return found
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise ValueError(f"index_reduce: reduce={reduce!r} must be 'prod', 'mean', 'amax' or 'amin'")
     shape = source.array.shape
-    wanted = (*input.array.shape[:position], index.array.size, *input.array.shape[position + 1 :])
-    if index.array.ndim > 1 or shape != wanted:
-        raise ValueError(f"index_reduce: source.shape={shape} must be {wanted}; index.shape={index.array.shape}")
+    expected = (*input.array.shape[:position], index.array.size, *input.array.shape[position + 1 :])
+    if index.array.ndim > 1 or shape != expected:
+        raise ValueError(f"index_reduce: source.shape={shape} must be {expected}; index.shape={index.array.shape}")
     places = reshape(index, (-1,) + (1,) * (len(shape) - 1 - position)).expand(shape)
     include = as_flag("index_reduce", "include_self", include_self)
     return scatter_reduce(input, position, places, source, reduce, include_self=include)
@@ -429,7 +429,7 @@ def _axis(name: str, x: Any, dim: int) -> int:
 def _replaced(name: str, x: Tensor, src: Any, index: tuple[Any, ...]) -> Tensor:
     require_tensor(name, src, "src")
     places = places_of(name, x.array.shape, index)
-    wanted = places.selected(x.array.shape)
-    if src.array.shape != wanted:
-        raise ValueError(f"{name}: src.shape={src.array.shape} must be {wanted}, the shape of the replaced part")
+    expected = places.selected(x.array.shape)
+    if src.array.shape != expected:
+        raise ValueError(f"{name}: src.shape={src.array.shape} must be {expected}, the shape of the replaced part")
     return Put.apply(x, fitting(name, x, places, src), places, False)

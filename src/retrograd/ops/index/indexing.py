@@ -1,7 +1,7 @@
 """Indexing and index assignment: `x[index]` as a view or a selection, `x[index] = value`.
 
-An index is split once: first its ints, slices and Nones give a view, then its arrays select from that view. (This is
-PyTorch's rule; NumPy does both in one step, and the result differs if ints and arrays are mixed.)
+An index is applied in two steps: its ints, slices and Nones give a view, then its arrays select from that view. (This
+is PyTorch's rule; NumPy does both in one step, and the results differ if ints and arrays are mixed.)
 
 For assignments, ``engine.inplace.modify`` updates the graph: overwritten elements get gradient 0, and ``value`` gets
 the gradient of the elements it was written to.
@@ -23,7 +23,16 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
-from ..argument_checks import as_element, as_flag, as_int, as_mask, is_number, private, require_tensor, whole
+from ..argument_checks import (
+    as_element,
+    as_flag,
+    as_int,
+    as_int64,
+    as_mask,
+    copy_for_backward,
+    is_number,
+    require_tensor,
+)
 from ..dtypes.dtype import cast, uint8
 from ..shape.broadcasting import expand, sum_to
 from ..shape.shape import Permute, Reshape, axis
@@ -242,13 +251,13 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
                 f"{name}: the value is {value.array.dtype}, input is {x.array.dtype}; convert it with .to(input.dtype)"
             )
         value = cast(value, x.array.dtype)
-    wanted = places.selected(x.array.shape)
+    expected = places.selected(x.array.shape)
     have = value.array.shape
-    while len(have) > len(wanted) and have[0] == 1:
+    while len(have) > len(expected) and have[0] == 1:
         have = have[1:]
-    if len(have) > len(wanted) or any(m not in (1, n) for m, n in zip(have[::-1], wanted[::-1], strict=False)):
+    if len(have) > len(expected) or any(m not in (1, n) for m, n in zip(have[::-1], expected[::-1], strict=False)):
         raise ValueError(
-            f"{name}: a value of shape {value.array.shape} does not broadcast to the shape {wanted} of the index"
+            f"{name}: a value of shape {value.array.shape} does not broadcast to the shape {expected} of the index"
         )
     return value if have == value.array.shape else Reshape.apply(value, have)
 
@@ -281,7 +290,7 @@ def nonzero_static(input: Tensor, *, size: int, fill_value: int = -1) -> Tensor:
     count, filler = as_int("nonzero_static", "size", size), as_int("nonzero_static", "fill_value", fill_value)
     if count < 0:
         raise ValueError(f"nonzero_static: size={size} must be at least 0")
-    return wrap(kernels.nonzero_static(input.array, count, whole("nonzero_static", "fill_value", filler)))
+    return wrap(kernels.nonzero_static(input.array, count, as_int64("nonzero_static", "fill_value", filler)))
 
 
 @operator(methods="argwhere", dtypes="bihf")
@@ -310,9 +319,9 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
                 else f"too many indices: it has {len(shape)} axes, the index is for {used}"
             )
         )
-    whole = [slice(None)] * (len(shape) - used)
+    all_axes = [slice(None)] * (len(shape) - used)
     if dots:
-        parts[dots[0] : dots[0] + 1] = whole
+        parts[dots[0] : dots[0] + 1] = all_axes
     basic: list[Any] = []
     axes: list[int] = []
     arrays: list[np.ndarray] = []
@@ -363,10 +372,10 @@ def places_of(name: str, shape: tuple[int, ...], index: Any) -> Places:
 
 @operator
 def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, negative: bool = True) -> np.ndarray:
-    """Return a private copy of ``index``, counted from the front; IndexError names the first index out of range."""
+    """Return a copy of ``index`` without negative indices; IndexError names the first index out of range."""
     if interpreters and (seen := interpreted(in_range, locals())) is not None:
         return seen
-    index = private(index)
+    index = copy_for_backward(index)
     why = "whether indices are in range"
     if within(index, 0, extent - 1, why):
         return index

@@ -17,13 +17,13 @@ from ...kernel_set import exact, kernels
 __all__: list[str] = []
 
 
-# ---- Elements of each line along an axis, by distinct indices --------------------------------------------------------
+# ---- Elements along an axis, by distinct indices ---------------------------------------------------------------------
 
 Shape = tuple[int, ...]
 
 
 class Pick(Function):
-    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice in a line."""
+    """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice along the axis."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
@@ -69,7 +69,7 @@ class PickRows(Function):
         rows = from_host(rows, like=x.array)
         ctx.save_for_backward(rows)
         ctx.count = len(x.array)
-        return wrap(_lines(x.array, rows))
+        return wrap(_rows(x.array, rows))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -84,7 +84,7 @@ class PlaceRows(Function):
     def forward(ctx: Any, x: Tensor, rows: np.ndarray, count: int, filling: float) -> Tensor:
         rows = from_host(rows, like=x.array)
         ctx.save_for_backward(rows)
-        return wrap(_lines(x.array, kernels.inverse_rows(rows, count), filling))
+        return wrap(_rows(x.array, kernels.inverse_rows(rows, count), filling))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -92,7 +92,7 @@ class PlaceRows(Function):
         return PickRows.apply(g, rows), None, None, None
 
 
-def _lines(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
+def _rows(x: np.ndarray, indices: np.ndarray, filling: float = 0.0) -> np.ndarray:
     """x[indices], and ``filling`` where the index is -1; the compiled kernel supports only floating point."""
     found: np.ndarray = (kernels.lines if x.dtype.char in "fd" else exact("lines"))(x, indices, 0, filling)
     return found

@@ -117,7 +117,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
 def histc(input: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """Count the elements in each of ``bins`` equal parts of [min, max], or of the elements' range if min = max.
 
-    input (any shape) -> (bins,) in input's type, no gradient. Elements outside, and NaN, are not counted.
+    input (any shape) -> (bins,) in input's type, no gradient. Elements outside this range, and NaN, are not counted.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -266,7 +266,7 @@ def histogramdd(
 
 
 def _increasing(edges: np.ndarray) -> bool:
-    """Return True if no edge is below its predecessor, and no two consecutive ones are infinite or NaN."""
+    """Return True if no edge is below its predecessor; False with NaN, or with two neighbors at the same infinity."""
     widths = exact("sub")(edges[1:], edges[:-1])
     return all_true(exact("le")(zeros((), widths.dtype, like=edges), widths), "whether edges increase")
 

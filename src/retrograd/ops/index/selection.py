@@ -11,10 +11,18 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_element, as_index, is_number, kind_of, private, require_factor, require_tensor
+from ..argument_checks import (
+    as_element,
+    as_index,
+    copy_for_backward,
+    is_number,
+    kind_of,
+    require_factor,
+    require_tensor,
+)
 from ..dtypes.dtype import cast
 from ..shape.broadcasting import broadcast_shape, expand, sum_to
-from ..shape.shape import axis, of_line, reshape
+from ..shape.shape import apply_to_0d, axis, reshape
 from ..sparse_products import Matrix, SparseProduct
 from .indexing import Places, Put, get, in_range
 
@@ -71,7 +79,7 @@ def index_select(input: Tensor, dim: int, index: Tensor) -> Tensor:
             raise ValueError(
                 f"index_select: index.shape={index.array.shape}, but a 0-d input has only one element to select"
             )
-        return of_line(index_select, input, dim, index)
+        return apply_to_0d(index_select, input, dim, index)
     return SparseProduct.apply(input, Matrix(indices, input.array.shape[position]), position)
 
 
@@ -89,7 +97,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
         return seen
     require_tensor("index_add", input)
     if not input.array.ndim:
-        return of_line(index_add, input, dim, index, source, alpha=alpha)
+        return apply_to_0d(index_add, input, dim, index, source, alpha=alpha)
     indices, position = _vector("index_add", input, dim, index)
     source = _slices("index_add", input, indices, position, source)
     if alpha != 1:
@@ -107,7 +115,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
         return seen
     require_tensor("index_copy", input)
     if not input.array.ndim:
-        return of_line(index_copy, input, dim, index, source)
+        return apply_to_0d(index_copy, input, dim, index, source)
     indices, position = _vector("index_copy", input, dim, index)
     source = _slices("index_copy", input, indices, position, source)
     return Put.apply(input, source, _at(indices, position), False)
@@ -126,7 +134,7 @@ def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
         return seen
     require_tensor("index_fill", input)
     if not input.array.ndim:
-        return of_line(index_fill, input, dim, index, value)
+        return apply_to_0d(index_fill, input, dim, index, value)
     indices, position = _vector("index_fill", input, dim, index, negative=True)
     places = _at(indices, position)
     return Put.apply(input, _number("index_fill", input, value), places, False)
@@ -164,8 +172,8 @@ def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
     require_tensor("masked_fill", input)
     shape = _require_mask("masked_fill", input, mask)
     number = _number("masked_fill", input, value)
-    own = private(mask.array, input.requires_grad or number.requires_grad)
-    return MaskedFill.apply(input, number, broadcast_to(own, shape))
+    saved_mask = copy_for_backward(mask.array, input.requires_grad or number.requires_grad)
+    return MaskedFill.apply(input, number, broadcast_to(saved_mask, shape))
 
 
 @operator(methods="masked_select", dtypes="bihf")
@@ -225,13 +233,13 @@ def _vector(name: str, x: Tensor, dim: int, index: Any, negative: bool = False) 
 def _slices(name: str, x: Tensor, indices: np.ndarray, position: int, source: Any) -> Tensor:
     _require_type(name, x, source)
     shape = x.array.shape
-    wanted = shape[:position] + (indices.size,) + shape[position + 1 :]
-    if wanted == (1,) and not source.array.ndim:
+    expected = shape[:position] + (indices.size,) + shape[position + 1 :]
+    if expected == (1,) and not source.array.ndim:
         return reshape(source, 1)
-    if source.array.shape != wanted:
+    if source.array.shape != expected:
         raise ValueError(
             f"{name}: source.shape={source.array.shape}, but {indices.size} slices of input.shape={shape} along dim="
-            f"{position} have shape {wanted}"
+            f"{position} have shape {expected}"
         )
     return source
 

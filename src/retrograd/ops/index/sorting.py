@@ -15,11 +15,11 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_flag, as_index, as_real, is_number, private, require_float, require_tensor
+from ..argument_checks import as_flag, as_index, as_real, copy_for_backward, is_number, require_float, require_tensor
 from ..pointwise.piecewise import where
 from ..pointwise.pointwise import WithoutGradient
 from ..reduce.reduction import Amax
-from ..shape.shape import Permute, Reshape, axis, of_line, reshaped, sizes
+from ..shape.shape import Permute, Reshape, apply_to_0d, axis, reshaped, sizes
 from .gather import Gather
 from .indexing import in_range
 from .pick import Pick
@@ -53,7 +53,7 @@ class Ordered(NamedTuple):
 
 
 class MedianOfAll(Function):
-    """The median of all elements, the lower of two; ties share the gradient evenly."""
+    """The median of all elements (the lower of two middle ones); ties share the gradient evenly."""
 
     gradient = "x: g, shared evenly among the elements that are the median"
 
@@ -73,7 +73,7 @@ class MedianOfAll(Function):
 
 @operator(records=Pick, methods="sort", dtypes="bihf")
 def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool = False) -> Ordered:
-    """Return (values, indices): the sorted elements of each line along ``dim``, and their indices.
+    """Return (values, indices): the elements sorted along ``dim``, and their indices.
 
     stable: equal elements keep their order.
 
@@ -87,13 +87,13 @@ def sort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: bool
     stable = as_flag("sort", "stable", stable)
     along = _axis("sort", input, dim)
     if not input.array.ndim:
-        return of_line(sort, input, dim, descending, stable=stable)
+        return apply_to_0d(sort, input, dim, descending, stable=stable)
     return _picked(input, kernels.argsort(input.array, along, descending, stable), along)
 
 
 @operator(methods="msort", dtypes="bihf")
 def msort(input: Tensor) -> Tensor:
-    """Sort the elements of each line along the first axis.
+    """Sort the elements along the first axis.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -116,13 +116,13 @@ def argsort(input: Tensor, dim: int = -1, descending: bool = False, *, stable: b
     stable = as_flag("argsort", "stable", stable)
     along = _axis("argsort", input, dim)
     if not input.array.ndim:
-        return of_line(argsort, input, dim, descending, stable=stable)
+        return apply_to_0d(argsort, input, dim, descending, stable=stable)
     return wrap(kernels.argsort(input.array, along, descending, stable))
 
 
 @operator(records=Pick, methods="topk", dtypes="bihf")
 def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Ordered:
-    """Return (values, indices) of the k largest (or smallest) elements of each line along ``dim``, in order.
+    """Return (values, indices) of the k largest (or smallest) elements along ``dim``, in order.
 
     sorted: accepted for compatibility with PyTorch; the result is always sorted.
 
@@ -138,7 +138,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
     if sorted is not True:
         as_flag("topk", "sorted", sorted)
     if not input.array.ndim:  # as in PyTorch, k = 0 counts as 1
-        return of_line(topk, input, 1 if k == 0 else k, dim, largest)
+        return apply_to_0d(topk, input, 1 if k == 0 else k, dim, largest)
     length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 0 <= k <= length:
         raise ValueError(f"topk: k={k!r} must be an int from 0 to {length}, the extent of axis dim={dim}")
@@ -148,7 +148,7 @@ def topk(input: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: boo
 
 @operator(records=Pick, methods="kthvalue", dtypes="bihf")
 def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """Return (values, indices) of the k-th smallest element (counted from 1) of each line along ``dim``.
+    """Return (values, indices) of the k-th smallest element (counted from 1) along ``dim``.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -160,7 +160,7 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
     along = _axis("kthvalue", input, dim)
     keepdim = as_flag("kthvalue", "keepdim", keepdim)
     if not input.array.ndim:
-        return of_line(kthvalue, input, k, dim)
+        return apply_to_0d(kthvalue, input, k, dim)
     length = input.array.shape[along]
     if isinstance(k, bool) or not isinstance(k, (int, np.integer)) or not 1 <= k <= length:
         raise ValueError(f"kthvalue: k={k!r} must be an int from 1 to {length}, the extent of axis dim={dim}")
@@ -169,10 +169,10 @@ def kthvalue(input: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> Ord
 
 @operator(records=(MedianOfAll, Pick), methods="median", dtypes="bihf")
 def median(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
-    """Compute the median of all elements, or (values, indices) of the medians along ``dim``; the lower of two.
+    """Compute the median of all elements, or (values, indices) of the medians along ``dim``.
 
-    It is NaN if there is a NaN. The gradient of ``median(input)`` is shared evenly among ties; that of
-    ``median(input, dim)`` goes to the index.
+    Of two middle elements, the lower one is the median. The result is NaN if there is a NaN. The gradient of
+    ``median(input)`` is shared evenly among ties; that of ``median(input, dim)`` goes to the index.
 
     Raises:
         TypeError: input is not a Tensor.
@@ -197,9 +197,9 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
 
 @operator(records=Pick, methods="mode", dtypes="bihf")
 def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
-    """Return (values, indices): the most frequent element of each line along ``dim``, and its last index.
+    """Return (values, indices): the most frequent element along ``dim``, and its last index.
 
-    Of several equally frequent elements, it is the smallest.
+    Of several equally frequent elements, the smallest is returned.
 
     Raises: as ``median``.
     """
@@ -208,7 +208,7 @@ def mode(input: Tensor, dim: int = -1, keepdim: bool = False) -> Ordered:
     along = _axis("mode", input, dim)
     keepdim = as_flag("mode", "keepdim", keepdim)
     if not input.array.ndim:
-        return of_line(mode, input, dim, keepdim)
+        return apply_to_0d(mode, input, dim, keepdim)
     require_elements("mode", input, along, dim)
     return _one_each(input, kernels.mode(input.array, along), along, keepdim)
 
@@ -238,12 +238,12 @@ def unique(
         as_flag("unique", argument, value)
     along = None if dim is None else axis("unique", "dim", dim, input.array.ndim)
     output, inverse, counts = kernels.unique(input.array, along)
-    wanted = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
+    results = [WithoutGradient.apply(input, output, "unique") if input._requires_grad else wrap(output)]
     if return_inverse:
-        wanted.append(wrap(inverse))
+        results.append(wrap(inverse))
     if return_counts:
-        wanted.append(wrap(counts))
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+        results.append(wrap(counts))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 def _axis(name: str, x: Tensor, dim: int) -> int:
@@ -266,7 +266,7 @@ def _kth(x: np.ndarray, k: int, along: int) -> np.ndarray:
 def _picked(x: Tensor, indices: np.ndarray, along: int) -> Ordered:
     if x.array.dtype.kind == "f":
         values = Pick.apply(x, indices, along)
-        return Ordered(values, wrap(private(indices, values.requires_grad)))
+        return Ordered(values, wrap(copy_for_backward(indices, values.requires_grad)))
     return Ordered(wrap(exact("pick")(x.array, indices, along)), wrap(indices))
 
 
@@ -292,7 +292,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
         return wrap(kernels.median(x.array, skip).reshape(()))
     along = _axis(name, x, dim)
     if not x.array.ndim:
-        return of_line(nanmedian if skip else median, x, dim)
+        return apply_to_0d(nanmedian if skip else median, x, dim)
     require_elements(name, x, along, dim)
     if any_nan(x.array, "whether to order NaN"):
         index = kernels.median_index(x.array, along, skip)
@@ -308,7 +308,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 def quantile(
     input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """Compute the quantiles ``q`` of each line along ``dim``, or of all elements.
+    """Compute the quantiles ``q`` along ``dim``, or of all elements.
 
     A quantile is the element with index q (n - 1) of n sorted elements. Between two elements, ``interpolation`` selects
     the value: "linear", "lower", "higher", "midpoint" or "nearest". The result is NaN if there is a NaN.
@@ -398,7 +398,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
     """Return True where an element is in ``test_elements``; one argument may be a number; no gradient.
 
     assume_unique: declare that each argument has distinct elements; no effect on the result. invert: return True where
-    it is not
+    an element is not in it
 
     Raises:
         TypeError: neither is a Tensor, or one is neither a Tensor nor a number.
@@ -420,7 +420,7 @@ def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, inve
 def unique_consecutive(
     input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
-    """Merge equal neighboring elements of input as a vector, or equal neighboring slices along ``dim``.
+    """Merge equal neighboring elements of the flattened input, or equal neighboring slices along ``dim``.
 
     There is no gradient: a backward pass through the result raises NotImplementedError.
 
@@ -439,12 +439,12 @@ def unique_consecutive(
     along = 0 if dim is None else axis("unique_consecutive", "dim", dim, input.array.ndim)
     x = reshaped(input.array, (-1,)) if dim is None else input.array
     merged, inverse, counts = kernels.unique_consecutive(x, along, return_inverse, return_counts)
-    wanted = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
+    results = [WithoutGradient.apply(input, merged, "unique_consecutive") if input._requires_grad else wrap(merged)]
     if inverse is not None:
-        wanted.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
+        results.append(wrap(inverse.reshape(input.array.shape) if dim is None else inverse))
     if counts is not None:
-        wanted.append(wrap(counts))
-    return wanted[0] if len(wanted) == 1 else tuple(wanted)
+        results.append(wrap(counts))
+    return results[0] if len(results) == 1 else tuple(results)
 
 
 @operator(dtypes="i")

@@ -13,13 +13,13 @@ from .decompositions import (
     QR,
     Geqrf,
     Reflections,
-    columns_of_product,
-    lower_or_upper,
-    multiplied,
-    orthogonal,
+    cholesky_factor,
+    householder_columns,
+    multiplied_by_q,
+    qr_factors,
     singular_vectors,
 )
-from .lu import factors_with_info, solved
+from .lu import factors_with_info, lu_solution
 from .matrix_functions import det, logdet, matrix_exp, matrix_power, powers, slogdet
 from .solving import (
     Inverse,
@@ -86,7 +86,7 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
     if interpreters and (seen := interpreted(cholesky, locals())) is not None:
         return seen
     require_square("cholesky", input, "input")
-    return lower_or_upper("cholesky", input, upper)
+    return cholesky_factor("cholesky", input, upper)
 
 
 @operator(methods="lu")
@@ -111,7 +111,7 @@ def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
         return seen
-    return solved("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
+    return lu_solution("lu_solve", {"LU_data": LU_data, "LU_pivots": LU_pivots, "b": b}, True, False)
 
 
 @operator(records=Geqrf, methods="geqrf")
@@ -120,8 +120,8 @@ def geqrf(input: Tensor) -> Reflections:
 
     input (..., M, N), K = min(M, N); a (..., M, N), tau (..., K). Q is the product of K reflections 1 - tau_i v_i v_iT,
     whose vectors are the columns of a below the diagonal, with 1 on the diagonal and 0 above.
-    ``linalg.householder_product`` builds the matrix, ``ormqr`` multiplies by it. Gradients need columns that are not 0
-    below the diagonal.
+    ``linalg.householder_product`` builds the matrix, ``ormqr`` multiplies by it. Gradients exist only where no column
+    is 0 below the diagonal.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -141,7 +141,7 @@ def orgqr(input: Tensor, tau: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(orgqr, locals())) is not None:
         return seen
-    return columns_of_product("orgqr", "input", input, tau)
+    return householder_columns("orgqr", "input", input, tau)
 
 
 @operator(methods="ormqr")
@@ -158,7 +158,7 @@ def ormqr(input: Tensor, tau: Tensor, other: Tensor, left: bool = True, transpos
     """
     if interpreters and (seen := interpreted(ormqr, locals())) is not None:
         return seen
-    return multiplied("ormqr", input, tau, other, left, transpose)
+    return multiplied_by_q("ormqr", input, tau, other, left, transpose)
 
 
 @operator(methods="qr")
@@ -170,7 +170,7 @@ def qr(input: Tensor, some: bool = True) -> QR:
     if interpreters and (seen := interpreted(qr, locals())) is not None:
         return seen
     require_matrices("qr", input, "input")
-    return orthogonal("qr", input, "reduced" if as_flag("qr", "some", some) else "complete")
+    return qr_factors("qr", input, "reduced" if as_flag("qr", "some", some) else "complete")
 
 
 @operator(records=Svd, methods="svd")

@@ -88,10 +88,10 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(householder_product, locals())) is not None:
         return seen
-    return columns_of_product("householder_product", "A", A, tau)
+    return householder_columns("householder_product", "A", A, tau)
 
 
-def columns_of_product(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
+def householder_columns(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
     """Compute ``householder_product``; ``label`` is the name of A in the caller."""
     _check(name, label, A, tau)
     m, n = A.array.shape[-2:]
@@ -100,7 +100,7 @@ def columns_of_product(name: str, label: str, A: Tensor, tau: Tensor) -> Tensor:
     return _product(A, tau, unit_matrix(A, m, n), False)
 
 
-def multiplied(name: str, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
+def multiplied_by_q(name: str, input: Tensor, tau: Tensor, other: Tensor, left: bool, transpose: bool) -> Tensor:
     """Compute ``ormqr``."""
     _check(name, "input", input, tau)
     require_matrices(name, other, "other")
@@ -110,9 +110,9 @@ def multiplied(name: str, input: Tensor, tau: Tensor, other: Tensor, left: bool,
     lead = input.array.shape[:-2]
     if have[-2 if left else -1] != rows or have[:-2] != lead:
         axes = f"{rows}, N" if left else f"M, {rows}"
-        wanted = f"({', '.join(map(str, lead))}{', ' if lead else ''}{axes})"
+        expected = f"({', '.join(map(str, lead))}{', ' if lead else ''}{axes})"
         raise ValueError(
-            f"{name}: other.shape={have} must be {wanted} for left={left} and input.shape={input.array.shape}"
+            f"{name}: other.shape={have} must be {expected} for left={left} and input.shape={input.array.shape}"
         )
     if left:
         return _product(input, tau, other, transpose)
@@ -125,9 +125,9 @@ def _check(name: str, label: str, a: Tensor, tau: Tensor) -> None:
     *lead, m, n = a.array.shape
     have = tau.array.shape
     if not have or list(have[:-1]) != lead or have[-1] > min(m, n):
-        wanted = f"({''.join(f'{extent}, ' for extent in lead)}K)"
+        expected = f"({''.join(f'{extent}, ' for extent in lead)}K)"
         raise ValueError(
-            f"{name}: tau.shape={have} must be {wanted} with K at most {min(m, n)}, for {label}.shape={a.array.shape}"
+            f"{name}: tau.shape={have} must be {expected} with K at most {min(m, n)}, for {label}.shape={a.array.shape}"
         )
 
 
@@ -273,7 +273,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     if interpreters and (seen := interpreted(cholesky, locals())) is not None:
         return seen
     require_square("cholesky", A)
-    return lower_or_upper("cholesky", A, upper)
+    return cholesky_factor("cholesky", A, upper)
 
 
 @operator
@@ -289,14 +289,14 @@ def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -
         return seen
     require_square("cholesky_ex", A)
     if as_flag("cholesky_ex", "check_errors", check_errors):
-        found = lower_or_upper("cholesky_ex", A, upper)
+        found = cholesky_factor("cholesky_ex", A, upper)
         return CholeskyAndInfo(found, wrap(zeros(A.array.shape[:-2], np.int32, like=A.array)))
     info = wrap(kernels.bad_minor(A.array))
     if not any_true(info.array, "whether a matrix is not positive definite"):
-        return CholeskyAndInfo(lower_or_upper("cholesky_ex", A, upper), info)
+        return CholeskyAndInfo(cholesky_factor("cholesky_ex", A, upper), info)
     bad = (info != 0).unsqueeze(-1).unsqueeze(-1)
     unit = unit_matrix(A, A.array.shape[-1])
-    found = lower_or_upper("cholesky_ex", where(bad, unit, A), upper)
+    found = cholesky_factor("cholesky_ex", where(bad, unit, A), upper)
     return CholeskyAndInfo(found.masked_fill(bad, nan), info)
 
 
@@ -314,7 +314,7 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
     if interpreters and (seen := interpreted(qr, locals())) is not None:
         return seen
     require_matrices("qr", A)
-    return orthogonal("qr", A, mode)
+    return qr_factors("qr", A, mode)
 
 
 @operator
@@ -395,7 +395,7 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
 
     atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
 
-    tol: atol under its older name, with rtol 0
+    tol: the former name of atol; sets rtol to 0
     hermitian: A is symmetric, and only its lower triangle is read
 
     Raises: as ``linalg.pinv``.
@@ -411,14 +411,14 @@ def matrix_rank(A: Tensor, tol: Any = None, hermitian: bool = False, *, atol: An
     return wrap(kernels.singular_rank(sizes, absolute, relative))
 
 
-def lower_or_upper(name: str, x: Tensor, upper: bool) -> Tensor:
+def cholesky_factor(name: str, x: Tensor, upper: bool) -> Tensor:
     """Compute the Cholesky factor, see ``cholesky``."""
     if as_flag(name, "upper", upper):
         return transposed(Cholesky.apply(transposed(x), name))
     return Cholesky.apply(x, name)
 
 
-def orthogonal(name: str, x: Tensor, mode: str) -> QR:
+def qr_factors(name: str, x: Tensor, mode: str) -> QR:
     """Compute ``qr``."""
     if mode not in ("reduced", "complete", "r"):
         raise ValueError(f"{name}: mode={mode!r} must be 'reduced', 'complete' or 'r'")

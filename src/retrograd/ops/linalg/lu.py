@@ -3,8 +3,8 @@
 LU: A = P L U, with the permutation P constant in the gradient. Source: S. Walter, L. Lehmann, "Algorithmic
 differentiation of linear algebra functions", 2010.
 
-LDL: with the rows and columns in the order P, A is L D LT. D has blocks of 1 and 2 rows on its diagonal; L is lower
-triangular with ones on its diagonal and zeros in these blocks. The order and the blocks are constant in the gradient.
+LDL: with the rows and columns in the order P, A is L D LT. D is block diagonal with 1x1 and 2x2 blocks; L is unit
+lower triangular, with zeros inside the blocks. The order and the blocks are constant in the gradient.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LUFactorsAndInfo(NamedTuple):
 
 
 class Lu(Function):
-    """x (..., M, N) as L, below the diagonal, and U, with the row exchanges (..., K), from 1; K = min(M, N)."""
+    """L (below the diagonal) and U of x (..., M, N) in one matrix, and the row exchanges (..., K), K = min(M, N)."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, pivot: bool) -> tuple[Tensor, Tensor]:
@@ -132,7 +132,7 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> LUFactors:
 
 @operator(records=Lu)
 def lu_factor_ex(A: Tensor, *, pivot: bool = True, check_errors: bool = False) -> LUFactorsAndInfo:
-    """Return (LU, pivots, info): ``lu_factor`` without errors, and where it failed.
+    """Return (LU, pivots, info): ``lu_factor`` without exceptions, and the position of a failure.
 
     info (...,), int32: the position, from 1, of the first 0 on the diagonal of U; 0 if there is none
     check_errors: raise LinAlgError where info is not 0
@@ -162,7 +162,7 @@ def lu_solve(LU: Tensor, pivots: Tensor, B: Tensor, *, left: bool = True, adjoin
     if interpreters and (seen := interpreted(lu_solve, locals())) is not None:
         return seen
     left, adjoint = as_flag("lu_solve", "left", left), as_flag("lu_solve", "adjoint", adjoint)
-    return solved("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
+    return lu_solution("lu_solve", {"LU": LU, "pivots": pivots, "B": B}, left, adjoint)
 
 
 @operator
@@ -188,12 +188,12 @@ def lu_unpack(LU_data: Tensor, LU_pivots: Tensor, unpack_data: bool = True, unpa
 
 
 def factors_with_info(name: str, A: Tensor, pivot: Any, get_infos: Any) -> tuple[Tensor, ...]:
-    """Return (LU, pivots), or with info instead of errors, as ``torch.lu`` does."""
+    """Return (LU, pivots), or (LU, pivots, info) without exceptions, as ``torch.lu`` does."""
     infos = as_truth(name, "get_infos", get_infos)
     return _factored(name, A, pivot, not infos)[: 3 if infos else 2]
 
 
-def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
+def lu_solution(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) -> Tensor:
     """Solve A X = B; ``operands`` are LU, pivots and B under the names of the caller's arguments."""
     (lu_name, lu), (pivot_name, pivots), (b_name, b) = operands.items()
     require_square(name, lu, lu_name)
@@ -202,9 +202,9 @@ def solved(name: str, operands: dict[str, Tensor], left: bool, adjoint: bool) ->
     exchanges = _checked(name, lu_name, lu, pivot_name, pivots)
     n, right = lu.array.shape[-1], b if left else transposed(b)
     if right.array.shape[-2] != n:
-        wanted = f"(..., {n}, K)" if left else f"(..., K, {n})"
+        expected = f"(..., {n}, K)" if left else f"(..., K, {n})"
         raise ValueError(
-            f"{name}: {b_name}.shape={b.array.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+            f"{name}: {b_name}.shape={b.array.shape} must be {expected}, for {lu_name}.shape={lu.array.shape}"
         )
     broadcast_shape(name, lu.array.shape[:-2], right.array.shape[:-2])
     order, lower, upper = kernels.lu_order(exchanges, n), _lower(lu), _upper(lu)
@@ -252,10 +252,10 @@ def _checked(name: str, lu_name: str, lu: Tensor, pivot_name: str, pivots: Any) 
         )
     found: np.ndarray = pivots.array
     m, n = lu.array.shape[-2:]
-    wanted = (*lu.array.shape[:-2], min(m, n))
-    if found.shape != wanted:
+    expected = (*lu.array.shape[:-2], min(m, n))
+    if found.shape != expected:
         raise ValueError(
-            f"{name}: {pivot_name}.shape={found.shape} must be {wanted}, for {lu_name}.shape={lu.array.shape}"
+            f"{name}: {pivot_name}.shape={found.shape} must be {expected}, for {lu_name}.shape={lu.array.shape}"
         )
     if found.size:
         least, most = extremes(found, "whether pivots are rows")
@@ -350,17 +350,17 @@ class Ldl(Function):
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
     """Return (LD, pivots) of symmetric, possibly indefinite matrices A (..., N, N), for ``linalg.ldl_solve``.
 
-    LD (..., N, N) contains D on the diagonal, and directly below it in a block of two rows, and L below these blocks.
-    pivots (..., N), int32: in step i, counted from 1, row and column i were exchanged with pivots[i]; in a block of
-    two, whose pivots are negative, those of the second row with -pivots[i]. Only the lower triangle of A is read; its
-    gradient is symmetric.
+    LD (..., N, N) contains the 1x1 and 2x2 blocks of D (their lower triangles), and L below them.
+    pivots (..., N), int32: in step i, counted from 1, row and column i were exchanged with pivots[i]. The pivots of a
+    2x2 block are negative, and its second row and column i were exchanged with -pivots[i]. Only the lower triangle of
+    A is read; its gradient is symmetric.
 
     hermitian: no effect, since real symmetric matrices are Hermitian
 
     Raises:
         TypeError: A is not a floating-point Tensor.
         ValueError: the last two extents differ.
-        LinAlgError: D has a 0 on its diagonal, in a block of one row.
+        LinAlgError: a 1x1 block of D is 0.
     """
     if interpreters and (seen := interpreted(ldl_factor, locals())) is not None:
         return seen
@@ -369,7 +369,7 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> LDLFactors:
 
 @operator(records=Ldl)
 def ldl_factor_ex(A: Tensor, *, hermitian: bool = False, check_errors: bool = False) -> LDLFactorsAndInfo:
-    """Return (LD, pivots, info): ``ldl_factor`` without errors, and where it failed.
+    """Return (LD, pivots, info): ``ldl_factor`` without exceptions, and the position of a failure.
 
     info (...,), int32: the position, from 1, of the first block of D that is 0; 0 if there is none
     hermitian: no effect, since real symmetric matrices are Hermitian

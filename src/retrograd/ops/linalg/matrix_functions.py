@@ -256,11 +256,11 @@ def cond(A: Tensor, p: Any = None) -> Tensor:
         s = Svd.apply(A)[1]
         largest, smallest = amax(s, -1), amin(s, -1)
         return smallest / largest if p == -2 else largest / smallest
-    regular, singular, some = with_regular(A)
+    regular, singular, any_singular = with_regular(A)
     inverse = Inverse.apply(regular, "cond")
     norms = [matrix_norm_of("cond", x, p, (-2, -1), False, None) for x in (regular, inverse)]
     found = norms[0] * norms[1]
-    return found.masked_fill(wrap(singular), inf) if some else found
+    return found.masked_fill(wrap(singular), inf) if any_singular else found
 
 
 @operator(dtypes="if")
@@ -354,13 +354,13 @@ def _chain(name: str, tensors: list[Any]) -> Tensor:
                 f"{name}: tensors[{i}].shape={x.array.shape} and tensors[{i + 1}].shape={y.array.shape} do not fit: "
                 f"{x.array.shape[1]} and {y.array.shape[0]} must be equal"
             )
-    found = _multiplied(tensors)
+    found = _chain_product(tensors)
     if of_row:
         found = found.squeeze(0)
     return found.squeeze(-1) if of_column else found
 
 
-def _multiplied(factors: list[Tensor]) -> Tensor:
+def _chain_product(factors: list[Tensor]) -> Tensor:
     """Multiply a chain of matrices, split for the fewest multiplications."""
     extents = [factors[0].array.shape[0], *(x.array.shape[1] for x in factors)]
     count = len(factors)

@@ -50,7 +50,7 @@ def require_square(name: str, x: Any, label: str = "A") -> None:
 
 
 def refuse(name: str, rule: str, first: np.ndarray, shape: tuple[int, ...]) -> None:
-    """Raise LinAlgError naming the matrix, at index ``first``, that breaks the ``rule``; -1 means none does."""
+    """Raise LinAlgError for the matrix at the flat index ``first``, which breaks ``rule``; -1 means that none does."""
     index = number(first, "whether a matrix is refused")
     if index >= 0:
         where = f"{matrix_at(index, shape)} " if shape[:-2] else ""
@@ -201,9 +201,9 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> InverseAndInfo:
     require_square("inv_ex", A)
     if as_flag("inv_ex", "check_errors", check_errors):
         return InverseAndInfo(Inverse.apply(A, "inv_ex"), _no_info(A))
-    regular, singular, some = with_regular(A)
+    regular, singular, any_singular = with_regular(A)
     found = Inverse.apply(regular, "inv_ex")
-    return InverseAndInfo(_nan_where(singular, found) if some else found, _info(singular))
+    return InverseAndInfo(_nan_where(singular, found) if any_singular else found, _info(singular))
 
 
 @operator(records=Solve)
@@ -237,11 +237,11 @@ def solve_ex(A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = Fa
     left = as_flag("solve_ex", "left", left)
     if as_flag("solve_ex", "check_errors", check_errors):
         return SolutionAndInfo(_solved("solve_ex", A, B, left, True), _no_info(A))
-    regular, singular, some = with_regular(A)
+    regular, singular, any_singular = with_regular(A)
     found = _solved("solve_ex", regular, B, left, True)
-    if some and found.array.ndim < max(A.array.ndim, 2):  # B holds vectors
+    if any_singular and found.array.ndim < max(A.array.ndim, 2):  # B holds vectors
         found = _nan_where(singular, unsqueeze(found, -1)).squeeze(-1)
-    elif some:
+    elif any_singular:
         found = _nan_where(singular, found)
     return SolutionAndInfo(found, _info(singular))
 
@@ -318,7 +318,7 @@ def pinv(A: Tensor, rcond: Any = None, hermitian: bool = False, *, atol: Any = N
     Singular values up to max(atol, rtol times the largest) count as 0.
 
     atol, rtol: numbers, or Tensors (...,). Without both, rtol is max(M, N) times the type's precision.
-    rcond: rtol under its older name
+    rcond: the former name of rtol
     hermitian: A is symmetric; only its lower triangle is read and gets a gradient
 
     Raises:
@@ -473,8 +473,8 @@ def _solved(name: str, a: Tensor, b: Tensor, left: bool, vectors: bool = False) 
     of_vectors = left and vectors and _is_vectors(a, b)
     right = unsqueeze(b, -1) if of_vectors else b if left or len(shape) < 2 else transposed(b)
     if right.array.ndim < 2 or right.array.shape[-2] != n:
-        wanted = f"(..., {n}, K)" + f" or (..., {n})" * vectors if left else f"(..., K, {n})"
-        raise ValueError(f"{name}: B.shape={shape} must be {wanted}, for A.shape={a.array.shape}")
+        expected = f"(..., {n}, K)" + f" or (..., {n})" * vectors if left else f"(..., K, {n})"
+        raise ValueError(f"{name}: B.shape={shape} must be {expected}, for A.shape={a.array.shape}")
     broadcast_shape(name, a.array.shape[:-2], right.array.shape[:-2])
     y = Solve.apply(a if left else transposed(a), right, name)
     return y.squeeze(-1) if of_vectors else y if left else transposed(y)
@@ -494,7 +494,7 @@ def _of_cholesky(name: str, factor: Tensor, right: Tensor, upper: bool) -> Tenso
 
 
 def with_regular(a: Tensor) -> tuple[Tensor, np.ndarray, bool]:
-    """Replace singular matrices in a by identities; also return the mask of singular ones, and whether any is."""
+    """Replace singular matrices in a by identities; also return their mask, and whether there are any."""
     singular = kernels.singular_matrices(a.array)
     if not any_true(singular, "whether a matrix is singular"):
         return a, singular, False

@@ -18,11 +18,11 @@ from ...kernel_set import kernels
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
-from ..pointwise.pointwise import Gradients, carried
+from ..pointwise.pointwise import Gradients, fused_or_composed
 from ..reduce.reduction import mean, sum
 from ..shape.broadcasting import broadcast_shape, expand
 
-__all__ = ["averaged", "reduction_of"]
+__all__ = ["accepts_size_average", "reduction_of"]
 
 
 # ---- Deprecated options `size_average` and `reduce` ------------------------------------------------------------------
@@ -30,38 +30,38 @@ __all__ = ["averaged", "reduction_of"]
 AnyLoss = TypeVar("AnyLoss", bound=Callable[..., Any])
 
 
-def averaged(loss: AnyLoss) -> AnyLoss:
+def accepts_size_average(loss: AnyLoss) -> AnyLoss:
     """Let a loss accept ``size_average`` and ``reduce``, and its options by position in PyTorch's order.
 
     In that order ``size_average`` is the first option, and ``reduce`` comes before ``reduction``.
     """
     signature = inspect.signature(loss)
-    places = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    positional = [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     options = [p for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     before = next(index for index, p in enumerate(options) if p.name == "reduction")
-    average, each = (
+    average, reduce_option = (
         inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="bool | None")
         for name in ("size_average", "reduce")
     )
-    order = [average, *options[:before], each, *options[before:]]
+    order = [average, *options[:before], reduce_option, *options[before:]]
     names = [p.name for p in order]
 
     @functools.wraps(loss)
     def call(*args: Any, size_average: Any = None, reduce: Any = None, **given: Any) -> Any:
-        if len(args) > len(places):
-            more = dict(zip(names, args[len(places) :], strict=False))
-            if len(args) > len(places) + len(names) or more.keys() & given.keys():
+        if len(args) > len(positional):
+            more = dict(zip(names, args[len(positional) :], strict=False))
+            if len(args) > len(positional) + len(names) or more.keys() & given.keys():
                 raise TypeError(
                     f"{loss.__name__}: too many arguments, or one given twice; the signature is {call_form}"
                 )
-            args, given = args[: len(places)], more | given
+            args, given = args[: len(positional)], more | given
             size_average, reduce = given.pop("size_average", size_average), given.pop("reduce", reduce)
         if size_average is not None or reduce is not None:
             given["reduction"] = reduction_of(loss.__name__, size_average, reduce)
         return loss(*args, **given)
 
-    shown: list[inspect.Parameter] = [*places, *(p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in order)]
-    call.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
+    parameters: list[inspect.Parameter] = [*positional, *(p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in order)]
+    call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     call_form = f"{loss.__name__}{call.__signature__}"  # type: ignore[attr-defined]
     result: Any = call
     return result
@@ -74,8 +74,8 @@ def reduction_of(name: str, size_average: bool | None, reduce: bool | None) -> s
         TypeError: one is neither a bool nor None; pass ``reduction`` by name.
     """
     average = size_average is None or as_truth(name, "size_average", size_average)
-    whole = reduce is None or as_truth(name, "reduce", reduce)
-    found = "none" if not whole else "mean" if average else "sum"
+    reduced = reduce is None or as_truth(name, "reduce", reduce)
+    found = "none" if not reduced else "mean" if average else "sum"
     warnings.warn(
         f"size_average and reduce args will be deprecated, please use reduction={found!r} instead.",
         UserWarning,
@@ -90,9 +90,10 @@ _REDUCTIONS = ("mean", "sum", "none")
 
 
 class ElementLoss(Function):
-    """An elementwise loss, ``apply(reduction, numbers, *operands)``: ``class Huber(ElementLoss, term="huber")``.
+    """Base class of elementwise losses: ``class Huber(ElementLoss, term="huber")``.
 
-    It computes the loss of each element of operands with one shape, or their sum or mean in the same pass.
+    ``apply(reduction, numbers, *operands)`` computes the loss of each element, or their sum or mean in the same pass.
+    All operands have the same shape.
     term: the name of the loss in ``formulas/losses.py``
     """
 
@@ -120,24 +121,24 @@ def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
         numbers, factor = ctx.numbers, ctx.factor
 
         def gradient(of: int) -> Tensor:
-            return carried(
-                lambda g, *operands: gradients[of](_each(g, factor, operands[0]), *operands, *numbers),
+            return fused_or_composed(
+                lambda g, *operands: gradients[of](_element_gradients(g, factor, operands[0]), *operands, *numbers),
                 lambda g, *arrays: kernels.element_loss_grad(name, of, g, arrays, numbers, factor),
                 (g, *ctx.saved_tensors),
             )
 
         found: list[Tensor | None] = []
-        for of, want in enumerate(ctx.needs_input_grad[2:]):
-            if want and gradients[of] is minus_first:
+        for of, needs_grad in enumerate(ctx.needs_input_grad[2:]):
+            if needs_grad and gradients[of] is minus_first:
                 found.append(minus_first(gradient(0) if found[0] is None else found[0]))
             else:
-                found.append(gradient(of) if want else None)
+                found.append(gradient(of) if needs_grad else None)
         return None, None, *found
 
     return forward, backward
 
 
-def _each(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
+def _element_gradients(g: Tensor, factor: float | None, x: Tensor) -> Tensor:
     """Return the upstream gradient of each element of x: g, or for a sum, g times the factor."""
     return g if factor is None else expand(g * factor, x.array.shape)
 
@@ -224,7 +225,7 @@ def same_shape(name: str, input: Tensor, target: Tensor) -> None:
 
 
 def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor | None:
-    """Check and return ``value``, of x's type; it must not require a gradient, which the loss does not compute.
+    """Check that ``value`` has x's type and requires no gradient (the loss does not compute one), and return it.
 
     Raises:
         TypeError: it is not a floating-point Tensor of x's type.
@@ -237,7 +238,7 @@ def constant(name: str, label: str, value: Tensor | None, x: Tensor) -> Tensor |
 
 
 def refuse_gradient(name: str, label: str, value: Tensor) -> Tensor:
-    """Check and return ``value``; it must not require a gradient, which the loss does not compute.
+    """Check that ``value`` requires no gradient (the loss does not compute one), and return it.
 
     Raises:
         ValueError: it requires a gradient.

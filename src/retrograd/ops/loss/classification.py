@@ -13,14 +13,23 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import are_integers, as_real, private, require_float, require_same
+from ..argument_checks import are_integers, as_real, copy_for_backward, require_float, require_same
 from ..dtypes.dtype import cast, int64
 from ..normalization.softmax import log_softmax, softmax
 from ..pointwise.piecewise import where
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Reshape
-from .base import ElementLoss, averaged, check_reduction, constant, reduce, refuse_gradient, same_shape, weighted
+from .base import (
+    ElementLoss,
+    accepts_size_average,
+    check_reduction,
+    constant,
+    reduce,
+    refuse_gradient,
+    same_shape,
+    weighted,
+)
 
 __all__ = [
     "binary_cross_entropy",
@@ -168,7 +177,7 @@ class NegativeLogLikelihoodGrad(Function):
         return NegativeLogLikelihood.apply(v, labels, *rest), None, None, None
 
 
-@averaged
+@accepts_size_average
 @operator(records=CrossEntropy)
 def cross_entropy(
     input: Tensor,
@@ -205,7 +214,7 @@ def cross_entropy(
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 
 
-@averaged
+@accepts_size_average
 @operator(records=(CrossEntropy, NegativeLogLikelihood))
 def nll_loss(
     input: Tensor,
@@ -263,7 +272,7 @@ def _against_labels(
     check_reduction(name, reduction)
     target = check_labels(name, input, target)
     per_class = _class_weights(name, weight, input, differentiable=False)
-    x, classes, shape = input, private(target.array, input.requires_grad), input.array.shape
+    x, classes, shape = input, copy_for_backward(target.array, input.requires_grad), input.array.shape
     if len(shape) == 1:
         x, classes = Reshape.apply(x, (1, *shape)), classes.reshape(1)
     array = None if per_class is None else per_class.array
@@ -380,10 +389,10 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     if place is not None:
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
         label, count = number(labels[place], "a message"), count_true(wrong, "a message")
-        way_out = "" if ignored is None else f"; a label to ignore must be {_IGNORED[name]}{ignored}"
+        hint = "" if ignored is None else f"; a label to ignore must be {_IGNORED[name]}{ignored}"
         raise IndexError(
             f"{name}: {where} = {label} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
-            f"({count} such labels{way_out})"
+            f"({count} such labels{hint})"
         )
 
 
@@ -405,7 +414,7 @@ class WeightedBinaryCrossEntropyWithLogits(ElementLoss, term="weighted_binary_cr
     """(1 - t) x + (1 + (w - 1) t) log(1 + exp(-x)), with the weight w of positives"""
 
 
-@averaged
+@accepts_size_average
 @operator(records=BinaryCrossEntropy)
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"
@@ -439,7 +448,7 @@ def binary_cross_entropy(
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
-@averaged
+@accepts_size_average
 @operator(records=(BinaryCrossEntropyWithLogits, WeightedBinaryCrossEntropyWithLogits))
 def binary_cross_entropy_with_logits(
     input: Tensor,
@@ -476,7 +485,7 @@ def binary_cross_entropy_with_logits(
     return y if weight is None else weighted(name, y, weight, reduction)
 
 
-@averaged
+@accepts_size_average
 @operator(records=BinaryCrossEntropyWithLogits)
 def multilabel_soft_margin_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, *, reduction: str = "mean"

@@ -12,7 +12,7 @@ from ...engine.function import Function, once_differentiable
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..argument_checks import as_counts, as_flag, private, require_float
+from ..argument_checks import as_counts, as_flag, copy_for_backward, require_float
 from ..pointwise.pointwise import Gradients
 from ..reduce.reduction import mean
 from ..shape.shape import Reshape
@@ -117,7 +117,7 @@ def _rows(name: str, targets: Any, lengths: np.ndarray, single: bool) -> np.ndar
     if not isinstance(targets, Tensor) or targets.array.dtype.kind not in "iu":
         kind = targets.array.dtype if isinstance(targets, Tensor) else type(targets).__name__
         raise TypeError(f"{name}: targets is {kind}, needs a Tensor of int64 class indices")
-    labels, counts = private(targets.array), integers(lengths, "the extent of the targets")
+    labels, counts = copy_for_backward(targets.array), integers(lengths, "the extent of the targets")
     if labels.dtype != np.int64:
         labels = kernels.cast(labels, np.dtype(np.int64))
     longest = max(counts, default=0)

@@ -18,13 +18,13 @@ from ..argument_checks import (
     as_callable,
     as_flag,
     as_index,
+    as_int64,
     as_real,
     as_truth,
-    private,
+    copy_for_backward,
     require_float,
     require_number,
     require_tensor,
-    whole,
 )
 from ..dtypes.promotion import floats, promote
 from ..pointwise.piecewise import clamp, minimum, where
@@ -33,7 +33,7 @@ from ..product.distance import as_float_pair, pairwise_distance, row_cosine
 from ..reduce.reduction import sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..shape.shape import Reshape
-from .base import ElementLoss, averaged, check_reduction, constant, matched, reduce, refuse_gradient, signs
+from .base import ElementLoss, accepts_size_average, check_reduction, constant, matched, reduce, refuse_gradient, signs
 from .classification import check_labels, refuse_labels
 
 __all__ = [
@@ -100,7 +100,7 @@ class MultilabelMargin(Function):
         return Reshape.apply(g, (len(slopes), 1)) * wrap(slopes), None
 
 
-@averaged
+@accepts_size_average
 @operator(records=SoftMargin)
 def soft_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input)) for targets of 1 and -1, averaged, summed or unreduced; computed without overflow.
@@ -123,7 +123,7 @@ def _require_classes(name: str, shape: tuple[int, ...], classes: int) -> None:
         raise ValueError(f"{name}: input.shape={shape} has no classes, needs (N, C) or (C,) with C of at least 1")
 
 
-@averaged
+@accepts_size_average
 @operator(records=MultiMargin)
 def multi_margin_loss(
     input: Tensor,
@@ -156,11 +156,11 @@ def multi_margin_loss(
         raise ValueError(f"{name}: input.shape={input.array.shape} must be (N, C) or (C,)")
     rows = input if input.array.ndim == 2 else Reshape.apply(input, (1, input.array.size))
     # the target of a single row may be () or (1,)
-    whole = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
-    target = check_labels(name, whole if whole.array.ndim else Reshape.apply(input, (1,)), target)
-    classes, labels = rows.array.shape[1], private(target.array)
+    labeled = rows if isinstance(target, Tensor) and target.array.shape == (1,) else input
+    target = check_labels(name, labeled if labeled.array.ndim else Reshape.apply(input, (1,)), target)
+    classes, labels = rows.array.shape[1], copy_for_backward(target.array)
     _require_classes(name, input.array.shape, classes)
-    refuse_labels(name, whole.array.shape or (1,), labels, classes, None)
+    refuse_labels(name, labeled.array.shape or (1,), labels, classes, None)
     constant(name, "weight", weight, input)
     if weight is not None and weight.array.shape != (classes,):
         raise ValueError(f"{name}: weight.shape={weight.array.shape}, needs ({classes},), one per class")
@@ -171,7 +171,7 @@ def multi_margin_loss(
     return reduce(name, losses if target.array.ndim else Reshape.apply(losses, ()), reduction)
 
 
-@averaged
+@accepts_size_average
 @operator(records=MultilabelMargin)
 def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """sum over targets j and other classes i of max(0, 1 - input[j] + input[i]) / C in each row.
@@ -195,7 +195,7 @@ def multilabel_margin_loss(input: Tensor, target: Tensor, *, reduction: str = "m
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.array.shape}; both must be (N, C) or both (C,)"
         )
-    rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), private(target.array)
+    rows, targets = shape if len(shape) == 2 else (1, *(shape or (1,))), copy_for_backward(target.array)
     _require_classes(name, shape, rows[1])
     refuse_labels(name, shape or (1,), targets, rows[1], -1)
     losses = MultilabelMargin.apply(Reshape.apply(input, rows), targets.reshape(rows))
@@ -209,14 +209,14 @@ Metric = Callable[[Tensor, Tensor], Tensor]
 
 
 class Hinge(ElementLoss, term="hinge"):
-    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
+    """x where t = 1, max(0, margin - x) where t = -1; their sum for any other t"""
 
 
 class Ranking(ElementLoss, term="ranking"):
     """max(0, margin - w (x - t))"""
 
 
-@averaged
+@accepts_size_average
 @operator(records=Hinge)
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, reduction: str = "mean") -> Tensor:
     """input where the target is 1, max(0, margin - input) where it is -1; averaged, summed or unreduced.
@@ -234,20 +234,20 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, *, 
     name = "hinge_embedding_loss"
     check_reduction(name, reduction)
     if are_integers(input):
-        return _hinge_of_integers(name, input, target, whole(name, "margin", margin), reduction)
+        return _hinge_of_integers(name, input, target, as_int64(name, "margin", margin), reduction)
     require_float(name, input)
     x, t = matched(name, input, refuse_gradient(name, "target", signs(name, target, input)))
     return Hinge.apply(reduction, (as_real(name, "margin", margin),), x, t)
 
 
-@averaged
+@accepts_size_average
 @operator(records=Ranking, dtypes="if")
 def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
 ) -> Tensor:
     """max(0, margin - target (input1 - input2)): target 1 ranks input1 higher, -1 ranks input2 higher.
 
-    The three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
+    All three have the same number of axes and are broadcast. The inputs may hold integers; target: int64 or of the
     inputs' type. Averaged, summed or unreduced.
 
     Raises:
@@ -271,7 +271,7 @@ def margin_ranking_loss(
     return Ranking.apply(reduction, numbers, expand(x1, shape), expand(x2, shape), expand(t, shape))
 
 
-@averaged
+@accepts_size_average
 @operator(dtypes="bif")
 def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, *, reduction: str = "mean"
@@ -308,7 +308,7 @@ def cosine_embedding_loss(
     return reduce(name, cosine * wrap(slope) + wrap(start), reduction)
 
 
-@averaged
+@accepts_size_average
 @operator(records=Ranking, dtypes="if")
 def triplet_margin_loss(
     anchor: Tensor,

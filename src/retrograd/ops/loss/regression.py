@@ -30,7 +30,7 @@ from ..pointwise.rounding import abs
 from ..reduce.reduction import sum
 from ..shape.broadcasting import expand
 from ..shape.shape import Reshape
-from .base import ElementLoss, averaged, check_reduction, choice, matched, of_one_shape, reduce
+from .base import ElementLoss, accepts_size_average, check_reduction, choice, matched, of_one_shape, reduce
 
 __all__ = ["gaussian_nll_loss", "huber_loss", "kl_div", "l1_loss", "mse_loss", "poisson_nll_loss", "smooth_l1_loss"]
 
@@ -54,7 +54,7 @@ class Huber(ElementLoss, term="huber"):
     """z**2 / 2 where z = |x - t| < delta, else delta (z - delta / 2)"""
 
 
-@averaged
+@accepts_size_average
 @operator(records=SquaredError)
 def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """(input - target)^2, averaged ("mean"), summed ("sum") or unreduced ("none").
@@ -71,7 +71,7 @@ def mse_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: 
     return _distance("mse_loss", SquaredError, (), input, target, reduction, weight)
 
 
-@averaged
+@accepts_size_average
 @operator(records=AbsoluteError)
 def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """|input - target|, averaged, summed or unreduced; its slope is 0 where they are equal. See ``mse_loss``.
@@ -92,7 +92,7 @@ def l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", weight: T
     return _distance("l1_loss", AbsoluteError, (), input, target, reduction, weight)
 
 
-@averaged
+@accepts_size_average
 @operator(records=(SmoothAbsoluteError, AbsoluteError))
 def smooth_l1_loss(input: Tensor, target: Tensor, *, reduction: str = "mean", beta: float = 1.0) -> Tensor:
     """0.5 z^2 / beta where z = |input - target| < beta, else z - 0.5 beta; averaged, summed or unreduced.
@@ -181,7 +181,7 @@ class Gaussian(ElementLoss, term="gaussian"):
     """(log(w) + (x - t)**2 / w) / 2, with the variance w"""
 
 
-@averaged
+@accepts_size_average
 @operator(records=(KullbackLeiblerOfLogs, KullbackLeibler))
 def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target: bool = False) -> Tensor:
     """target (log(target) - input): the divergence of target from the distribution whose logarithm is input.
@@ -215,7 +215,7 @@ def kl_div(input: Tensor, target: Tensor, *, reduction: str = "mean", log_target
     return y
 
 
-@averaged
+@accepts_size_average
 @operator(records=(PoissonOfLogs, Poisson), dtypes="bif")
 def poisson_nll_loss(
     input: Tensor,

@@ -136,9 +136,9 @@ def batch_norm(
     if isinstance(input, Tensor) and input.array.shape == (0,):  # no channels, so nothing to normalize
         require_float("batch_norm", input)
         return input.clone()
-    own = training or running_mean is None
-    if eps < 0 or (own and eps == 0):
-        raise ValueError(f"batch_norm: eps={eps} must be {'above' if own else 'at least'} 0{' in training' * own}")
+    own_statistics = training or running_mean is None
+    if eps < 0 or (own_statistics and eps == 0):
+        raise ValueError(f"batch_norm: eps={eps} must be {'above 0 in training' if own_statistics else 'at least 0'}")
     running = _running("batch_norm", input, running_mean, running_var)
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
@@ -156,7 +156,7 @@ def batch_norm(
     y: Tensor = BatchNorm.apply(input, weight, bias, eps, statistics)
     if running:
         mean, variance = statistics
-        follow(running, mean, variance, count, momentum)
+        update_running_statistics(running, mean, variance, count, momentum)
     return y
 
 
@@ -173,8 +173,8 @@ def instance_norm(
 ) -> Tensor:
     """y = (x - mean) / sqrt(variance + eps) * weight + bias per channel of each sample; input (N, C, *I), others (C,)
 
-    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. Otherwise
-    running statistics are updated in place with the means over the batch, as in ``batch_norm``.
+    Mean and (biased) variance are those of input, or the running ones if ``use_input_stats`` is False. If it is
+    True, running statistics are updated in place with the means over the batch, as in ``batch_norm``.
     Source: D. Ulyanov, A. Vedaldi, V. Lempitsky, "Instance Normalization", 2016 (arXiv:1607.08022).
 
     Raises:
@@ -202,7 +202,7 @@ def instance_norm(
     y: Tensor = GroupNorm.apply(input, weight, bias, eps, shape[1], statistics)
     if running:
         mean, inverse = statistics
-        follow(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
+        update_running_statistics(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
     return y
 
 
@@ -221,8 +221,10 @@ def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None)
     return mean, variance
 
 
-def follow(running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float) -> None:
-    """Update the running statistics; ``variance`` is the biased one of ``count`` elements."""
+def update_running_statistics(
+    running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
+) -> None:
+    """Update the running statistics; ``variance`` is the biased variance of ``count`` elements."""
     unbiased = kernels.scale(variance, count / (count - 1))
     for statistic, value in zip(running, (mean, unbiased), strict=True):
         away = kernels.sub(value, statistic.array)

@@ -32,7 +32,7 @@ __all__ = ["group_norm", "layer_norm", "local_response_norm", "normalize", "rms_
 # ---- Base class and helpers of the normalization operators ----------------------------------------------------------
 
 Gradients = tuple[Tensor | None, ...]
-Wanted = tuple[bool, bool, bool]  # the gradients with respect to x, weight and bias
+NeedsGrad = tuple[bool, bool, bool]  # the gradients with respect to x, weight and bias
 
 
 class Norm(Function):
@@ -47,23 +47,23 @@ class Norm(Function):
 
     @classmethod
     def backward(cls, ctx: Any, g: Tensor) -> Gradients:
-        """Use the fused gradient, or the composed one if it must be differentiable or x needs no gradient."""
-        wanted, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
+        """Use the fused kernel, or ``norm_grad`` if the gradient must be differentiable or x needs none."""
+        needs_grad, (x, weight, *statistics) = ctx.needs_input_grad[:3], ctx.saved_tensors
         rest = (None,) * (len(ctx.needs_input_grad) - 3)
-        if is_grad_enabled() or not wanted[0]:
-            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, wanted), *rest
+        if is_grad_enabled() or not needs_grad[0]:
+            return *norm_grad(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, needs_grad), *rest
         found = cls.fused(ctx, g.array, x.array, weight.array, *statistics)
-        return *[wrap(array) if want else None for array, want in zip(found, wanted, strict=True)], *rest
+        return *[wrap(array) if needed else None for array, needed in zip(found, needs_grad, strict=True)], *rest
 
     @staticmethod
-    def backward_with(text: Callable[..., Any]) -> Callable[..., Any] | None:
+    def backward_with(edited: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a backward that calls an edited copy of ``norm_grad``, or None for any other function."""
-        if not is_copy(text, norm_grad):
+        if not is_copy(edited, norm_grad):
             return None
 
         def backward(ctx: Any, g: Tensor) -> Any:
             x, weight, *_ = ctx.saved_tensors
-            return text(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, ctx.needs_input_grad[:3])
+            return edited(g, x, weight, ctx.eps, ctx.view, ctx.over, ctx.centered, ctx.needs_input_grad[:3])
 
         return backward
 
@@ -81,22 +81,22 @@ def norm_grad(
     view: tuple[int, int, int, int],
     over: tuple[int, ...],
     centered: bool = True,
-    wanted: Wanted = (True, True, True),
+    needs_grad: NeedsGrad = (True, True, True),
 ) -> Gradients:
     """The gradient with respect to x, weight and bias, composed of operators. The fused kernels must match it.
 
     With z = (x - mean) / sqrt(variance + eps) and h = g * weight:
     gx = (h - mean(h) - z * mean(h * z)) / sqrt(variance + eps),  gw = sum(g * z),  gb = sum(g)
     """
-    (want_x, want_w, want_b), outer, shape = wanted, (0, 3), weight.array.shape
+    (want_x, want_w, want_b), outer, shape = needs_grad, (0, 3), weight.array.shape
     g, given = Reshape.apply(g, view), x.array.shape
     gb = Reshape.apply(Sum.apply(g, outer, False), shape) if want_b else None
     if not want_x and not want_w:
         return None, None, gb
     x = Reshape.apply(x, view)
     mean = Mean.apply(x, over, True) if centered else 0.0
-    away = x - mean
-    inverse = inverse_deviation(Mean.apply(away * away, over, True), eps)
+    centered_x = x - mean
+    inverse = inverse_deviation(Mean.apply(centered_x * centered_x, over, True), eps)
     z = standardized(x, mean, inverse)
     gw = Reshape.apply(Sum.apply(g * z, outer, False), shape) if want_w else None
     if not want_x:
@@ -140,7 +140,7 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
 
 # ---- Normalization of each sample: layer, RMS, group and local response norm ----------------------------------------
 
-_SMALL = "whether norms are below eps"
+_BELOW_EPS = "whether norms are below eps"
 
 
 class LayerNorm(Norm):
@@ -213,7 +213,7 @@ class Unit(Function):
         along = Sum.apply(g * y, ctx.axes, True)
         if gsize is not None:
             along = along - gsize * size
-        if any_below(norm, ctx.eps, _SMALL):
+        if any_below(norm, ctx.eps, _BELOW_EPS):
             along = along * wrap(kernels.clamp_parts(norm, ctx.eps)[0])
         return (g - y * along) / size, None, None
 
@@ -282,8 +282,8 @@ def group_norm(
     shape = input.array.shape
     if len(shape) < 2:
         raise ValueError(f"group_norm: input.shape={shape} needs at least 2 axes (batch, channels)")
-    whole = isinstance(num_groups, (int, np.integer)) and not isinstance(num_groups, bool)
-    if not whole or num_groups < 1 or shape[1] % num_groups:
+    is_int = isinstance(num_groups, (int, np.integer)) and not isinstance(num_groups, bool)
+    if not is_int or num_groups < 1 or shape[1] % num_groups:
         raise ValueError(
             f"group_norm: num_groups={num_groups!r} must be an int that divides the {shape[1]} channels of "
             f"input.shape={shape}"
@@ -315,7 +315,7 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
         y: Tensor = Unit.apply(input, over, eps)[0]
         return y
     norm = vector_norm_of("normalize", input, p, over, True, None)
-    if any_below(norm.array, eps, _SMALL):
+    if any_below(norm.array, eps, _BELOW_EPS):
         kept, added = kernels.clamp_parts(norm.array, eps)
         norm = norm * wrap(kept) + wrap(added)
     return input / norm
@@ -325,8 +325,8 @@ def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -
 def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> Tensor:
     """y = x / (k + alpha/size * sum x^2)^beta, the sum over the ``size`` channels around each channel.
 
-    input (N, C, *I) -> (N, C, *I). With an even size, one more channel counts before than after. Missing channels
-    count as 0.
+    input (N, C, *I) -> (N, C, *I). With an even size, the window has one more channel before than after.
+    Missing channels count as 0.
     Source: A. Krizhevsky, I. Sutskever, G. Hinton, "ImageNet classification with deep convolutional neural networks",
     2012, section 3.3.
 
@@ -387,8 +387,8 @@ def _last_axes(
 def _composed(x: Tensor, ndim: int, weight: Tensor | None, bias: Tensor | None, eps: float, centered: bool) -> Tensor:
     """``layer_norm`` or ``rms_norm`` composed of operators. ``LayerNorm`` must match it."""
     over = tuple(range(-ndim, 0))
-    away = x - mean(x, over, True) if centered else x
-    y = away * rsqrt(mean(away * away, over, True) + eps)
+    centered_x = x - mean(x, over, True) if centered else x
+    y = centered_x * rsqrt(mean(centered_x * centered_x, over, True) + eps)
     y = y if weight is None else y * weight
     return y if bias is None else y + bias
 

@@ -13,7 +13,7 @@ from ..argument_checks import as_count, require_float, require_tensor
 from ..dtypes.dtype import cast
 from ..pointwise.exponential import exp
 from ..shape.broadcasting import Sum
-from ..shape.shape import axis, of_line
+from ..shape.shape import apply_to_0d, axis
 
 __all__ = ["log_softmax", "softmax"]
 
@@ -103,7 +103,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         return seen
     input = _converted("softmax", input, dtype)
     ndim = input.array.ndim
-    return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else of_line(softmax, input, dim)
+    return Softmax.apply(input, axis("softmax", "dim", dim, ndim)) if ndim else apply_to_0d(softmax, input, dim)
 
 
 @operator(records=LogSoftmax, methods="log_softmax")
@@ -118,7 +118,9 @@ def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
         return seen
     input = _converted("log_softmax", input, dtype)
     ndim = input.array.ndim
-    return LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else of_line(log_softmax, input, dim)
+    return (
+        LogSoftmax.apply(input, axis("log_softmax", "dim", dim, ndim)) if ndim else apply_to_0d(log_softmax, input, dim)
+    )
 
 
 def axis_of(name: str, x: Any, dim: int | None, stacklevel: int) -> int:

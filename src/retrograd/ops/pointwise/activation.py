@@ -5,7 +5,16 @@ from __future__ import annotations
 from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
-from ..argument_checks import as_flag, as_float, as_real, as_truth, require_float, require_number, require_same, whole
+from ..argument_checks import (
+    as_flag,
+    as_float,
+    as_int64,
+    as_real,
+    as_truth,
+    require_float,
+    require_number,
+    require_same,
+)
 from ..inplace import in_place, relu_
 from ..random.random import default_generator
 from . import piecewise
@@ -118,7 +127,7 @@ def mish(input: Tensor, inplace: bool = False) -> Tensor:
 
 @operator(records=(GeluTanh, Gelu))
 def gelu(input: Tensor, approximate: str = "none") -> Tensor:
-    """input * P(X <= input) for a normal X: input * (1 + erf(input / sqrt(2))) / 2.
+    """input * P(X <= input) for a standard normal X: input * (1 + erf(input / sqrt(2))) / 2.
 
     approximate: "tanh" computes input * (1 + tanh(sqrt(2 / pi) * (input + 0.044715 * input**3))) / 2 instead.
 
@@ -309,7 +318,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     if not low <= high:
         raise ValueError(f"hardtanh: min_val={min_val} exceeds max_val={max_val}")
     if input.array.dtype.kind in "iu":
-        limits = whole("hardtanh", "min_val", min_val), whole("hardtanh", "max_val", max_val)
+        limits = as_int64("hardtanh", "min_val", min_val), as_int64("hardtanh", "max_val", max_val)
         return piecewise.clamp(input, *limits)
     return Hardtanh.apply(input, low, high)
 
@@ -388,7 +397,7 @@ def threshold(input: Tensor, threshold: float, value: float, inplace: bool = Fal
         return in_place(_threshold)(input, threshold, value)
     require_number("threshold", input)
     if input.array.dtype.kind in "iu":
-        limit, rest = whole("threshold", "threshold", threshold), whole("threshold", "value", value)
+        limit, rest = as_int64("threshold", "threshold", threshold), as_int64("threshold", "value", value)
         return where(input > limit, input, rest)
     return Threshold.apply(input, as_real("threshold", "threshold", threshold), as_real("threshold", "value", value))
 

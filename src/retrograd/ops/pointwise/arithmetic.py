@@ -12,13 +12,13 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ..argument_checks import (
     are_floats,
+    as_int64,
     as_real,
     is_number,
     require_factor,
     require_number,
     require_same,
     require_tensor,
-    whole,
 )
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
@@ -55,7 +55,7 @@ class Sub(Pointwise, Binary, formula="sub"):
     """x - y"""
 
     exact = True
-    truths = False
+    booleans = False
 
 
 class Mul(Pointwise, Binary, formula="mul"):
@@ -94,7 +94,9 @@ class LerpNumber(Pointwise, Binary, formula="lerp_number"):
 
 @operator(records=Add, methods="add __add__", in_place=True, numpy="add", dtypes="bihf")
 def add(input: Tensor | float, other: Tensor | float, *older: Tensor, alpha: float = 1) -> Tensor:
-    """input + alpha * other; shapes broadcast, types promote as in PyTorch. A Python number takes the tensor's type.
+    """input + alpha * other; shapes broadcast, types promote as in PyTorch.
+
+    Within a category, a Python number takes the tensor's type.
 
     Raises:
         ValueError: the shapes do not broadcast.
@@ -128,7 +130,7 @@ def _scaled(operator: type[Binary], name: str, x: Any, y: Any, alpha: Any) -> Te
     x, y = promoted(operator, name, x, y)
     require_factor(name, "alpha", alpha, x.array.dtype)
     kind = x.array.dtype.kind
-    convert: Any = whole if kind in "iu" else as_real
+    convert: Any = as_int64 if kind in "iu" else as_real
     return mul(y, bool(alpha) if kind == "b" else convert(name, "alpha", alpha))
 
 
@@ -233,7 +235,7 @@ def addcmul(input: Tensor, tensor1: Tensor, tensor2: Tensor, *older: Tensor, val
     if x.array.dtype.kind == "f":
         return Addcmul.apply(x, y, z, as_real("addcmul", "value", value))
     require_number("addcmul", x)
-    return x + y * z * whole("addcmul", "value", value)
+    return x + y * z * as_int64("addcmul", "value", value)
 
 
 @operator(records=Addcdiv, methods="addcdiv", in_place=True, dtypes="hf")

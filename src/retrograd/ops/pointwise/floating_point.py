@@ -1,4 +1,4 @@
-"""Signs, mantissas and exponents, adjacent numbers, gcd and lcm, and degrees of angles."""
+"""Signs, mantissas and exponents, adjacent floating-point numbers, gcd and lcm, degrees and radians."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`formula`: a user-defined pointwise function as an operator with its gradient."""
+"""`formula`: makes a differentiable pointwise operator from a Python function."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from ..argument_checks import as_real, is_number
 from ..dtypes.promotion import floats
 from ..shape.broadcasting import broadcast_shape, expand
 from . import activation, arithmetic, comparison, exponential, piecewise, rounding, trigonometry
-from .pointwise import made
+from .pointwise import make_function
 
 __all__: list[str] = []
 
 
 # ---- Public operators on symbols, inside user-defined formulas ------------------------------------------------------
 
-_FAMILIES = (arithmetic, comparison, trigonometry, exponential, rounding, piecewise, activation)
+_MODULES = (arithmetic, comparison, trigonometry, exponential, rounding, piecewise, activation)
 _SELU = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
 
 
-def _of_table(name: str, kernel: str = "") -> Callable[..., Any]:
+def _builtin(name: str, kernel: str = "") -> Callable[..., Any]:
     """Apply a built-in formula to symbols, with the gradients declared for ``name``."""
     value, rule = FORMULAS[kernel or name], rule_of(name, kernel)
     one = form(value)
@@ -56,31 +56,31 @@ def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Cal
         return formula
     call = signature(function)
 
-    def meaning(*args: Any, **kwargs: Any) -> Any:
+    def with_defaults(*args: Any, **kwargs: Any) -> Any:
         bound = call.bind(*args, **kwargs)
         bound.apply_defaults()
         values = [*bound.arguments.values()]
         return formula(*values[: len(form(FORMULAS[name]).operands) + len(numbers)])
 
-    return meaning
+    return with_defaults
 
 
 @cache
-def meanings() -> Meanings:
-    """Return the versions of the public operators that act on symbols."""
-    of = {name: _of_table(name) for name in FORMULAS if not name.endswith("_grad")}
-    of |= PRIMITIVES  # one function under both names
+def symbolic_operators() -> Meanings:
+    """Return the public operators' counterparts that act on symbols."""
+    builtin = {name: _builtin(name) for name in FORMULAS if not name.endswith("_grad")}
+    builtin |= PRIMITIVES  # one function under both names
     known: dict[Callable[..., Any], Callable[..., Any]] = {
-        formula: _of_table(name) for name, formula in FORMULAS.items() if not name.endswith("_grad")
+        formula: _builtin(name) for name, formula in FORMULAS.items() if not name.endswith("_grad")
     }
-    for family in _FAMILIES:
-        for name in family.__all__:
-            formula = of.get(name)
+    for module in _MODULES:
+        for name in module.__all__:
+            formula = builtin.get(name)
             if formula is not None:
-                function = getattr(family, name)
+                function = getattr(module, name)
                 known[function] = _with_defaults(function, formula, name)
     alpha, scale = _SELU
-    hardtanh = _of_table("hardtanh", "clamp")
+    hardtanh = _builtin("hardtanh", "clamp")
 
     def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
         y = input if min is None else PRIMITIVES["where"](input < min, min, input)
@@ -88,20 +88,20 @@ def meanings() -> Meanings:
 
     def round(input: Any, *, decimals: int = 0) -> Any:
         if not decimals:
-            return of["nearest"](input)
-        return of["round_places" if decimals > 0 else "round_tens"](input, 10.0 ** max(decimals, -decimals))
+            return builtin["nearest"](input)
+        return builtin["round_places" if decimals > 0 else "round_tens"](input, 10.0 ** max(decimals, -decimals))
 
     def nan_to_num(input: Any, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
         if posinf is None or neginf is None:
             raise FormulaError("nan_to_num: name posinf and neginf, which depend on the type of input")
-        return of["nan_to_num"](input, nan, posinf, neginf)
+        return builtin["nan_to_num"](input, nan, posinf, neginf)
 
     def logit(input: Any, eps: float | None = None) -> Any:
-        return of["logit"](input, *((-math.inf, math.inf) if eps is None else (eps, 1.0 - eps)))
+        return builtin["logit"](input, *((-math.inf, math.inf) if eps is None else (eps, 1.0 - eps)))
 
     def lerp(input: Any, end: Any, weight: Any) -> Any:
         is_operand = isinstance(weight, Symbol) and weight.kind == "operand"
-        return of["lerp" if is_operand else "lerp_number"](input, end, weight)
+        return builtin["lerp" if is_operand else "lerp_number"](input, end, weight)
 
     known |= {
         rounding.round: round,
@@ -129,14 +129,14 @@ def meanings() -> Meanings:
         piecewise.clamp_min: lambda x, min: clamp(x, min),
         piecewise.clamp_max: lambda x, max: clamp(x, None, max),
         piecewise.nan_to_num: nan_to_num,
-        activation.threshold: lambda x, threshold, value: of["threshold"](x, threshold, value),
+        activation.threshold: lambda x, threshold, value: builtin["threshold"](x, threshold, value),
         activation.hardtanh: lambda x, min_val=-1.0, max_val=1.0: hardtanh(x, min_val, max_val),
         activation.relu6: lambda x: hardtanh(x, 0.0, 6.0),
-        activation.gelu: lambda x, approximate="none": of["gelu_tanh" if approximate == "tanh" else "gelu"](x),
-        activation.logsigmoid: of["log_sigmoid"],
-        activation.elu: lambda x, alpha=1.0: of["elu"](x, alpha, 1.0, 1.0),
-        activation.celu: lambda x, alpha=1.0: of["elu"](x, alpha, 1.0, 1.0 / alpha),
-        activation.selu: lambda x: of["elu"](x, alpha * scale, scale, 1.0),
+        activation.gelu: lambda x, approximate="none": builtin["gelu_tanh" if approximate == "tanh" else "gelu"](x),
+        activation.logsigmoid: builtin["log_sigmoid"],
+        activation.elu: lambda x, alpha=1.0: builtin["elu"](x, alpha, 1.0, 1.0),
+        activation.celu: lambda x, alpha=1.0: builtin["elu"](x, alpha, 1.0, 1.0 / alpha),
+        activation.selu: lambda x: builtin["elu"](x, alpha * scale, scale, 1.0),
     }
     return Meanings(known)
 
@@ -166,11 +166,13 @@ class Formula:
         self._plain = not self._numbers
         self._declared: FunctionType | None = None
         trace = Trace(self._operands, self._numbers)
-        self._value = function(self._name, f"{self._name}, as it is compiled", trace, [self._on(trace.parameters)])
+        self._value = function(
+            self._name, f"{self._name}, as it is compiled", trace, [self._apply_to_symbols(trace.parameters)]
+        )
         try:
-            self._take(*self._derived())
+            self._use_gradient(*self._derived())
         except FormulaError as error:
-            self._take_none(str(error))
+            self._refuse_backward(str(error))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._plain or kwargs or len(args) != len(self._operands):
@@ -188,15 +190,15 @@ class Formula:
 
     @property
     def source(self) -> str:
-        texts: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
-        names = sorted({name for text in texts for name in text.__code__.co_names if name in NAMES})
+        sources: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
+        names = sorted({name for text in sources for name in text.__code__.co_names if name in NAMES})
         begin = f"from {NAMES['exp'].__module__.rpartition('.')[0]} import {', '.join(names)}\n\n\n" if names else ""
-        return begin + "\n\n".join(text.text for text in texts)
+        return begin + "\n\n".join(text.text for text in sources)
 
     def gradient(self, written: FunctionType) -> FunctionType:
         """Declare the gradient as a function of g, the gradient of the result, and the formula's parameters.
 
-        With two operands it returns two gradients. Formulas made before keep the previous gradient.
+        With two operands it returns two gradients. Formulas that already call this one keep its previous gradient.
 
         Raises:
             ValueError: it cannot be compiled or has other parameters; the message gives file, line and reason.
@@ -218,7 +220,7 @@ class Formula:
         except FormulaError:
             self._declared = before
             raise
-        self._take(trace, gradients)
+        self._use_gradient(trace, gradients)
         return written
 
     @property
@@ -285,7 +287,7 @@ class Formula:
     def _checked(self, args: tuple[Any, ...]) -> Any:
         """Return the result for Tensors, arrays or symbols."""
         if any(isinstance(value, Symbol) for value in args):
-            return self._within(args)
+            return self._inline(args)
         count = len(self._operands)
         tensors = floats(self._name, **dict(zip(self._operands, args[:count], strict=True)))
         if count == 2 and tensors[0].array.shape != tensors[1].array.shape:
@@ -293,7 +295,7 @@ class Formula:
             tensors = (*(expand(tensor, shape) for tensor in tensors),)
         return self.function.apply(*tensors, *args[count:])
 
-    def _within(self, args: tuple[Any, ...]) -> Symbol:
+    def _inline(self, args: tuple[Any, ...]) -> Symbol:
         """Apply the formula inside another formula."""
         trace: Trace = next(value.trace for value in args if isinstance(value, Symbol))
         count = len(self._operands)
@@ -301,14 +303,16 @@ class Formula:
         for name, symbol in zip(self._numbers, symbols[count:], strict=True):
             if symbol.kind != "number":
                 raise FormulaError(f"{self._name}: {name} is one number for all elements, not one of each")
-        result = trace.full(self._on(symbols))
+        result = trace.full(self._apply_to_symbols(symbols))
         return result if self._declared is None else trace.call(result, symbols, self._rule)
 
-    def _on(self, arguments: list[Symbol]) -> Symbol:
+    def _apply_to_symbols(self, arguments: list[Symbol]) -> Symbol:
         """Apply the formula to symbols."""
-        return self._one(self._written, run(self._name, self._written, arguments, meanings()), arguments)
+        return self._single_result(
+            self._written, run(self._name, self._written, arguments, symbolic_operators()), arguments
+        )
 
-    def _one(self, written: FunctionType, result: Any, arguments: list[Symbol]) -> Symbol:
+    def _single_result(self, written: FunctionType, result: Any, arguments: list[Symbol]) -> Symbol:
         """Check that a function returned one value, and return it."""
         if isinstance(result, Symbol) and result.kind == "truth":
             reason = "it returns a condition; return numbers, as rg.where(x > 0, 1.0, 0.0) does"
@@ -322,7 +326,7 @@ class Formula:
         """Return the declared gradients on symbols, one for each operand."""
         written = self._declared
         assert written is not None
-        results = run(written.__name__, written, [g, *arguments], meanings())
+        results = run(written.__name__, written, [g, *arguments], symbolic_operators())
         if len(self._operands) == 1:
             results = (results,)
         elif not isinstance(results, tuple) or len(results) != len(self._operands):
@@ -330,16 +334,16 @@ class Formula:
                 f"{place(written.__name__, written)}: it must return a tuple of {len(self._operands)} gradients, "
                 f"of {' and '.join(self._operands)}"
             )
-        return [self._one(written, result, [g]) for result in results]
+        return [self._single_result(written, result, [g]) for result in results]
 
     def _derived(self) -> tuple[Trace, list[Symbol]]:
         """Derive the gradient of each operand from the formula."""
         trace = Trace([self._g, *self._operands], self._numbers)
         g, *operands = trace.operands
-        return trace, derive(trace, self._on(trace.parameters[1:]), g, operands)
+        return trace, derive(trace, self._apply_to_symbols(trace.parameters[1:]), g, operands)
 
-    def _take(self, trace: Trace, gradients: list[Symbol]) -> None:
-        """Use these gradients in the backward."""
+    def _use_gradient(self, trace: Trace, gradients: list[Symbol]) -> None:
+        """Use these gradients in the backward pass."""
         kind = "as it is compiled" if self._declared else "derived"
         comment = f"gradient of {self._name}, {kind}; what it calls is in {Symbol.__module__.rpartition('.')[0]}"
         name = f"{self._name}_grad"
@@ -348,21 +352,21 @@ class Formula:
         if len(gradients) > 1:
             pairs = zip(self._operands, gradients, strict=True)
             parts, fused = [function(f"{name}_{one}", comment, trace, [each]) for one, each in pairs], self._gradient
-        self._make(parts, fused, self._declared or self._gradient)
+        self._build_function(parts, fused, self._declared or self._gradient)
 
-    def _take_none(self, reason: str) -> None:
+    def _refuse_backward(self, reason: str) -> None:
         self._gradient = None
 
         def refuse(ctx: Any, g: Tensor) -> Any:
             raise FormulaError(f"{reason} with @{self._name}.gradient")
 
-        self._make([], None, None)
+        self._build_function([], None, None)
         self.function.backward = staticmethod(refuse)  # type: ignore[method-assign]
 
-    def _make(self, parts: list[Any], fused: Any, source: Any) -> None:
-        """Make the Function, for which backward_source shows ``source``."""
+    def _build_function(self, parts: list[Any], fused: Any, source: Any) -> None:
+        """Make the Function; ``backward_source`` shows ``source`` for it."""
         members: dict[str, Any] = {"__doc__": self.__doc__, "__module__": self._written.__module__}
-        self.function = made(self._name, self._value, parts, fused, **members)
+        self.function = make_function(self._name, self._value, parts, fused, **members)
         self.function.backward.__wrapped__ = source  # type: ignore[attr-defined]
 
 

@@ -16,9 +16,9 @@ from ..argument_checks import as_truth, require_float, require_tensor
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
 from ..shape.join import cat
-from ..shape.shape import axis, of_line
+from ..shape.shape import apply_to_0d, axis
 from ..shape.splitting import chunk
-from .pointwise import Gradients, carried
+from .pointwise import Gradients, fused_or_composed
 
 __all__ = ["glu", "gumbel_softmax", "softmin"]
 
@@ -35,7 +35,7 @@ class Glu(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (x,), axis = ctx.saved_tensors, ctx.axis
-        return carried(_glu_grad, kernels.glu_grad, (g, x), (axis,)), None
+        return fused_or_composed(_glu_grad, kernels.glu_grad, (g, x), (axis,)), None
 
 
 def _glu_grad(g: Tensor, x: Tensor, axis: int) -> Tensor:
@@ -96,7 +96,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
     if not tau > 0:
         raise ValueError(f"gumbel_softmax: tau={tau} must be positive")
     if not logits.array.ndim:
-        return of_line(gumbel_softmax, logits, tau, hard, eps, dim)
+        return apply_to_0d(gumbel_softmax, logits, tau, hard, eps, dim)
     place = axis("gumbel_softmax", "dim", dim, logits.array.ndim)
     noise = from_host(default_generator.gumbel(size=logits.array.shape), logits.array.dtype, like=logits.array)
     soft = softmax((logits + wrap(noise)) * (1.0 / tau), place)

@@ -12,7 +12,16 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
-from ..argument_checks import as_element, as_mask, as_real, as_truth, is_number, private, require_float, require_tensor
+from ..argument_checks import (
+    as_element,
+    as_mask,
+    as_real,
+    as_truth,
+    copy_for_backward,
+    is_number,
+    require_float,
+    require_tensor,
+)
 from ..dtypes.dtype import cast, uint8
 from ..dtypes.promotion import promote, promoted_type, with_number
 from ..index.indexing import nonzero
@@ -60,11 +69,11 @@ class ClampTensors(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        want, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
+        needs_grad, (x, low, high) = ctx.needs_input_grad, ctx.saved_tensors
         masks = kernels.clamp_masks(x, low, high)
         return tuple(
-            sum_to(where(wrap(mask), g, 0.0), operand.shape) if wanted else None
-            for wanted, mask, operand in zip(want, masks, (x, low, high), strict=True)
+            sum_to(where(wrap(mask), g, 0.0), operand.shape) if needed else None
+            for needed, mask, operand in zip(needs_grad, masks, (x, low, high), strict=True)
         )
 
 
@@ -73,7 +82,7 @@ class Where(Function):
 
     @staticmethod
     def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(private(condition, any(ctx.needs_input_grad)))
+        ctx.save_for_backward(copy_for_backward(condition, any(ctx.needs_input_grad)))
         ctx.shapes = x.array.shape, y.array.shape
         return wrap(kernels.where(condition, x.array, y.array))
 
@@ -121,7 +130,7 @@ class Fmax(Pointwise, Binary, formula="fmax"):
 
 @operator(records=Fmax, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmax", numpy="fmax", dtypes="bihf")
 def fmax(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The larger of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    """The larger of the two, element by element; numbers win over NaN; for ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmax, locals())) is not None:
         return seen
     return binary(Fmax, "fmax", input, other)
@@ -135,7 +144,7 @@ class Fmin(Pointwise, Binary, formula="fmin"):
 
 @operator(records=Fmin, domains=((-2.0, 2.0), (-2.0, 2.0)), methods="fmin", numpy="fmin", dtypes="bihf")
 def fmin(input: Tensor | float, other: Tensor | float) -> Tensor:
-    """The smaller of the two, element by element; numbers win over NaN; of ties, input gets the gradient."""
+    """The smaller of the two, element by element; numbers win over NaN; for ties, input gets the gradient."""
     if interpreters and (seen := interpreted(fmin, locals())) is not None:
         return seen
     return binary(Fmin, "fmin", input, other)

@@ -1,7 +1,7 @@
 """Base classes of pointwise operators: operand checks, and Functions made from formulas.
 
-The backward runs the formula of the gradient: on Tensors if it is recorded, otherwise in one kernel. Only ``run`` and
-``Backward``, both in this file, make that choice.
+backward evaluates the gradient's formula: on Tensors if the gradient is itself recorded, otherwise in one kernel. Only
+``run`` and ``Backward``, both in this file, make that choice.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Binary(Function):
     formula: Any  # its value
     exact: ClassVar[bool] = False  # False: integers become float32
     integers: ClassVar[bool] = True  # False: at least one operand must be floating-point
-    truths: ClassVar[bool] = True  # False: no operand may be boolean
+    booleans: ClassVar[bool] = True  # False: no operand may be boolean
 
 
 class Constant(Function):
@@ -65,7 +65,7 @@ class Constant(Function):
 
 
 class WithoutGradient(Function):
-    """A result y of the operator ``name``, which has no gradient: a backward through it is an error."""
+    """A result y of the operator ``name``, which has no gradient: backward raises NotImplementedError."""
 
     gradient = "none: a backward through it is an error"
 
@@ -125,7 +125,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
     given = x, y
-    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:  # y does it, e.g. sparse
+    # y handles the operation itself, e.g. a SparseTensor
+    if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:
         reflected = getattr(y, f"__r{name}__", None)
         if reflected is not None:
             return reflected(x)
@@ -145,7 +146,7 @@ def promoted(operator: type[Binary], name: str, x: Any, y: Any) -> tuple[Tensor,
         TypeError: an operand is neither a Tensor nor a number, or of a type that the operator does not support.
         ValueError: a number does not fit the type.
     """
-    if not operator.truths:
+    if not operator.booleans:
         # 1.0 - mask is allowed: in scripts, Tensor(boolean array) makes a mask where PyTorch makes numbers
         number = _is_floating(x) or _is_floating(y)
         for label, value in (("input", x), ("other", y)):
@@ -194,7 +195,7 @@ def _load(formula: Any) -> Callable[..., Any]:
     return found
 
 
-def carried(
+def fused_or_composed(
     composed: Formula, kernel: Callable[..., Any], operands: Sequence[Tensor], numbers: Sequence[Any] = ()
 ) -> Tensor:
     """Apply a formula to Tensors: operator by operator if recording, otherwise in one kernel."""
@@ -238,8 +239,8 @@ class Backward:
 
     def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
         self.parts, self.fused, self.numbers = parts, fused, numbers
-        taken = [name for part in parts for name in form(part).operands[1:]]
-        self.saved: tuple[str, ...] = form(fused).operands[1:] if fused else tuple(sorted({*taken}))
+        read = [name for part in parts for name in form(part).operands[1:]]
+        self.saved: tuple[str, ...] = form(fused).operands[1:] if fused else tuple(sorted({*read}))
         self._jobs: dict[tuple[bool, ...], list[_Job]] = {}
         self._through = all(part is same_grad for part in parts)
         self._name: str = getattr(fused, "kernel", "")
@@ -251,16 +252,16 @@ class Backward:
         saved: Sequence[Tensor],
         numbers: Sequence[float],
         shapes: Sequence[tuple[int, ...]],
-        wanted: tuple[bool, ...],
+        needs_grad: tuple[bool, ...],
     ) -> tuple[Tensor | None, ...]:
         """Return the requested gradients in the shapes of their operands; no ``shapes`` if all have that of g."""
         if self._through:
-            found: list[Any] = [g if want else None for want in wanted]
+            found: list[Any] = [g if needed else None for needed in needs_grad]
         elif recording():
-            found = [g if want else None for want in wanted]
-            for formula, operands, own, _, (place,) in self._parts(wanted):
+            found = [g if needed else None for needed in needs_grad]
+            for formula, operands, own, _, (place,) in self._parts(needs_grad):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
-        elif self._two and wanted == (True, True):  # a shortcut for the most frequent case
+        elif self._two and needs_grad == (True, True):  # a shortcut for the most frequent case
             x, y = saved
             run_both = _loaded.get(self._name) or _load(self.fused)
             x_grad, y_grad = run_both(g.array, x.array, y.array, True, True)
@@ -268,7 +269,7 @@ class Backward:
                 return wrap(x_grad), wrap(y_grad)
             found = [wrap(x_grad), wrap(y_grad)]
         else:
-            found = self._run_jobs(g, saved, numbers, wanted)
+            found = self._run_jobs(g, saved, numbers, needs_grad)
         for place, shape in enumerate(shapes):
             gradient = found[place]
             if gradient is not None and gradient.array.shape != shape:
@@ -276,12 +277,12 @@ class Backward:
         return (*found,)
 
     def _run_jobs(
-        self, g: Tensor, saved: Sequence[Tensor], numbers: Sequence[float], wanted: tuple[bool, ...]
+        self, g: Tensor, saved: Sequence[Tensor], numbers: Sequence[float], needs_grad: tuple[bool, ...]
     ) -> list[Tensor | None]:
-        found: list[Tensor | None] = [g if want else None for want in wanted]
-        jobs = self._jobs.get(wanted)
+        found: list[Tensor | None] = [g if needed else None for needed in needs_grad]
+        jobs = self._jobs.get(needs_grad)
         if jobs is None:
-            jobs = self._jobs[wanted] = self._planned(wanted)
+            jobs = self._jobs[needs_grad] = self._planned(needs_grad)
         for formula, operands, own, flags, places in jobs:
             arrays: list[Any] = [saved[each].array if each >= 0 else g.array for each in operands]
             if own:
@@ -295,21 +296,21 @@ class Backward:
                         found[places[place]] = wrap(result)
         return found
 
-    def _parts(self, wanted: tuple[bool, ...]) -> list[_Job]:
-        """Compute the gradient of each operand separately."""
+    def _parts(self, needs_grad: tuple[bool, ...]) -> list[_Job]:
+        """Return a separate job for each requested gradient."""
         return [
             self._job(part, (), (place,))
             for place, part in enumerate(self.parts)
-            if wanted[place] and part is not same_grad
+            if needs_grad[place] and part is not same_grad
         ]
 
-    def _planned(self, wanted: tuple[bool, ...]) -> list[_Job]:
-        """Plan one job for all gradients if they have a joint formula and the requested one has no kernel."""
-        apart = self._parts(wanted)
+    def _planned(self, needs_grad: tuple[bool, ...]) -> list[_Job]:
+        """Plan one job for all gradients with a joint formula, unless only one with its own kernel is requested."""
+        apart = self._parts(needs_grad)
         if self.fused is None or not apart or (len(apart) == 1 and hasattr(apart[0].formula, "kernel")):
             return apart
         places = tuple([place for place, part in enumerate(self.parts) if part is not same_grad])
-        job = self._job(self.fused, tuple([wanted[place] for place in places]), places)
+        job = self._job(self.fused, tuple([needs_grad[place] for place in places]), places)
         read = {operand for one in apart for operand in one.operands}
         return [job._replace(operands=tuple([operand if operand in read else -1 for operand in job.operands]))]
 
@@ -324,35 +325,40 @@ class Pointwise(Function):
 
     formula: a name in ``formulas``; its gradients are declared there, or its gradient is ``<name>_grad``. value: the
     formula of the value, if operators share it and differ in their gradients. straight: the operator is piecewise
-    linear, so its second derivative is 0. An operator with two operands is a ``Binary`` as well.
+    linear, so its second derivative is 0 almost everywhere. An operator with two operands is a ``Binary`` as well.
     """
 
-    formula: Any  # of the value; the ONNX export writes it in another form
+    formula: Any  # of the value; the ONNX exporter translates it
     formulas: tuple[Any, ...] = ()  # shown by the documentation and by backward_source
-    _made: _Made
+    _definition: _Definition
 
     def __init_subclass__(
-        cls, formula: str = "", value: str = "", straight: bool = False, made: _Made | None = None, **kwargs: Any
+        cls,
+        formula: str = "",
+        value: str = "",
+        straight: bool = False,
+        definition: _Definition | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
-        if made is None:
+        if definition is None:
             if not formula:
                 return  # a variant of another operator
             value, parts = value or formula, gradients_of(formula)
             shown = *[FORMULAS[each] for each in (value,) if each in FORMULAS], *dict.fromkeys(parts)
-            made = _Made(POINTWISE[value], parts, FUSED.get(f"{formula}_grad"), shown)
+            definition = _Definition(POINTWISE[value], parts, FUSED.get(f"{formula}_grad"), shown)
         cls.piecewise_linear = straight
-        cls.formula, cls.formulas = staticmethod(made.value), made.shown or (made.value,)
-        cls.__doc__ = cls.__doc__ or made.value.__doc__
-        cls._made = made
-        for name, function in zip(("forward", "backward"), _passes(made), strict=True):
+        cls.formula, cls.formulas = staticmethod(definition.value), definition.shown or (definition.value,)
+        cls.__doc__ = cls.__doc__ or definition.value.__doc__
+        cls._definition = definition
+        for name, function in zip(("forward", "backward"), _passes(definition), strict=True):
             setattr(cls, name, staticmethod(function))
 
     @classmethod
-    def backward_with(cls, text: Callable[..., Any]) -> Callable[..., Any] | None:
+    def backward_with(cls, edited: Callable[..., Any]) -> Callable[..., Any] | None:
         """Return a backward that calls an edited copy of a gradient on Tensors, or None for any other function."""
-        value, parts, fused, _ = cls._made
-        own = [is_copy(text, part) for part in parts]
+        value, parts, fused, _ = cls._definition
+        own = [is_copy(edited, part) for part in parts]
         if not any(own):
             return None
         saved, of_value = Backward(parts, fused, form(value).numbers).saved, form(value).numbers
@@ -367,14 +373,14 @@ class Pointwise(Function):
                     names = form(part)
                     operands = [known[each] for each in names.operands]
                     values = [numbers[each] for each in names.numbers]
-                    gradient = (text if own[place] else part)(*operands, *values)
+                    gradient = (edited if own[place] else part)(*operands, *values)
                     found[place] = gradient if gradient.array.shape == shape else sum_to(gradient, shape)
             return (*found,)
 
         return backward
 
 
-class _Made(NamedTuple):
+class _Definition(NamedTuple):
     """The formulas of an operator: its value, its gradients (separate and joint), and the formulas to show."""
 
     value: Any
@@ -383,16 +389,18 @@ class _Made(NamedTuple):
     shown: tuple[Any, ...] = ()
 
 
-def made(title: str, value: Any, parts: Sequence[Formula], fused: Formula | None, **members: Any) -> type[Pointwise]:
+def make_function(
+    title: str, value: Any, parts: Sequence[Formula], fused: Formula | None, **members: Any
+) -> type[Pointwise]:
     """Make the Function of a user-defined formula."""
     bases = (Pointwise, Binary) if len(form(value).operands) == 2 else (Pointwise,)
     name = "".join(word[:1].upper() + word[1:] for word in title.split("_"))
-    return type(name, bases, members, made=_Made(value, parts, fused))
+    return type(name, bases, members, definition=_Definition(value, parts, fused))
 
 
-def _passes(made: _Made) -> tuple[Any, Any]:
+def _passes(definition: _Definition) -> tuple[Any, Any]:
     """Make forward and backward; see ``Backward``."""
-    value, parts, fused, _ = made
+    value, parts, fused, _ = definition
     name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
     saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result

@@ -74,12 +74,12 @@ def tan(input: Tensor) -> Tensor:
 
 
 class Asin(Pointwise, formula="asin"):
-    """The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1."""
+    """The angle from -pi/2 to pi/2 whose sine is x; NaN outside [-1, 1]."""
 
 
 @operator(records=Asin, domains=((-0.9, 0.9),), methods="asin arcsin", in_place=True, numpy="arcsin", dtypes="bif")
 def asin(input: Tensor) -> Tensor:
-    """The angle from -pi/2 to pi/2 whose sine is input; NaN beyond -1 and 1."""
+    """The angle from -pi/2 to pi/2 whose sine is input; NaN outside [-1, 1]."""
     if interpreters and (seen := interpreted(asin, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.char in "fd":
@@ -88,12 +88,12 @@ def asin(input: Tensor) -> Tensor:
 
 
 class Acos(Pointwise, formula="acos"):
-    """The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1."""
+    """The angle from 0 to pi whose cosine is x; NaN outside [-1, 1]."""
 
 
 @operator(records=Acos, domains=((-0.9, 0.9),), methods="acos arccos", in_place=True, numpy="arccos", dtypes="bif")
 def acos(input: Tensor) -> Tensor:
-    """The angle from 0 to pi whose cosine is input; NaN beyond -1 and 1."""
+    """The angle from 0 to pi whose cosine is input; NaN outside [-1, 1]."""
     if interpreters and (seen := interpreted(acos, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.char in "fd":
@@ -186,12 +186,12 @@ def acosh(input: Tensor) -> Tensor:
 
 
 class Atanh(Pointwise, formula="atanh"):
-    """log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1"""
+    """log((1 + x) / (1 - x)) / 2; NaN outside [-1, 1]"""
 
 
 @operator(records=Atanh, domains=((-0.9, 0.9),), methods="atanh arctanh", in_place=True, numpy="arctanh", dtypes="bif")
 def atanh(input: Tensor) -> Tensor:
-    """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN beyond -1 and 1."""
+    """log((1 + input) / (1 - input)) / 2, the inverse of tanh; NaN outside [-1, 1]."""
     if interpreters and (seen := interpreted(atanh, locals())) is not None:
         return seen
     if isinstance(input, Tensor) and input.array.dtype.char in "fd":

@@ -57,13 +57,13 @@ class Attention(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Compute the fused gradient, or the composed one if it is recorded."""
+        """Use the fused kernel, or ``attention_grad`` if the gradient is itself recorded."""
         q, k, v, y, log_sum, bias = ctx.saved_tensors
-        wanted, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
+        needs_grad, (scale, causal) = tuple(ctx.needs_input_grad[:3]), ctx.options
         if is_grad_enabled():
-            return *attention_grad(g, q, k, v, bias, scale, causal, wanted), None, None, None
+            return *attention_grad(g, q, k, v, bias, scale, causal, needs_grad), None, None, None
         arrays = g.array, q.array, k.array, v.array, y.array
-        found = kernels.attention_grad(*arrays, log_sum, bias, scale, causal, wanted)
+        found = kernels.attention_grad(*arrays, log_sum, bias, scale, causal, needs_grad)
         return *(None if gradient is None else wrap(gradient) for gradient in found), None, None, None
 
 
@@ -75,18 +75,18 @@ def attention_grad(
     bias: np.ndarray | None,
     scale: float,
     causal: bool,
-    wanted: tuple[bool, ...] = (True, True, True),
+    needs_grad: tuple[bool, ...] = (True, True, True),
 ) -> Gradients:
     """Gradients of ``Attention`` for q, k and v, composed of operators. The fused gradients must match them."""
     heads = q.array.shape[1]
     keys = _for_queries(k, heads)
     p = attention_weights(q, keys, None if bias is None else wrap(bias), scale, causal)
-    gv = _for_keys(matmul(swap_last(p), g), v) if wanted[2] else None
-    if not (wanted[0] or wanted[1]):
+    gv = _for_keys(matmul(swap_last(p), g), v) if needs_grad[2] else None
+    if not (needs_grad[0] or needs_grad[1]):
         return None, None, gv
     gs = SoftmaxGrad.apply(matmul(g, swap_last(_for_queries(v, heads))), p, 3)
-    gq = Scale.apply(matmul(gs, keys), scale) if wanted[0] else None
-    gk = _for_keys(Scale.apply(matmul(swap_last(gs), q), scale), k) if wanted[1] else None
+    gq = Scale.apply(matmul(gs, keys), scale) if needs_grad[0] else None
+    gk = _for_keys(Scale.apply(matmul(swap_last(gs), q), scale), k) if needs_grad[1] else None
     return gq, gk, gv
 
 
@@ -278,5 +278,5 @@ def _leading(name: str, q: tuple[int, ...], k: tuple[int, ...], v: tuple[int, ..
     try:
         return np.broadcast_shapes(*leads)
     except ValueError:
-        way_out = "" if grouped else "; sharing heads needs enable_gqa=True"
-        raise ValueError(f"{name}: the leading axes do not broadcast{way_out}; {shapes}") from None
+        hint = "" if grouped else "; sharing heads needs enable_gqa=True"
+        raise ValueError(f"{name}: the leading axes do not broadcast{hint}; {shapes}") from None

@@ -117,14 +117,14 @@ class RowCombination(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        wanted, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
+        needs_grad, (a, x, b, y) = ctx.needs_input_grad, ctx.saved_tensors
         rows = (len(a.array), 1)
         return (
-            sum(g * x, 1) if wanted[0] else None,
-            g * a.reshape(rows) if wanted[1] else None,
-            sum(g * y, 1) if wanted[2] else None,
-            g * b.reshape(rows) if wanted[3] else None,
-            sum(g, 1) if wanted[4] else None,
+            sum(g * x, 1) if needs_grad[0] else None,
+            g * a.reshape(rows) if needs_grad[1] else None,
+            sum(g * y, 1) if needs_grad[2] else None,
+            g * b.reshape(rows) if needs_grad[3] else None,
+            sum(g, 1) if needs_grad[4] else None,
         )
 
 

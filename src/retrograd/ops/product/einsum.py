@@ -30,9 +30,10 @@ _LETTERS = string.ascii_letters
 def einsum(equation: str, *operands: Any) -> Tensor:
     """Sum of products over the letters that are not in the output: "bij,bjk->bik" is a batched matrix product.
 
-    equation: for each operand a word with a letter per axis, then "->" and the letters of the result. Without "->" the
-    result has the letters that occur once, in alphabetical order. "..." means any further axes. They are broadcast
-    and, without "->", come first in the result. A letter repeated within a word takes the diagonal.
+    equation: the subscripts of each operand, one letter per axis, separated by commas, then "->" and the subscripts of
+    the result. Without "->" the result has the letters that occur once, in alphabetical order. "..." stands for any
+    further axes. They are broadcast and, without "->", come first in the result. A letter repeated within one operand
+    takes the diagonal.
 
     Raises:
         TypeError: an operand is not a Tensor, two that are contracted differ in type or are bool, or lists of ints are

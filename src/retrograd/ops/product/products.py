@@ -9,7 +9,7 @@ from typing import Any
 from ...arrays import to_host
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
-from ..argument_checks import is_number, require_factor, require_same, require_tensor, whole
+from ..argument_checks import as_int64, is_number, require_factor, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import promoted_type
 from ..reduce.reduction import sum
@@ -362,7 +362,7 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
         if not is_number(value):
             raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
     if product.array.dtype.kind in "iu":
-        beta, alpha = whole(name, "beta", beta), whole(name, "alpha", alpha)
+        beta, alpha = as_int64(name, "beta", beta), as_int64(name, "alpha", alpha)
     _require_fitting(name, x, product)
     return _added(x, product, beta, alpha)
 

@@ -1,4 +1,4 @@
-"""Random generators: the default generator, seeds, and states restored from untrusted data.
+"""Random generators: the default generator, seeds, and validated states.
 
 The default generator starts from a fixed seed. Without manual_seed, every run draws the same numbers.
 """
@@ -175,7 +175,7 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
         default_generator._seed = start
 
 
-def chosen(name: str, generator: Any) -> np.random.Generator:
+def as_generator(name: str, generator: Any) -> np.random.Generator:
     """Return ``generator``, or the default generator for None; TypeError if it is not a generator."""
     if generator is None:
         return default_generator
@@ -206,8 +206,8 @@ def spawned_seed(generator: np.random.Generator) -> int:
     """Return a seed from 0 to 2**63 - 1 without advancing the generator's stream; each call returns a new one.
 
     It depends on the generator's state and on the number of earlier calls, which a Generator counts from the last
-    ``manual_seed`` and keeps in its state. For a NumPy generator it is the number of
-    spawned children.
+    ``manual_seed`` and keeps in its state. For a NumPy generator, the number of
+    spawned children takes the place of that count.
     """
     if isinstance(generator, Generator):
         number = generator._spawned

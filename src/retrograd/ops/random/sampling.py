@@ -14,13 +14,13 @@ from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..argument_checks import as_count, as_flag, as_real, require_float, require_tensor, whole
-from ..creation import beside, extents_of
+from ..argument_checks import as_count, as_flag, as_int64, as_real, require_float, require_tensor
+from ..creation import extents_of, on_device_of
 from ..device import Like, Options, check_options
 from ..dtypes.dtype import as_dtype, converted, default_dtype, float32, float64, int64
 from ..pointwise.pointwise import Constant
 from ..shape.broadcasting import broadcast_shape
-from .random import chosen
+from .random import as_generator
 
 __all__ = [
     "bernoulli",
@@ -58,7 +58,7 @@ def rand(
         return seen
     if options:
         check_options("rand", options)
-    array = chosen("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
+    array = as_generator("rand", generator).random(extents_of("rand", extents, size), _float("rand", dtype))
     return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
@@ -81,7 +81,7 @@ def randn(
     if options:
         check_options("randn", options)
     shape = extents_of("randn", extents, size)
-    array = chosen("randn", generator).standard_normal(shape, _float("randn", dtype))
+    array = as_generator("randn", generator).standard_normal(shape, _float("randn", dtype))
     return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
@@ -107,10 +107,10 @@ def randint(
         if size is None and high is None:
             raise ValueError("randint: size is missing: randint(low, high, size) or randint(high, size)")
         low, high, size = 0, low, high if size is None else size
-    low, high = whole("randint", "low", low), whole("randint", "high", high)
+    low, high = as_int64("randint", "low", low), as_int64("randint", "high", high)
     if low >= high:
         raise ValueError(f"randint: low={low} must be smaller than high={high}")
-    array = from_host(chosen("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
+    array = from_host(as_generator("randint", generator).integers(low, high, extents_of("randint", (size,)), np.int64))
     kind = as_dtype(dtype)
     return Tensor(
         array if kind == array.dtype else kernels.cast(array, kind), requires_grad, device=options.get("device")
@@ -130,7 +130,7 @@ def randperm(
         return seen
     check_options("randperm", options)
     n = as_count("randperm", "n", n, 0)
-    array = chosen("randperm", generator).permutation(arange(n, dtype=as_dtype(dtype)))
+    array = as_generator("randperm", generator).permutation(arange(n, dtype=as_dtype(dtype)))
     return Tensor(from_host(array), requires_grad, device=options.get("device"))
 
 
@@ -148,7 +148,7 @@ def rand_like(
     check_options("rand_like", options)
     require_tensor("rand_like", input)
     kind = dtype or input.array.dtype
-    return beside(
+    return on_device_of(
         rand(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad),
         input,
         options.get("device"),
@@ -169,7 +169,7 @@ def randn_like(
     check_options("randn_like", options)
     require_tensor("randn_like", input)
     kind = dtype or input.array.dtype
-    return beside(
+    return on_device_of(
         randn(input.array.shape, generator=generator, dtype=kind, requires_grad=requires_grad),
         input,
         options.get("device"),
@@ -196,11 +196,13 @@ def randint_like(
     check_options("randint_like", options)
     require_tensor("randint_like", input)
     first, last = (0, low) if high is None else (low, high)
-    first, last = whole("randint_like", "low", first), whole("randint_like", "high", last)
+    first, last = as_int64("randint_like", "low", first), as_int64("randint_like", "high", last)
     if first >= last:
         raise ValueError(f"randint_like: low={first} must be smaller than high={last}")
     kind = dtype or input.array.dtype
-    return beside(randint(first, last, input.array.shape, generator, kind, requires_grad), input, options.get("device"))
+    return on_device_of(
+        randint(first, last, input.array.shape, generator, kind, requires_grad), input, options.get("device")
+    )
 
 
 @operator
@@ -223,7 +225,7 @@ def normal(
     if interpreters and (seen := interpreted(normal, locals())) is not None:
         return seen
     check_options("normal", options)
-    source = chosen("normal", generator)
+    source = as_generator("normal", generator)
     tensors = [t for t in (mean, std) if isinstance(t, Tensor)]
     if bool(tensors) == (size is not None):
         raise ValueError("normal: give size with numbers, or a Tensor as mean or std without size")
@@ -250,7 +252,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
     if interpreters and (seen := interpreted(bernoulli, locals())) is not None:
         return seen
     require_float("bernoulli", input)
-    source = chosen("bernoulli", generator)
+    source = as_generator("bernoulli", generator)
     probability = input.array if p is None else from_host(as_real("bernoulli", "p", p), like=input.array)
     if not within(probability, 0, 1, "whether probabilities lie between 0 and 1"):
         raise ValueError("bernoulli: probabilities must lie in [0, 1]")
@@ -260,7 +262,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
 
 @operator(records=Constant)
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
-    """Poisson random numbers with the rates input. The type is that of input; the gradient is 0.
+    """Poisson random numbers whose rates are the elements of input. The type is that of input; the gradient is 0.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -272,7 +274,7 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
     if not within(input.array, 0, math.inf, "whether rates are negative"):
         raise ValueError("poisson: rates must be at least 0")
     rates = to_host(input.array, "the rates of counts that the host draws")
-    drawn = from_host(chosen("poisson", generator).poisson(rates), like=input.array)
+    drawn = from_host(as_generator("poisson", generator).poisson(rates), like=input.array)
     return Constant.apply(input, kernels.cast(drawn, input.array.dtype))
 
 
@@ -290,7 +292,7 @@ def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, g
     if interpreters and (seen := interpreted(multinomial, locals())) is not None:
         return seen
     require_float("multinomial", input)
-    source = chosen("multinomial", generator)
+    source = as_generator("multinomial", generator)
     if input.array.ndim not in (1, 2):
         raise ValueError(f"multinomial: input.shape={input.array.shape}, needs (N,) or (M, N)")
     weights = kernels.cast(input.array if input.array.ndim == 2 else input.array[None], np.dtype(np.float64))
@@ -457,7 +459,7 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
 def _fill(
     name: str, x: Tensor, generator: Any, draw: Callable[[Any, Any], np.ndarray], any_type: bool = False
 ) -> Tensor:
-    rng, kind = chosen(name, generator), x.array.dtype
+    rng, kind = as_generator(name, generator), x.array.dtype
     if kind.kind != "f" and not any_type:
         raise TypeError(f"{name}: input is {kind}, needs float32 or float64")
 

@@ -16,7 +16,7 @@ from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
 from ..argument_checks import require_float, require_same
 
-__all__ = ["Rest", "check_layer", "checked_interval", "checked_lengths", "runs_fused", "weight_shapes"]
+__all__ = ["SegmentLengths", "check_layer", "checked_interval", "checked_lengths", "runs_fused", "weight_shapes"]
 
 ALGORITHMS = ("auto", "fused", "composed")
 
@@ -105,7 +105,7 @@ def _check_weights(name: str, x: Tensor, given: Weights, shapes: Weights, spec: 
             raise ValueError(f"{name}: {label}.shape={weight.array.shape}, needs {expected}")
 
 
-class Rest(list[int]):
+class SegmentLengths(list[int]):
     """Lengths within a segment of long sequences. A sequence that has ended has length 0 and keeps its state."""
 
 
@@ -119,7 +119,7 @@ def checked_lengths(name: str, lengths: Any, steps: int, batch: int) -> np.ndarr
     """
     if interpreters and (seen := interpreted(checked_lengths, locals())) is not None:
         return seen
-    least = 0 if isinstance(lengths, Rest) else 1
+    least = 0 if isinstance(lengths, SegmentLengths) else 1
     array = lengths.array if isinstance(lengths, Tensor) else from_host(lengths)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name}: lengths is {array.dtype}, needs ints; convert them with .long()")

@@ -74,7 +74,7 @@ def draw_masks(x: Tensor, spec: Recurrence, recurrent: Tensor | None = None) -> 
 
 @lru_cache(maxsize=4096)
 def in_evaluation(spec: Recurrence) -> Recurrence:
-    """Return the layer without recurrent dropout, whose expectation is the identity; zoneout mixes old and new."""
+    """Return ``spec`` for evaluation: without recurrent dropout. (Zoneout then mixes old and new states.)"""
     return replace(spec, recurrent_dropout=0.0) if spec.recurrent_dropout else spec
 
 
@@ -106,10 +106,10 @@ def composed(
     steps, batch = x.array.shape[:2]
     ended: list[Tensor | None] = [None] * steps  # (N, 1): the sequences that have ended
     if lengths is not None:
-        beyond = kernels.steps_after(lengths, steps)
-        x = MaskedFill.apply(x, _zero(x), broadcast_to(beyond, x.array.shape))
+        padding = kernels.steps_after(lengths, steps)
+        x = MaskedFill.apply(x, _zero(x), broadcast_to(padding, x.array.shape))
         shortest = min(integers(lengths, "when the first sequence ends"), default=steps)
-        ended = [wrap(row) if t >= shortest else None for t, row in enumerate(beyond)]
+        ended = [wrap(row) if t >= shortest else None for t, row in enumerate(padding)]
     hs, cs, hn, cn = [], [], [], []
     for d in range(spec.directions):
         h = wrap(zeros((batch, spec.output), x.array.dtype, like=x.array)) if h0 is None else h0[d]
@@ -151,12 +151,12 @@ def _direction(
         c_now = c
         if spec.mode == "lstm":
             h_now, c_now = _lstm(ax[0] + products[0](dropped), c, w, spec)
-            c_now = _zoned(c, c_now, spec.zoneout[0], masks and masks.cell, d, t)
+            c_now = _zoneout(c, c_now, spec.zoneout[0], masks and masks.cell, d, t)
         elif spec.mode == "gru":
             h_now = _gru(ax, products, dropped, h, spec)
         else:
             h_now = (tanh if spec.mode == "rnn_tanh" else relu)(ax[0] + products[0](dropped))
-        h_now = _zoned(h, h_now, spec.zoneout[1], masks and masks.hidden, d, t)
+        h_now = _zoneout(h, h_now, spec.zoneout[1], masks and masks.hidden, d, t)
         over = ended[t]
         h, c = (h_now, c_now) if over is None else (where(over, h, h_now), where(over, c, c_now))
         hs[t], cs[t] = (h, c) if over is None else (masked_fill(h, over, 0.0), masked_fill(c, over, 0.0))
@@ -183,7 +183,7 @@ def _gru(ax: Sequence[Tensor], products: Sequence[_Product], dropped: Tensor, h:
     return mixture_cell(ax[1] + of_n(reset(r, dropped)), z, h, tanh)[-1]
 
 
-def _zoned(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t: int) -> Tensor:
+def _zoneout(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t: int) -> Tensor:
     """Return the old state where zoneout keeps it, else the new one. Without a mask, return the expectation."""
     if mask is not None:
         return where(wrap(mask.array[d, t]), before, now)
@@ -191,11 +191,11 @@ def _zoned(before: Tensor, now: Tensor, p: float, mask: Tensor | None, d: int, t
 
 
 def _products(w: Tensor, b: Tensor | None, gain: Tensor | None, spec: Recurrence) -> list[_Product]:
-    """Split the products: one for all gates, or in a GRU one for r and z and one for n, normalized separately."""
+    """Return the products: one for all gates, but in a GRU one for r and z and one for n, normalized separately."""
     if spec.mode != "gru":
         return [_Product(w, b, gain, spec.norm)]
     cut = [2 * spec.hidden, spec.hidden]
-    bs, gains = ((None, None) if whole is None else Split.apply(whole, cut, 0) for whole in (b, gain))
+    bs, gains = ((None, None) if joint is None else Split.apply(joint, cut, 0) for joint in (b, gain))
     return [_Product(*piece, spec.norm) for piece in zip(Split.apply(w, cut, 0), bs, gains, strict=True)]
 
 

@@ -2,9 +2,9 @@
 
 ``kernels/textbook/recurrent.py`` implements all steps, forward and backward, in NumPy.
 
-With T steps in segments of k, memory is needed for T/k states and for what backward needs of one segment. With
-k = sqrt(T) both grow like sqrt(T). The fused kernels compute a segment; operators do if the kernels lack an option. The
-masks of zoneout and dropout are saved, so that the second run repeats the first.
+With T steps in segments of k, memory holds T/k states and the saved arrays of one segment; with k = sqrt(T), both
+grow like sqrt(T). A segment is computed by the fused kernels, or composed of operators if the kernels lack an option.
+The masks of zoneout and dropout are saved, so that recomputation repeats the forward pass.
 
 Source: T. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, arXiv:1604.06174; A. Gruslys et al.,
 "Memory-Efficient Backpropagation Through Time", 2016, arXiv:1606.03401.
@@ -34,10 +34,10 @@ __all__ = [
     "CheckpointedLayer",
     "RecurrentLayer",
     "array",
-    "boxed",
+    "in_object_array",
     "composed_grad",
     "flattened",
-    "named",
+    "upstream_by_output",
     "regrouped",
     "weight_arrays",
     "wrapped",
@@ -74,7 +74,7 @@ class RecurrentLayer(Function):
         if save:
             # y may be a view of what the kernels save, so in-place changes must be detected
             kept = y if y.base is not None else None
-            ctx.save_for_backward(x, h0, c0, boxed(saved), kept, *flat)
+            ctx.save_for_backward(x, h0, c0, in_object_array(saved), kept, *flat)
             ctx.options = (lengths, spec, cells)
             ctx.set_materialize_grads(False)
         return tuple([wrap(array) for array in (y, hn, cn, all_cells) if array is not None])
@@ -84,13 +84,13 @@ class RecurrentLayer(Function):
         """Compute the fused gradient, or the composed one if it must be differentiable."""
         x, h0, c0, saved, _, *flat = ctx.saved_tensors
         lengths, spec, cells = ctx.options
-        wanted, upstream = ctx.needs_input_grad, named(upstream, spec, cells)
+        needs_grad, upstream = ctx.needs_input_grad, upstream_by_output(upstream, spec, cells)
         if is_grad_enabled():
-            return composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, wanted)
+            return composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needs_grad)
         gy, ghn, gcn, gcells = map(array, upstream)
-        of_weights, forward = any(wanted[6:]), saved[0]
+        of_weights, forward = any(needs_grad[6:]), saved[0]
         if last := not is_graph_kept():
-            ctx.free()  # the kernel overwrites the saved arrays, and the sweep may fail before freeing them
+            ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
         gx, gh0, gc0, found = kernels.recurrent_grad(
             gy,
             ghn,
@@ -103,7 +103,7 @@ class RecurrentLayer(Function):
             lengths,
             spec,
             forward,
-            (wanted[0], wanted[1], wanted[2], of_weights),
+            (needs_grad[0], needs_grad[1], needs_grad[2], of_weights),
             last,
         )
         pieces = [None] * len(flat) if found is None else flattened(found, spec)
@@ -114,7 +114,7 @@ class RecurrentLayer(Function):
             None,
             None,
             None,
-            *[wrapped(piece) if want else None for piece, want in zip(pieces, wanted[6:], strict=True)],
+            *[wrapped(piece) if needs else None for piece, needs in zip(pieces, needs_grad[6:], strict=True)],
         )
 
 
@@ -127,7 +127,7 @@ def composed_grad(
     spec: Recurrence,
     lengths: np.ndarray | None,
     cells: bool,
-    wanted: Sequence[bool],
+    needs_grad: Sequence[bool],
     masks: Masks | None = None,
     create_graph: bool = True,
 ) -> tuple[Tensor | None, ...]:
@@ -144,7 +144,7 @@ def composed_grad(
     outputs = composed(own[0], own[1], own[2], regrouped(own[6:], spec), spec, lengths, cells, masks)
     pairs = zip(outputs, upstream, strict=True)
     used = [(y, g) for y, g in pairs if y is not None and g is not None and y.requires_grad]
-    places = [place for place, want in enumerate(wanted) if want]
+    places = [place for place, needs in enumerate(needs_grad) if needs]
     result: list[Tensor | None] = [None] * len(arguments)
     if used:
         roots, gradients = [y for y, _ in used], [g for _, g in used]
@@ -154,8 +154,8 @@ def composed_grad(
     return tuple(result)
 
 
-def boxed(saved: Any) -> np.ndarray:
-    """Wrap the state saved by a kernel set in an array of one object, which is freed once the sweep has used it."""
+def in_object_array(saved: Any) -> np.ndarray:
+    """Wrap the state saved by a kernel set in an array of one object, so that backward can free it after use."""
     box = empty(1, object)
     box[0] = saved
     return box
@@ -200,7 +200,7 @@ def weight_arrays(flat: Sequence[Tensor], spec: Recurrence) -> list[Weights]:
     return regrouped([piece.array for piece in flat], spec)
 
 
-def named(upstream: Sequence[Tensor | None], spec: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:
+def upstream_by_output(upstream: Sequence[Tensor | None], spec: Recurrence, cells: bool) -> tuple[Tensor | None, ...]:
     """Return the gradients of y, hn, cn and the cell states, or None for those that the layer does not return."""
     gy, ghn, *rest = upstream
     return gy, ghn, rest[0] if spec.cells else None, rest[1] if cells else None
@@ -247,18 +247,18 @@ class _Segment(NamedTuple):
             )
             return gx, gh, gc, pieces and pieces[0]
         leaves: list[Any] = [wrapped(a) for a in (x, h, c, None, None, None, *flattened([weights], spec))]
-        wanted = [of_x, h is not None, c is not None, False, False, False, *flattened([of_weights], spec)]
-        for leaf, want in zip(leaves, wanted, strict=True):
+        needs_grad = [of_x, h is not None, c is not None, False, False, False, *flattened([of_weights], spec)]
+        for leaf, needs in zip(leaves, needs_grad, strict=True):
             if leaf is not None:
-                leaf.requires_grad = want
+                leaf.requires_grad = needs
         gs = [wrapped(g) for g in upstream]
         with enable_grad():
             found = composed_grad(
-                gs, leaves[0], leaves[1], leaves[2], leaves[6:], spec, lengths, cells, wanted, masks, False
+                gs, leaves[0], leaves[1], leaves[2], leaves[6:], spec, lengths, cells, needs_grad, masks, False
             )
         result = [
-            zeros_like(leaf.array) if want and g is None else array(g)
-            for leaf, want, g in zip(leaves, wanted, found, strict=True)
+            zeros_like(leaf.array) if needs and g is None else array(g)
+            for leaf, needs, g in zip(leaves, needs_grad, found, strict=True)
         ]
         return *result[:3], regrouped(result[6:], spec)[0]
 
@@ -302,7 +302,7 @@ class CheckpointedLayer(Function):
             if cn is not None:
                 kernels.copy(cn[d], c[0])
         if any(ctx.needs_input_grad):
-            ctx.save_for_backward(x, h0, c0, boxed(kept), *flat)
+            ctx.save_for_backward(x, h0, c0, in_object_array(kept), *flat)
             ctx.options = (lengths, spec, cells, masks, every, fused)
             ctx.set_materialize_grads(False)
         return tuple(wrap(output) for output in (y, hn, cn, states) if output is not None)
@@ -312,19 +312,21 @@ class CheckpointedLayer(Function):
         """Compute the gradient segment by segment, last first, or the composed one if it must be differentiable."""
         x, h0, c0, kept, *flat = ctx.saved_tensors
         lengths, spec, cells, masks, every, fused = ctx.options
-        wanted, of_weights = ctx.needs_input_grad[:3], ctx.needs_input_grad[9:]
-        upstream = named(upstream, spec, cells)
+        needs_grad, of_weights = ctx.needs_input_grad[:3], ctx.needs_input_grad[9:]
+        upstream = upstream_by_output(upstream, spec, cells)
         if is_grad_enabled():
-            needed = (*wanted, False, False, False, *of_weights)
+            needed = (*needs_grad, False, False, False, *of_weights)
             found = composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needed, masks)
             return *found[:6], None, None, None, *found[6:]
         gy, ghn, gcn, gcells = map(array, upstream)
-        gx = empty_like(x.array) if wanted[0] else None
+        gx = empty_like(x.array) if needs_grad[0] else None
         if gx is not None:
             kernels.copy(gx, zeros((), gx.dtype, like=gx))
-        gh0, gc0 = (zeros_like(state.array) if want else None for state, want in ((h0, wanted[1]), (c0, wanted[2])))
+        gh0, gc0 = (
+            zeros_like(state.array) if needs else None for state, needs in ((h0, needs_grad[1]), (c0, needs_grad[2]))
+        )
         states = iter(reversed(kept[0]))
-        asked_of = regrouped(of_weights, spec)
+        weights_need_grad = regrouped(of_weights, spec)
         pieces: list[Weights] = []
         for d, weights in reversed(list(enumerate(weight_arrays(flat, spec)))):
             gh: Any = _part(ghn, d)
@@ -334,7 +336,7 @@ class CheckpointedLayer(Function):
                 h, c = next(states)
                 segment = _segment(x, h, c, weights, lengths, spec, cells, masks, fused, d, steps_of)
                 of_steps = _cut(gy, steps_of, d, spec.output), gh, gc, _cut(gcells, steps_of, d, spec.hidden)
-                gx_part, gh, gc, gweights = segment.gradient(of_steps, wanted[0], asked_of[d])
+                gx_part, gh, gc, gweights = segment.gradient(of_steps, needs_grad[0], weights_need_grad[d])
                 if gx is not None:
                     kernels.accumulate(gx[steps_of], gx_part)
                 if gweights is not None:
@@ -356,7 +358,7 @@ class CheckpointedLayer(Function):
             None,
             None,
             None,
-            *[wrapped(piece) if want else None for piece, want in found_weights],
+            *[wrapped(piece) if needs else None for piece, needs in found_weights],
         )
 
 
@@ -378,7 +380,7 @@ def _segment(
         of_direction = [None if mask is None else mask.array[d : d + 1] for mask in masks]
         parts = [of_direction[0], *[None if mask is None else mask[:, steps_of] for mask in of_direction[1:]]]
         masks = Masks(*map(wrapped, parts))
-    ends, own = _within(lengths, steps_of), _direction(spec, d)
+    ends, own = _lengths_within(lengths, steps_of), _direction(spec, d)
     return _Segment(x.array[steps_of], h, c, weights, ends, own, cells, masks, fused)
 
 
@@ -395,7 +397,7 @@ def _segments(steps: int, every: int, reverse: bool) -> Iterator[slice]:
         yield from (slice(max(last - every, 0), last) for last in range(steps, 0, -every))
 
 
-def _within(lengths: Array, steps_of: slice) -> Array:
+def _lengths_within(lengths: Array, steps_of: slice) -> Array:
     """Return the lengths within a segment: from 0 to all of its steps."""
     if lengths is None:
         return None

@@ -53,7 +53,7 @@ def recurrent_layer(
     y (T, N, D*O), hn (D, N, O), cn (D, N, H), and with ``cells`` the cell state of each step (T, N, D*H)
 
     lengths: the number of steps of each sequence, from 1 to T: (N,) ints. Later steps of x are ignored and those of y
-        are 0. hn and cn are the states after the last step of each sequence, where the reverse direction begins.
+        are 0. hn and cn are the states after all steps of each sequence. The reverse direction begins at its last step.
     masks: those of zoneout and recurrent dropout, from ``draw_masks``; without them both use their expectation.
     checkpoint: save the states only at every k-th step, and recompute the steps between in backward. "auto" uses the
         square root of T, so memory grows like sqrt(T). None saves everything. The outputs are the same bit for bit;
@@ -172,7 +172,7 @@ def _step(
     b_ih: Tensor | None,
     b_hh: Tensor | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Run a layer on a sequence of one step. If one bias is missing, it is 0."""
+    """Run a layer on a sequence of one step. A single missing bias counts as 0."""
     require_float(name, x)
     states = [("hx", h)] if c is None else [("hx[0]", h), ("hx[1]", c)]
     for label, tensor in (("w_ih", w_ih), ("w_hh", w_hh), *states):

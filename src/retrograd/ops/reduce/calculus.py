@@ -129,7 +129,7 @@ def _wide(x: Tensor) -> Tensor:
 
 
 def _areas(name: str, y: Tensor, x: Tensor | None, dx: float | None, dim: int) -> tuple[Tensor, int]:
-    """Return the area below each pair of neighbors, and the axis."""
+    """Return the areas of the trapezoids between neighbors, and the axis."""
     require_number(name, y, "y")
     along = axis(name, "dim", dim, y.array.ndim)
     front, back = (slice(None),) * along + (slice(None, -1),), (slice(None),) * along + (slice(1, None),)

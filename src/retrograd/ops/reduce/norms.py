@@ -147,7 +147,7 @@ ORDERS = ("fro", "nuc", inf, -inf, 1, -1, 2, -2)
 
 
 class Svd(Function):
-    """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) from the largest down, v (..., N, K), K = min(M, N).
+    """x (..., M, N) = u diag(s) v^T: u (..., M, K), s (..., K) in descending order, v (..., N, K), K = min(M, N).
 
     Source: J. Townsend, "Differentiating the Singular Value Decomposition", 2016. Where singular values are equal,
     their vectors are not unique, and the gradient through u and v is not finite.
@@ -165,8 +165,8 @@ class Svd(Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> Tensor:
         u, s, v = saved = ctx.saved_tensors
-        given = zip(gradients, saved, strict=True)
-        gu, gs, gv = (wrap(zeros_like(y.array)) if g is None else g for g, y in given)
+        pairs = zip(gradients, saved, strict=True)
+        gu, gs, gv = (wrap(zeros_like(y.array)) if g is None else g for g, y in pairs)
         if gradients[0] is None and gradients[2] is None:  # the gradients through u and v may not exist
             return (u * gs.unsqueeze(-2)) @ _transposed(v)
         count = s.array.shape[-1]
@@ -208,12 +208,12 @@ def matrix_norm_of(name: str, x: Tensor, order: Any, dim: Any, keepdim: bool, dt
         return Norm2.apply(x, over, keepdim)
     if order in (1, -1, inf, -inf):
         summed, compared = (rows, columns) if order in (1, -1) else (columns, rows)
-        y = _most(name, order, Norm1.apply(x, (summed,), True), compared, shape)
+        y = _extreme_value(name, order, Norm1.apply(x, (summed,), True), compared, shape)
     else:
         others = [i for i in range(len(shape)) if i not in over]
         values = Svd.apply(Permute.apply(x, (*others, rows, columns)))[1]
         last = values.array.ndim - 1
-        y = Sum.apply(values, (last,), True) if order == "nuc" else _most(name, order, values, last, shape)
+        y = Sum.apply(values, (last,), True) if order == "nuc" else _extreme_value(name, order, values, last, shape)
     return Reshape.apply(y, tuple(1 if i in over else n for i, n in enumerate(shape) if keepdim or i not in over))
 
 
@@ -221,7 +221,7 @@ def _transposed(x: Tensor) -> Tensor:
     return x.transpose(-2, -1)
 
 
-def _most(name: str, order: Any, values: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
+def _extreme_value(name: str, order: Any, values: Tensor, axis: int, shape: tuple[int, ...]) -> Tensor:
     """Return the largest value along an axis (0 over no elements), or the smallest if ``order`` is negative."""
     if values.array.shape[axis]:
         return Amax.apply(values, (axis,), True, order < 0)

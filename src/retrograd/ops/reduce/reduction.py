@@ -13,12 +13,12 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..argument_checks import as_flag, private, require_float, require_tensor
+from ..argument_checks import as_flag, copy_for_backward, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast, int64
 from ..index.pick import Place, memory_order
 from ..pointwise.piecewise import maximum, minimum
 from ..shape.broadcasting import Sum, expand_axes, kept_shape
-from ..shape.shape import Permute, Reshape, axis, of_line, reshaped
+from ..shape.shape import Permute, Reshape, apply_to_0d, axis, reshaped
 from .scan import prefix_products
 
 __all__ = [
@@ -82,11 +82,11 @@ class Prod(Function):
         why = "whether a product can be divided by its factors"
         if all_true(y.array, why) and all_finite(y.array, why):  # no zeros, no underflow
             return Reshape.apply(g * y, kept_shape(shape, axes)) / x, None, None
-        # for each element, the product of all elements before and after it, on one line
+        # for each element, the product of all elements before and after it in its row
         kept = tuple(i for i in range(len(shape)) if i not in axes)
         order = (*kept, *axes)
-        lines = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
-        others = prefix_products(lines, len(kept), False) * prefix_products(lines, len(kept), True)
+        rows = Reshape.apply(Permute.apply(x, order), (*(shape[i] for i in kept), math.prod([shape[i] for i in axes])))
+        others = prefix_products(rows, len(kept), False) * prefix_products(rows, len(kept), True)
         others = Reshape.apply(others, tuple(shape[i] for i in order))
         others = Permute.apply(others, tuple(sorted(range(len(order)), key=order.__getitem__)))
         return Reshape.apply(g, kept_shape(shape, axes)) * others, None, None
@@ -166,7 +166,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
 
 @operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
 def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
-    """``sum`` with NaN counted as 0; it has no gradient.
+    """``sum`` with NaN counted as 0; the gradient of a NaN is 0.
 
     Raises: as ``sum``.
     """
@@ -324,7 +324,7 @@ class ExtremeAlong(Function):
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
         values, indices = (kernels.min if smallest else kernels.max)(x.array, axis)
         ctx.axis, ctx.input_shape, ctx.memory = axis, x.array.shape, memory_order(x.array)
-        ctx.save_for_backward(private(indices, True in ctx.needs_input_grad))
+        ctx.save_for_backward(copy_for_backward(indices, True in ctx.needs_input_grad))
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
         ctx.set_materialize_grads(False)
@@ -451,7 +451,7 @@ def _extreme(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: boo
             raise ValueError(f"{name}: keepdim=True needs dim; {'amin' if smallest else 'amax'} keeps all axes")
         return _over(name, x, None, False, smallest)
     if not x.array.ndim:
-        return of_line(min if smallest else max, x, dim)
+        return apply_to_0d(min if smallest else max, x, dim)
     along = axis(name, "dim", dim, x.array.ndim)
     _nonempty(name, x, (along,), dim)
     if x.array.dtype.kind == "f":
@@ -478,7 +478,7 @@ def _place(name: str, x: Tensor, dim: int | None, keepdim: bool, smallest: bool)
     if keepdim is not False:
         keepdim = as_flag(name, "keepdim", keepdim)
     if dim is not None and not x.array.ndim:
-        return of_line(argmin if smallest else argmax, x, dim)
+        return apply_to_0d(argmin if smallest else argmax, x, dim)
     along = None if dim is None else axis(name, "dim", dim, x.array.ndim)
     _nonempty(name, x, tuple(range(x.array.ndim)) if along is None else (along,), dim)
     if x.array.dtype.kind == "f":
@@ -495,9 +495,9 @@ def _first_of_all(x: np.ndarray, smallest: bool) -> np.ndarray:
     if x.flags.c_contiguous:
         return find(x.reshape(-1), 0)[1]
     order = memory_order(x)
-    line = reshaped(x.transpose(order), (-1,))  # in memory order; C order decides among ties
-    value, first = find(line, 0)
-    return kernels.first_equal(line, value, first, x.shape, order)
+    flat = reshaped(x.transpose(order), (-1,))  # in memory order; C order decides among ties
+    value, first = find(flat, 0)
+    return kernels.first_equal(flat, value, first, x.shape, order)
 
 
 def _nonempty(name: str, x: Tensor, over: tuple[int, ...], dim: Any) -> None:

@@ -11,12 +11,12 @@ from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
-from ..argument_checks import private, require_float, require_tensor
+from ..argument_checks import copy_for_backward, require_float, require_tensor
 from ..dtypes.dtype import as_dtype, cast
 from ..dtypes.promotion import promoted_type
 from ..index.gather import Scatter
 from ..index.indexing import GetItem, PadSlice
-from ..shape.shape import axis, of_line, unshared
+from ..shape.shape import apply_to_0d, axis, copy_if_shared
 
 __all__ = ["cummax", "cummin", "cumprod", "cumsum", "diff", "logcumsumexp"]
 
@@ -55,10 +55,10 @@ class CumProd(Function):
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        """Since y[i] = x[i] y[i - 1], multiply the gradient of y[i], later ones included, by y[i - 1]. x may be 0."""
+        """Since y[i] = x[i] y[i - 1], gx[i] is y[i - 1] times the total gradient of y[i]. x may be 0."""
         (x, y), along = ctx.saved_tensors, ctx.axis
-        arriving = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
-        return arriving * shifted(y, along, 1, 1.0), None
+        gy_total = LinearScan.apply(g, shifted(x, along, -1, 0.0), along, True)
+        return gy_total * shifted(y, along, 1, 1.0), None
 
 
 class LinearScan(Function):
@@ -105,7 +105,7 @@ class CumExtreme(Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int, smallest: bool) -> tuple[Tensor, Tensor]:
         values, indices = kernels.cumulative_extreme(x.array, axis, smallest)
-        ctx.save_for_backward(private(indices, any(ctx.needs_input_grad)))
+        ctx.save_for_backward(copy_for_backward(indices, any(ctx.needs_input_grad)))
         ctx.axis, ctx.input_shape = axis, x.array.shape
         positions = wrap(indices)
         ctx.mark_non_differentiable(positions)
@@ -158,7 +158,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return seen
     input, along = _checked("cumsum", input, dim, dtype)
     if not input.array.ndim:
-        return of_line(cumsum, input, dim, dtype=dtype)
+        return apply_to_0d(cumsum, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumSum.apply(input, along, False)
     return _of_integers(kernels.integer_cumsum(input.array, along), input, dtype)
@@ -176,7 +176,7 @@ def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
         return seen
     input, along = _checked("cumprod", input, dim, dtype)
     if not input.array.ndim:
-        return of_line(cumprod, input, dim, dtype=dtype)
+        return apply_to_0d(cumprod, input, dim, dtype=dtype)
     if input.array.dtype.kind == "f":
         return CumProd.apply(input, along)
     return _of_integers(kernels.integer_cumprod(input.array, along), input, dtype)
@@ -199,7 +199,7 @@ def logcumsumexp(input: Tensor, dim: int) -> Tensor:
         return seen
     require_float("logcumsumexp", input)
     if not input.array.ndim:
-        return of_line(logcumsumexp, input, dim)
+        return apply_to_0d(logcumsumexp, input, dim)
     return LogCumSumExp.apply(input, axis("logcumsumexp", "dim", dim, input.array.ndim))
 
 
@@ -259,7 +259,7 @@ def diff(
             input = wrap(kernels.bitwise_xor(input.array[tuple(back)], input.array[tuple(front)]))
         else:
             input = GetItem.apply(input, tuple(back)) - GetItem.apply(input, tuple(front))
-    return unshared(input, given)
+    return copy_if_shared(input, given)
 
 
 def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None) -> Tensor:
@@ -296,7 +296,7 @@ def _joined(x: Tensor, along: int, prepend: Tensor | None, append: Tensor | None
 def _extreme(name: str, x: Tensor, dim: int, smallest: bool) -> CumulativeMaximum:
     x, along = _checked(name, x, dim, None)
     if not x.array.ndim:
-        return of_line(cummin if smallest else cummax, x, dim)
+        return apply_to_0d(cummin if smallest else cummax, x, dim)
     return CumulativeMaximum(*CumExtreme.apply(x, along, smallest))
 
 

@@ -106,8 +106,8 @@ def expand_axes(
 ) -> Tensor:
     """Return ``factor`` times g, broadcast back to ``shape``; g has the shape of a reduction over ``axes``."""
     if not is_grad_enabled():  # the same result in one step
-        small = g.array if factor == 1.0 else kernels.scale(g.array, factor)
-        return wrap(repeated(small if keepdims else small.reshape(kept_shape(shape, axes)), shape))
+        scaled = g.array if factor == 1.0 else kernels.scale(g.array, factor)
+        return wrap(repeated(scaled if keepdims else scaled.reshape(kept_shape(shape, axes)), shape))
     g = g if factor == 1.0 else g * factor
     if not keepdims and g.array.ndim:
         g = Reshape.apply(g, kept_shape(shape, axes))

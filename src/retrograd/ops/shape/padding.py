@@ -14,7 +14,7 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..argument_checks import TOO_LONG, as_count, as_element, is_number, require_tensor
 from ..index.indexing import GetItem
-from .shape import unshared
+from .shape import copy_if_shared
 
 __all__ = ["pad"]
 
@@ -34,8 +34,8 @@ class Pad(Function):
         number = from_host(value, y.dtype)
         for axis, place in enumerate(index):  # fill both sides, within the middle of the previous axes
             start, stop, _ = place.indices(shape[axis])
-            for outside in (slice(0, start), slice(stop, None)):
-                kernels.copy(y[(*index[:axis], outside)], number)
+            for margin in (slice(0, start), slice(stop, None)):
+                kernels.copy(y[(*index[:axis], margin)], number)
         middle: Any = (*index, ...)
         kernels.copy(y[middle], x.array)
         return wrap(y)
@@ -206,7 +206,7 @@ def _extended(x: Tensor, pairs: Pairs, mode: str) -> Tensor:
                 f"{most} on each side"
             )
     if mode == "circular" and not any(map(any, pairs)):
-        return unshared(x, given)
+        return copy_if_shared(x, given)
     return Extend.apply(x, pairs, mode)  # also for an empty x, whose second derivative is 0
 
 

@@ -15,7 +15,7 @@ from ...kernel_set import kernels
 from ..argument_checks import as_count, require_tensor
 from ..sparse_products import Matrix, SparseProduct
 from .broadcasting import expand
-from .shape import TOO_LONG, axes, axis, clone, reshape, sizes, transpose, unshared
+from .shape import TOO_LONG, axes, axis, clone, copy_if_shared, reshape, sizes, transpose
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -213,7 +213,7 @@ def _repeated(x: Tensor, counts: tuple[int, ...]) -> Tensor:
     apart = tuple(n for extent in shape for n in (1, extent))
     wide = tuple(n for count, extent in zip(counts, shape, strict=True) for n in (count, extent))
     joined = tuple(count * extent for count, extent in zip(counts, shape, strict=True))
-    return unshared(reshape(expand(reshape(x, apart), wide), joined), x)
+    return copy_if_shared(reshape(expand(reshape(x, apart), wide), joined), x)
 
 
 @operator(records=SparseProduct, methods="repeat_interleave", dtypes="bihf")
@@ -227,7 +227,7 @@ def repeat_interleave(
     Raises:
         TypeError: ``repeats`` is neither an int nor an int64 Tensor.
         IndexError: input has no such axis.
-        ValueError: a number is negative, their count is not that of the slices, the result is too large for memory, or
+        ValueError: a number is negative, their count differs from the slices', the result is too large for memory, or
             ``output_size`` differs.
     """
     if interpreters and (seen := interpreted(repeat_interleave, locals())) is not None:
@@ -308,7 +308,7 @@ def pixel_unshuffle(input: Tensor, downscale_factor: int) -> Tensor:
 
 @operator(records=Rearrange, dtypes="bihf")
 def channel_shuffle(input: Tensor, groups: int) -> Tensor:
-    """input (N, C, *I) with the channels of its ``groups`` interleaved: first of each group, second of each, ...
+    """input (N, C, *I) with the channels of its ``groups`` interleaved: the first of each, then the second, ...
 
     Source: X. Zhang et al., "ShuffleNet", 2017.
 

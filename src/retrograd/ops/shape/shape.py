@@ -153,11 +153,11 @@ def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] 
         return seen
     require_tensor("permute", input)
     ndim = input.array.ndim
-    wanted = sizes("permute", "dims", order, dims)
-    normal = tuple(d + ndim if d < 0 else d for d in wanted)
+    requested = sizes("permute", "dims", order, dims)
+    normal = tuple(d + ndim if d < 0 else d for d in requested)
     if sorted(normal) != list(range(ndim)):
         raise ValueError(
-            f"permute: dims={wanted} must name each of the {ndim} axes of input.shape={input.array.shape} once"
+            f"permute: dims={requested} must name each of the {ndim} axes of input.shape={input.array.shape} once"
         )
     return Permute.apply(input, normal)
 
@@ -253,7 +253,7 @@ def ravel(input: Tensor) -> Tensor:
     return reshape(contiguous(input), input.array.size)
 
 
-def unshared(y: Tensor, x: Tensor) -> Tensor:
+def copy_if_shared(y: Tensor, x: Tensor) -> Tensor:
     """Return y, copied if it shares memory with x, for operators that must not return a view."""
     return Clone.apply(y, "K") if overlap(y.array, x.array) else y
 
@@ -360,16 +360,16 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     if (x.size < _LARGE and not listeners) or x.flags.c_contiguous:  # listeners must see the copy
         return x.reshape(shape)
     known = math.prod(n for n in shape if n != -1)
-    whole = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
-    if math.prod(whole) != x.size or _can_view(x.shape, x.strides, whole):
+    target = tuple(x.size // (known or 1) if n == -1 else n for n in shape)
+    if math.prod(target) != x.size or _can_view(x.shape, x.strides, target):
         return x.reshape(shape)
-    return kernels.reshaped(x, whole)
+    return kernels.reshaped(x, target)
 
 
 def empty_as(x: np.ndarray, shape: Sequence[int], axes: Sequence[int] | None = None) -> np.ndarray:
     """Return a new array with the axes in the same memory order as in x (or in its ``axes``, if given).
 
-    An axis with stride 0 is placed just outside the next one.
+    In that order, an axis with stride 0 directly precedes its right neighbor.
     """
     strides = x.strides if axes is None else [x.strides[a] for a in axes]
     order = sorted((a for a, stride in enumerate(strides) if stride), key=lambda a: -abs(strides[a]))
@@ -430,8 +430,8 @@ def axis(name: str, argument: str, dim: int, ndim: int) -> int:
 _extents = sizes  # for unflatten, which has a parameter named sizes
 
 
-def of_line(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
-    """Apply ``function`` to a 0-d x as a vector of one element, and return 0-d results."""
+def apply_to_0d(function: Callable[..., Any], x: Tensor, *args: Any, **options: Any) -> Any:
+    """Apply ``function`` to a 0-d x, reshaped to a vector of one element, and return 0-d results."""
     found = function(reshape(x, 1), *args, **options)
     return reshape(found, ()) if isinstance(found, Tensor) else type(found)(*(reshape(y, ()) for y in found))
 

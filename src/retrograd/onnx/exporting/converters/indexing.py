@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ....ops.argument_checks import private
+from ....ops.argument_checks import copy_for_backward
 from ....ops.index.embedding import embedding, embedding_bag, one_hot
 from ....ops.index.gather import Gather, Scatter, gather, scatter, scatter_add, scatter_reduce
 from ....ops.index.indexing import GetItem, PadSlice, Places, Put, getitem, in_range, setitem
@@ -138,7 +138,7 @@ def bags(
     return w.node({"sum": "ReduceSum", "mean": "ReduceMean", "max": "ReduceMax"}[mode], rows, w.ints([1]), keepdims=0)
 
 
-@converter_of(private, in_range)
+@converter_of(copy_for_backward, in_range)
 def indices(w: Writer, **given: Any) -> Value:
     """Keep indices unchanged: ONNX also allows negative ones."""
     return given["array"] if "array" in given else given["index"]
