@@ -30,15 +30,15 @@ _KINDS: tuple[tuple[type, ...], ...] = (  # sample types that can be collated wi
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Collate samples of one structure into that structure, with stacked Tensors that have a leading batch axis.
+    """Collate samples of the same structure into a batch of that structure, stacked along a new first axis.
 
     Tensors, arrays and numbers are stacked (float -> float32, int -> int64). Dicts, lists and tuples are collated
     recursively; as in PyTorch, tuples become lists. Strings are returned as a list.
 
     Raises:
         ValueError: the batch is empty, or samples differ in shape, length or keys.
-        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; the way out is a
-            collate_fn.
+        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; pass a collate_fn for
+            such samples.
     """
     batch = as_list("default_collate", "batch", batch, "a list of samples")
     if not batch:
