@@ -399,7 +399,7 @@ def test_messages_of_orthogonal() -> None:
         (
             lambda: orthogonal(nn.Linear(2, 2), orthogonal_map="exp"),
             ValueError,
-            "orthogonal_map='exp' is none of 'matrix_exp', 'cayley', 'householder'",
+            "orthogonal_map='exp' must be one of 'matrix_exp', 'cayley', 'householder'",
         ),
         (lambda: orthogonal(nn.Linear(2, 2), use_trivialization=3), TypeError, "use_trivialization"),  # type: ignore[arg-type]
         (lambda: orthogonal(orthogonal(nn.Linear(2, 2))), ValueError, "'weight' of .*Linear already has a parametriz"),

@@ -141,7 +141,7 @@ class Fetcher:
                 generator.state = before
 
     def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
-        """Return batch ``number`` of the epoch, and whether it or the start of the epoch drew random numbers.
+        """Return batch ``number`` of the epoch, and whether it or the dataset's ``__iter__`` drew random numbers.
 
         During the call, the state of the global generator depends only on the seed and the number, not on the number of
         workers or on other draws. It is restored afterwards.

@@ -51,7 +51,7 @@ class Quantizer:
     The layer stores the tensors that a quantizer learns or observes, prefixed with the name of the quantized tensor:
     ``weight_step``, ``activation_alpha``. A custom quantizer is a frozen dataclass with some of these methods.
 
-    for_weights, for_activations: whether it can quantize weights, and activations.
+    for_weights, for_activations: whether it can quantize weights and activations.
     limits: the range to which the optimizer clips the float weights, or None.
     replaces_weight: whether the tensors of ``own_of_weight`` replace the float weight, which is then no parameter.
     """

@@ -46,7 +46,7 @@ class Fixed(Quantizer):
     integer_bits: bits before the binary point, including the sign, 1 to 32.
     fraction_bits: bits after the binary point, 0 to 31. Their sum is at most 32.
 
-    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), where the gradient of a clipped x is g, too.
+    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), where the gradient is g also for clipped x.
 
     Raises:
         ValueError: a number of bits is out of range.

@@ -486,7 +486,7 @@ class HasStateDict:
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) after state_dict() has read this module.
 
-        The modules below it have been read by then, too. The hook may change the dict and local_metadata,
+        It runs after the modules below this one have been read. The hook may change the dict and local_metadata,
         {"version": ...}; it must return None.
 
         Raises:

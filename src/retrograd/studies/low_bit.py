@@ -150,7 +150,7 @@ def low_bit(
 
 
 def _converted(model: Module, task: ImageTask) -> Module:
-    """Return a copy with 8-bit integers, its ranges taken from training images."""
+    """Return a copy converted to 8-bit integers, calibrated on training images."""
     model = copy.deepcopy(model).eval()
     count = min(_CALIBRATION, len(task.train))
     batches = [task.train.take(range(first, min(first + _BATCH, count)))[0] for first in range(0, count, _BATCH)]

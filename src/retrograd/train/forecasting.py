@@ -371,7 +371,7 @@ def _errors(error_of: dict[str, tuple[float, float]]) -> str:
 
 
 def _steps(task: SeriesTask, by_method: dict[str, np.ndarray]) -> str:
-    """Tabulate mean absolute errors by number of steps ahead."""
+    """Return a table of mean absolute errors by number of steps ahead."""
     horizon = task.horizon
     ahead = sorted({1, max(1, horizon // 4), max(1, horizon // 2), max(1, 3 * horizon // 4), horizon})
     head = "".join(f"<th>{step}</th>" for step in ahead)

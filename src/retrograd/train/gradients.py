@@ -189,7 +189,7 @@ def _update(weights: Sequence[tuple[Tensor, np.ndarray]]) -> float | None:
 
 
 def _angle(gradients: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float | None:
-    """Compute 2 atan2(|u - v|, |u + v|) of the unit vectors, which is exact for small angles, too.
+    """Compute 2 atan2(|u - v|, |u + v|) of the unit vectors, which is also accurate for small angles.
 
     Source: W. Kahan, "How Futile are Mindless Assessments of Roundoff in Floating-Point Computation?", 2006.
     """

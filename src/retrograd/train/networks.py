@@ -89,7 +89,7 @@ class TextNetwork(nn.Module):
         return scores
 
     def step(self, codes: Tensor, states: States | None) -> tuple[Tensor, States]:
-        """Map codes int64 (T, N) to scores (T * N, characters), and return the states after them, too."""
+        """Return the scores (T * N, characters) for codes int64 (T, N), and the final states."""
         y, states = self.lstm(self.embedding(codes), states)
         return self.head(self.dropout(y.reshape(-1, y.shape[2]))), states
 

@@ -90,7 +90,7 @@ def run(
 ) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:
     """Run all layers; return y (T, N, D*O) of the last one, and hn (D, N, O) and cn (D, N, H) of each.
 
-    With ``cells``, the cell states of the last layer are returned, too.
+    With ``cells``, also return the cell states of the last layer.
 
     x (T, N, I); weights: per layer, one for each direction; h0, c0: per layer, a state or None.
     """

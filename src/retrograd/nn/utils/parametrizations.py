@@ -74,7 +74,7 @@ def orthogonal(
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if shape[-2] == shape[-1] else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f"orthogonal: orthogonal_map={orthogonal_map!r} is none of {', '.join(map(repr, _MAPS))}")
+        raise ValueError(f"orthogonal: orthogonal_map={orthogonal_map!r} must be one of {', '.join(map(repr, _MAPS))}")
     return register_parametrization(module, name, _Orthogonal(shape, orthogonal_map, use_trivialization))
 
 

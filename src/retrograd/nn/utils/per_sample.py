@@ -57,7 +57,7 @@ __all__ = ["per_sample_gradients", "register_per_sample_rule"]
 class Window:
     """One call of a layer as an interval of the order numbers of graph nodes, which decrease with time.
 
-    whole: the call accounts for the parameters of the layer's children, too. owned: ids of its parameters.
+    whole: the call also accounts for the parameters of the layer's children. owned: ids of its parameters.
     single_use: the rule is built in, and handles one use of each parameter. used: ids of the parameters used so far.
     outputs: (order, output) of the Tensors that the call returned. parent: the innermost window around this one.
     """

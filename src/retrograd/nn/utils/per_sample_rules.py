@@ -100,7 +100,7 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
 
 
 def refuse_per_sample(layer: type[Module], reason: str) -> None:
-    """Refuse per-sample gradients for a class and all of its subclasses; reason: the cause, and the way out."""
+    """Refuse per-sample gradients for a class and all of its subclasses; reason: the cause, and a remedy."""
     _REFUSED[layer] = reason
 
 
