@@ -17,7 +17,7 @@ from retrograd.ops.random.random import default_generator, initial_seed
 
 @dataclass
 class Noisy(Dataset):
-    """(index, random number, an array); can be told to fail at an index."""
+    """Samples (index, random number, an array); fails at a given index."""
 
     length: int = 10
     fail_at: int = -1
@@ -53,7 +53,7 @@ def act(how: str) -> None:
 
 
 class Who(Dataset):
-    """(process, worker, workers, does the worker's dataset belong to it, threads of the kernels)"""
+    """Samples (process id, worker, number of workers, whether this is the worker's dataset, kernel threads)."""
 
     def __len__(self):
         return 6
@@ -66,7 +66,7 @@ class Who(Dataset):
 
 
 class Convolving(Dataset):
-    """Runs our kernels in the worker."""
+    """Runs compiled kernels in the worker."""
 
     def __init__(self):
         self.layer = nn.Conv2d(3, 8, 3, padding=1)
@@ -79,7 +79,7 @@ class Convolving(Dataset):
 
 
 class Chosen(Dataset):
-    """The kernel set in the worker, and its algorithm of convolution."""
+    """Samples (the worker's kernel set, its convolution algorithm)."""
 
     def __len__(self):
         return 2

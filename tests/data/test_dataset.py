@@ -1,4 +1,4 @@
-"""Datasets and how samples become a batch."""
+"""Datasets, and the collation of samples into a batch."""
 
 import numpy as np
 import pytest

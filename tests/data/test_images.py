@@ -1,4 +1,4 @@
-"""Image folders: every mode, and everything that a user's folder can contain."""
+"""Image folders: every image mode, and folders with unusual or unusable contents."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_what_is_skipped_is_listed_and_counted(folder, tmp_path):
 
 
 def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
-    """As root everything may be read, so the system's answer is played."""
+    """Root may read everything, so PermissionError is simulated."""
     locked = folder / "square" / "locked"
     locked.mkdir()
     iterdir, opened = Path.iterdir, outside.open_outside

@@ -119,7 +119,7 @@ def test_subset_and_weighted_samplers():
 @pytest.mark.parametrize("stop", range(9))
 @pytest.mark.parametrize("own", [True, False])
 def test_a_loader_is_taken_up_in_the_middle_of_an_epoch(stop, own):
-    """`stop` batches into three epochs of four, in a program that draws from the same generator in between."""
+    """Resume after ``stop`` of the 12 batches of three epochs, in a program that also draws from the generator."""
 
     def start() -> DataLoader:
         manual_seed(3)
@@ -330,8 +330,8 @@ def test_an_iterable_dataset_is_taken_up_in_its_middle(stop):
     ids=["replacement", "rounds", "weighted"],
 )
 def test_more_draws_than_memory(make, monkeypatch):
-    """They come as they are asked for, and what draws from the same generator in between changes none of them."""
-    monkeypatch.setattr("retrograd.data.sampler._AT_ONCE", 1000)
+    """Indices are drawn on demand, and other draws from the same generator do not change them."""
+    monkeypatch.setattr("retrograd.data.sampler._MAX_DRAW", 1000)
     sampler = make(10**14, 3)
     assert len(sampler) == 10**14
     once = [index for index, _ in zip(sampler, range(5000), strict=False)]
@@ -347,13 +347,13 @@ def test_more_draws_than_memory(make, monkeypatch):
 
 
 def test_rounds_that_are_longer_than_a_piece(monkeypatch):
-    monkeypatch.setattr("retrograd.data.sampler._AT_ONCE", 7)
+    monkeypatch.setattr("retrograd.data.sampler._MAX_DRAW", 7)
     drawn = list(RandomSampler(DATA, num_samples=25, generator=np.random.default_rng(0)))
     assert sorted(drawn[:10]) == sorted(drawn[10:20]) == list(range(10)) and len(set(drawn[20:])) == 5
 
 
 def test_a_batch_of_tuples_is_a_list():
-    """As with PyTorch, for scripts that ask: of a TensorDataset, whose batches are taken at once, and of any other."""
+    """As in PyTorch: for a TensorDataset, whose batches come from ``take``, and for any other dataset."""
     pairs = [(np.float32(1), 2), (np.float32(3), 4)]
     dataset = TensorDataset(np.ones((2, 3), np.float32), np.zeros(2, np.int64))
     for loader in (DataLoader(pairs, 2), DataLoader(dataset, 2), DataLoader(dataset, 2, num_workers=1)):

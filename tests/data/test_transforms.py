@@ -37,7 +37,7 @@ def array(image):
 
 
 def pixels(image) -> np.ndarray:
-    """(H, W, C), whatever the kind."""
+    """The pixels of an image of any kind, (H, W, C)."""
     found = array(image)
     if found.ndim == 2:
         return found[..., None]
@@ -66,7 +66,7 @@ def test_a_seed_repeats_what_is_drawn(make):
 
 
 def test_all_channels_and_kinds_go_the_same_way():
-    """Gray, color and floats of one picture give one picture."""
+    """The gray, color and float versions of an image are transformed alike."""
     color = np.repeat(GRAY[..., None], 3, 2)
     floats = np.moveaxis(color, -1, 0).astype(np.float32)
     for make in (RANDOM[0], RANDOM[2], RANDOM[3], lambda: T.RandomRotation(30), lambda: T.RandomErasing(1.0), *FIXED):
@@ -171,7 +171,7 @@ def test_flips():
 
 
 def bilinear(values: np.ndarray, size: int) -> np.ndarray:
-    """One axis by the definition: a triangle as wide as a pixel of the result or of the image, whichever is larger."""
+    """Bilinear resizing of one axis: a triangle filter as wide as the larger of an input and an output pixel."""
     scale = len(values) / size
     width = max(scale, 1.0)
     found = []

@@ -258,7 +258,7 @@ def test_a_loader_taken_up_in_its_middle_has_the_seeds_of_the_epoch(options):
 
 
 def test_an_order_that_is_drawn_when_the_iteration_starts():
-    """Workers draw different ones, and it can be taken up in its middle. It costs the generator one draw."""
+    """Each worker draws its own order, and the epoch can be resumed. The epoch takes one draw from the generator."""
     found, states = [], []
 
     def start(workers):
@@ -349,7 +349,7 @@ def run_script(folder: Path, text: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_script_without_a_main_guard(tmp_path):
-    """A fresh process would run all of it again: without a choice it is forked, and with one it is told so."""
+    """A new process would run the script again: by default it is forked; with "spawn" an error explains the problem."""
     text = "print('once')\nprint(len(list(DataLoader(Noisy(), 2, num_workers=2{}))))\n"
     head = "from data.loading import Noisy\nfrom retrograd.data import DataLoader\n"
     done = run_script(tmp_path, head + text.format(""))

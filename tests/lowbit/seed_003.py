@@ -1,6 +1,6 @@
 """The code of a forum thread on changing the backward of a convolution, with its imports changed.
 
-Lines that the forum dropped are mended, and marked so: the decorators, the other branches of if, a lost assignment.
+Lines that the forum lost are restored and marked "mended": decorators, other branches of ``if``, an assignment.
 """
 # ruff: noqa
 # mypy: ignore-errors

@@ -1,4 +1,4 @@
-"""Converting a model: what changes, what does not and why, and undoing it."""
+"""Model conversion: changed and unchanged layers, the reasons, and undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd import Tensor, lowbit, nn, optim
 
 
 class Own(nn.Linear):
-    """A subclass, whose forward a low-bit layer would not have."""
+    """A subclass with its own forward, which a low-bit layer would lose."""
 
     def forward(self, input: Tensor) -> Tensor:
         return super().forward(input) * 2.0
@@ -66,7 +66,7 @@ CONVERSIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CONVERSIONS)
 def test_conversions_are_undone(name: str) -> None:
-    """In place: the same modules and float parameters. Afterwards everything is as before, and repr tells."""
+    """Conversion keeps the modules and float parameters; ``undo`` restores everything, and repr shows both."""
     model, x = made()
     modules, parameters = dict(model.named_modules()), dict(model.named_parameters())
     before, y, text = state(model), model(x).array, repr(model)
@@ -137,7 +137,7 @@ def test_output_activations_stay() -> None:
 
 
 def test_an_optimizer_goes_on() -> None:
-    """The float weights are trained on after the conversion, within their limits, and kept by undo."""
+    """The optimizer keeps training the float weights after the conversion, within limits; undo keeps the new values."""
     model, x = nn.Linear(6, 4), retrograd.randn(5, 6)
     optimizer = optim.SGD(model.parameters(), lr=50.0)
     report = lowbit.convert_to_binary(model, keep_first_and_last=False)
@@ -150,7 +150,7 @@ def test_an_optimizer_goes_on() -> None:
 
 
 def test_undoing_shift_and_sign_after_training() -> None:
-    """Weights that still give the same power of two are the float ones."""
+    """Weights with an unchanged power of two get their float values back."""
     model = nn.Linear(6, 4)
     before = model.weight.array.copy()
     report = lowbit.convert_to_shift(model, weight=lowbit.DeepShiftPS())
@@ -164,7 +164,7 @@ def test_undoing_shift_and_sign_after_training() -> None:
 
 
 def test_int8() -> None:
-    """Ranges are those of the float model's inputs; what the batches do not reach stays float."""
+    """Ranges are those of the float model's activations; layers that the batches do not reach stay float."""
     model, x = made()
     y, seen = model(x).array, {}
     for path in ("features.0", "features.2", "up", "head"):

@@ -1,6 +1,6 @@
 """Defects of DeepShift's code, and problems that its users reported: one test each.
 
-The list is of that project's Functions, layers and issues; here each is a property of ``retrograd.lowbit``.
+The defects are in that project's Functions, layers and issues; each test states the property of ``retrograd.lowbit``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ KINDS: list[Any] = [
 @pytest.mark.parametrize("shift", SHIFTS)
 @pytest.mark.parametrize("kind", range(len(KINDS)))
 def test_every_function_can_train(kind: int, shift: Any) -> None:
-    """There, backward returned fewer gradients than forward took arguments; bias=None was dereferenced."""
+    """In DeepShift, backward returned fewer gradients than forward took arguments; bias=None was dereferenced."""
     make, shape = KINDS[kind]
     for bias in (True, False):
         layer = make(weight=shift(), activation=lowbit.Fixed(), bias=bias)
@@ -47,7 +47,7 @@ def test_every_function_can_train(kind: int, shift: Any) -> None:
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_options_reach_the_arithmetic(shift: Any) -> None:
-    """There, arguments slipped one place (rounding=16), a default was misspelt, a flag was taken for a word."""
+    """DeepShift shifted arguments by one (rounding=16), misspelled a default, and read a flag as a string."""
     w = Tensor(numbers(40, 30))
     outcomes: list[np.ndarray] = []
     options: tuple[dict[str, Any], ...] = (
@@ -70,7 +70,7 @@ def test_options_reach_the_arithmetic(shift: Any) -> None:
 
 
 def test_padding_of_the_axes_dilation_and_groups() -> None:
-    """There, a kernel padded (H, H, W, W) where (W, W, H, H) was meant, and took neither dilation nor groups."""
+    """DeepShift's kernel padded (H, H, W, W) instead of (W, W, H, H), and ignored dilation and groups."""
     layer = lowbit.Conv2d(
         4, 6, (2, 3), padding=(2, 0), dilation=(1, 2), groups=2, weight=lowbit.DeepShiftQ(), dtype=np.float64
     )
@@ -80,14 +80,14 @@ def test_padding_of_the_axes_dilation_and_groups() -> None:
 
 
 def test_a_sign_of_zero_is_no_plus() -> None:
-    """There, the kernel took weights with sign 0 for positive ones."""
+    """DeepShift's kernel treated weights with sign 0 as positive."""
     layer = lowbit.Linear(3, 1, bias=False, weight=lowbit.DeepShiftPS())
     layer.weight_shift.array[...], layer.weight_sign.array[...] = 0.0, [[0.4, -0.4, 0.0]]
     assert layer(Tensor(np.ones((1, 3), np.float32))).item() == 0
 
 
 def test_one_integer_bit() -> None:
-    """There, it gave sign(x) - 1. It is the range [-1, 1)."""
+    """DeepShift returned sign(x) - 1; the correct range is [-1, 1)."""
     x = Tensor(np.array([-2.0, -1.0, -0.3, 0.0, 0.3, 2.0]))
     y = lowbit.Fixed(integer_bits=1, fraction_bits=2).activation(x, {}).array
     np.testing.assert_array_equal(y, [-1, -1, -0.5, 0, 0.25, 0.75])
@@ -97,7 +97,7 @@ def test_one_integer_bit() -> None:
 @pytest.mark.parametrize("shifts", [1, 2, 4])
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_weights_that_are_zero_or_powers_of_two(shift: Any, shifts: int, rounding: str) -> None:
-    """There, 0 stayed out of the code's reach, its logarithm made NaN, and a second shift of nothing did, too."""
+    """DeepShift could not represent 0: its logarithm was NaN, also in the second shift of a zero remainder."""
     w = np.array([0.0, -0.0, 1.0, -0.5, 2.0**-14, 1e-30, -1e-30, 0.75])
     quantizer = shift(shifts=shifts, rounding=rounding)
     own = quantizer.own_of_weight(w)
@@ -109,7 +109,7 @@ def test_weights_that_are_zero_or_powers_of_two(shift: Any, shifts: int, roundin
 
 
 def test_inputs_of_any_number_of_axes_and_a_rounded_bias() -> None:
-    """There, a linear layer took two axes only, and left its bias as it was."""
+    """DeepShift's linear layer accepted only two axes and did not round its bias."""
     layer = lowbit.Linear(4, 3, weight=lowbit.DeepShiftQ(), activation=lowbit.Fixed(4, 2), dtype=np.float64)
     layer.bias.array[...] = [0.3, -0.3, 100.0]
     for shape in ((4,), (2, 4), (2, 3, 5, 4)):
@@ -120,7 +120,7 @@ def test_inputs_of_any_number_of_axes_and_a_rounded_bias() -> None:
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_forward_modifies_nothing(shift: Any) -> None:
-    """There, forward clamped weights, rounded the bias and the input, all in place."""
+    """DeepShift's forward clamped the weights and rounded the bias and the input in place."""
     layer = lowbit.Linear(4, 3, weight=shift(), activation=lowbit.Fixed(2, 1))
     for parameter in layer.parameters():
         parameter.array[...] = numbers(*parameter.shape) * 3
@@ -133,7 +133,7 @@ def test_forward_modifies_nothing(shift: Any) -> None:
 
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_a_saved_model_answers_as_before(shift: Any, tmp_path: Any) -> None:
-    """There, a network of 98 % fell to 10 % when it was read again (issue 13)."""
+    """In DeepShift, the accuracy fell from 98 % to 10 % after saving and loading (issue 13)."""
 
     def make() -> nn.Sequential:
         return nn.Sequential(
@@ -152,7 +152,7 @@ def test_a_saved_model_answers_as_before(shift: Any, tmp_path: Any) -> None:
 
 
 def test_shifts_to_the_left() -> None:
-    """Exponents of 0 and more were asked for (issue 17)."""
+    """Users of DeepShift requested exponents from 0 upward (issue 17)."""
     for shift in SHIFTS:
         quantizer = shift(bits=3, positive_only=True)
         assert quantizer.exponents == (0, 3 - quantizer.has_zero)
@@ -162,7 +162,7 @@ def test_shifts_to_the_left() -> None:
 
 
 def test_wide_activations_are_exact_in_float64() -> None:
-    """16 bits before the point and 16 behind, where half precision had lost them (issue 15)."""
+    """16 bits before and 16 after the binary point; DeepShift lost them in half precision (issue 15)."""
     retrograd.manual_seed(0)
     x = np.array([12345.000030517578125, -32768.5, 40000.0, 2.0**-16, 2.0**-17])
     y = lowbit.Fixed().activation(Tensor(x), {}).array

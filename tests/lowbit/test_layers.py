@@ -28,7 +28,7 @@ def clipped(x: np.ndarray) -> np.ndarray:
 
 
 def by_channel(w: np.ndarray, transposed: bool, groups: int) -> np.ndarray:
-    """The filters in rows: a row for each output channel, group by group. w in the layer's shape."""
+    """Return w, in the layer's shape, as one row for each output channel, group by group."""
     if not transposed:
         return w.reshape(len(w), -1)
     parts = np.split(w, groups)  # of the input channels
@@ -90,7 +90,7 @@ def plan(layer: Any) -> tuple[Any, ...]:
 @pytest.mark.parametrize("quantizer", ROWS)
 @pytest.mark.parametrize(("name", "options", "shape"), CONVOLUTIONS, ids=lambda v: v if isinstance(v, str) else "")
 def test_convolutions(name: str, options: dict[str, Any], shape: tuple[int, ...], quantizer: str) -> None:
-    """y and all gradients by loops over the quantized numbers; a filter is what makes one output channel."""
+    """y and all gradients against loops over the quantized numbers; a filter is the weights of one output channel."""
     weight, value, gradient = ROWS[quantizer]
     layer = getattr(lowbit, name)(4, 8, 3, weight=weight, activation=lowbit.Sign(), dtype=np.float64, **options)
     layer.weight.array[...] = numbers(*layer.weight.array.shape)
@@ -127,7 +127,7 @@ def test_convolutions(name: str, options: dict[str, Any], shape: tuple[int, ...]
 
 @pytest.mark.parametrize("quantizer", ROWS)
 def test_linear(quantizer: str) -> None:
-    """On inputs of any number of axes; of a fixed-point layer the bias is rounded, too."""
+    """Inputs of any number of axes; a fixed-point layer also rounds its bias."""
     weight, value, gradient = ROWS[quantizer]
     layer = lowbit.Linear(5, 3, weight=weight, activation=lowbit.Fixed(3, 2), dtype=np.float64)
     layer.weight.array[...], layer.bias.array[...] = numbers(3, 5), [0.3, -0.8, 9.0]
@@ -179,7 +179,7 @@ def test_xnor(name: str, options: dict[str, Any], shape: tuple[int, ...]) -> Non
 
 
 def test_xnor_is_differentiated_through_its_factor() -> None:
-    """Linear: y = mean |x| (sign(x) w); by a step that changes no sign, and the clipped gradient of the signs."""
+    """y = mean |x| (sign(x) w), checked by a step that changes no sign, plus the signs' clipped gradient."""
     layer = lowbit.Linear(6, 3, weight=lowbit.XNOR(), activation=lowbit.XNOR(), dtype=np.float64)
     x, g = numbers(4, 6), numbers(4, 3, seed=1)
     leaf = Tensor(x, requires_grad=True)
@@ -193,7 +193,7 @@ def test_xnor_is_differentiated_through_its_factor() -> None:
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
 def test_recurrent_layers(kind: str) -> None:
-    """They are the float layer on quantized matrices, and their gradients go through the quantizer."""
+    """Low-bit recurrent layers equal the float layer with quantized matrices; gradients pass through the quantizer."""
     options: dict[str, Any] = {"dtype": np.float64}
     if not kind.endswith("Cell"):
         options |= {"num_layers": 2, "bidirectional": True}
@@ -241,7 +241,7 @@ STATEFUL: list[dict[str, Any]] = [
 @pytest.mark.parametrize("quantizers", STATEFUL, ids=str)
 @pytest.mark.parametrize("place", range(len(ALL)))
 def test_copies_states_and_modes(place: int, quantizers: dict[str, Any]) -> None:
-    """deepcopy, state_dict and checkpointing give the same numbers; so does the eval mode, where nothing is drawn."""
+    """deepcopy, state_dict and checkpointing give the same numbers; so does eval mode, which draws nothing."""
     make, x = ALL[place], numbers(*INPUTS[place]).astype(np.float32)
     layer = make(**quantizers)
     layer(Tensor(x))  # observed
@@ -290,7 +290,7 @@ def test_float_weights_load_both_ways() -> None:
 
 
 def test_reset_parameters() -> None:
-    """New float weights, and what is learned starts anew from them."""
+    """reset_parameters draws new float weights and reinitializes the quantizers' parameters from them."""
     for quantizer in (lowbit.LSQ(4), lowbit.DeepShiftPS(), lowbit.BWN(), None):
         retrograd.manual_seed(1)
         layer = lowbit.Linear(50, 40, weight=quantizer)
@@ -305,7 +305,7 @@ def test_reset_parameters() -> None:
 
 
 def test_limits_of_the_weights() -> None:
-    """The optimizer keeps the float weights where the method says so."""
+    """The optimizer clips the float weights to the quantizer's limits."""
     expected = {
         lowbit.BinaryConnect(): (-1, 1),
         lowbit.BWN(): (-1, 1),
@@ -343,7 +343,7 @@ def test_reprs_and_signatures() -> None:
 
 
 def test_what_is_observed() -> None:
-    """LSQ takes its step from the first batch, Int8 the range of all batches; eval mode looks at nothing."""
+    """LSQ takes its step from the first batch, Int8 its range from all batches; eval mode observes nothing."""
     x = Tensor(np.array([[1.0, -2.0, 3.0]], np.float32))
     for quantizer in (lowbit.LSQ(4), lowbit.Int8()):
         layer = lowbit.Linear(3, 2, activation=quantizer).eval()
@@ -406,7 +406,7 @@ def test_refusals() -> None:
 
 
 def test_per_sample_gradients_of_a_low_bit_recurrent_layer() -> None:
-    """Its rule runs every sequence again, through the quantizer."""
+    """The rule reruns each sequence, through the quantizer."""
     layer = lowbit.GRU(3, 4, weight=lowbit.BWN(), dtype=np.float64)
     x = numbers(5, 2, 3)
     rows = retrograd.per_sample_gradients(layer, lambda: layer(Tensor(x))[1][0].sum(1))
@@ -428,7 +428,7 @@ def test_second_derivatives_are_those_of_the_pseudo_gradient() -> None:
 
 @pytest.mark.parametrize("quantizer", [lowbit.BWN(), lowbit.BiReal()], ids=str)
 def test_second_derivatives_through_the_scale(quantizer: lowbit.Quantizer) -> None:
-    """The declared gradient of a scaled sign is a function of w and g, whose own gradients are right."""
+    """The declared gradient of a scaled sign is a function of w and g; its gradients are correct."""
     w = Tensor(np.array([[0.5, -0.25, 1.5, 0.75], [-0.5, 2.0, 0.3, -0.7]]), requires_grad=True)
     g = Tensor(numbers(2, 4), requires_grad=True)
 

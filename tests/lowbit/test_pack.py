@@ -1,4 +1,4 @@
-"""Packed models against the simulation and against loops over the quantized numbers: layers, and chains of them."""
+"""Packed layers and chains of them against the low-bit layers and against loops over the quantized numbers."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SEVERAL = [  # weights, input, on what they run if there are weights enough
 
 
 def drawn_layer(random: np.random.Generator, weight: Any, activation: Any) -> tuple[Any, np.ndarray]:
-    """A Linear or convolution of drawn sizes with an input for it; zeros and ties are among the numbers."""
+    """Return a Linear or convolution of random sizes and an input for it; the numbers include zeros and ties."""
     ndim = int(random.integers(0, 4))
     bias = bool(random.integers(2))
     quantizers = {"weight": weight, "activation": activation, "bias": bias}
@@ -116,7 +116,7 @@ def compare_binary(seed: int) -> None:
 
 
 def compare_several(seed: int, row: int) -> None:
-    """Nearer to the exact result than 8 * 2**-24 of the sum of sizes, which is what the docstring says."""
+    """The error is below the bound in the docstring: 8 * 2**-24 times the sum of absolute values."""
     random = np.random.default_rng(seed)
     weight, activation, arithmetic = SEVERAL[row]
     layer, x = drawn_layer(random, weight, activation)
@@ -144,7 +144,7 @@ def compare_several(seed: int, row: int) -> None:
 
 @pytest.mark.parametrize("seed", range(24))
 def test_binary_layers(seed: int) -> None:
-    """The bits of the simulation, over drawn kinds, sizes, axes, groups, dilations, paddings; and right at all."""
+    """Bitwise equal to the low-bit layer, and correct, for random sizes, axes, groups, dilations, paddings."""
     compare_binary(seed)
 
 
@@ -166,7 +166,7 @@ def test_2000_geometries(seed: int, kernel_set: str) -> None:
 
 
 def settle(model: nn.Module, random: np.random.Generator) -> nn.Module:
-    """Batch norms with statistics and negative weights, biases and zeros in them."""
+    """Give the batch norms statistics, and weights and biases that include negative numbers and zeros."""
     for module in model.modules():
         if isinstance(module, nn.BatchNorm1d | nn.BatchNorm2d | nn.BatchNorm3d):
             count = module.num_features
@@ -178,7 +178,7 @@ def settle(model: nn.Module, random: np.random.Generator) -> nn.Module:
 
 
 def drawn_chain(seed: int) -> tuple[Any, np.ndarray]:
-    """Binary layers with what may stand between them, in a drawn order."""
+    """Return binary layers with random modules between them that can be fused."""
     random = np.random.default_rng(seed)
     retrograd.manual_seed(seed)
     ndim = int(random.integers(0, 3))
@@ -244,7 +244,7 @@ def compare_chain(seed: int) -> int:
 
 
 def test_chains_of_binary_layers() -> None:
-    """Fused or not, to the bit; nested, with pools before and behind norms of both signs, ties at thresholds."""
+    """Fused and unfused are bitwise equal: nested, pools before and after norms of both signs, ties."""
     assert sum(compare_chain(seed) for seed in range(20)) > 20
 
 
@@ -276,7 +276,7 @@ def test_every_sum_gives_the_bit_of_the_float_modules(scale: float) -> None:
 
 
 def test_chains_of_int8() -> None:
-    """Codes handed on differ by 1 at most from those of the float modules, pools and limits included."""
+    """Codes between fused layers differ by at most 1 from those of the float modules, with pools and clipping."""
     random = np.random.default_rng(3)
     retrograd.manual_seed(3)
     quantizers: dict[str, Any] = {"weight": lowbit.Int8(), "activation": lowbit.Int8()}
@@ -326,7 +326,7 @@ def binary(*sizes: int, **options: Any) -> Any:
 
 
 def test_the_report_and_the_model() -> None:
-    """The original stays as it is; the copy has no trainable parameters, records nothing, and does not train."""
+    """The original is unchanged; the copy has no trainable parameters, records no graph, and refuses training."""
     model = nn.Sequential(nn.Linear(4, 40), binary(40, 32), nn.BatchNorm1d(32), binary(32, 3))
     before = {key: value.array.copy() for key, value in model.state_dict().items()}
     packed = model.pack()
@@ -377,7 +377,7 @@ def test_why_a_layer_is_float() -> None:
 
 @pytest.mark.parametrize("kind", ["RNN", "LSTM", "GRU", "RNNCell", "LSTMCell", "GRUCell"])
 def test_recurrent_layers(kind: str) -> None:
-    """Stored in bits, computed in float: the same numbers but for a last bit of a weight."""
+    """Weights are stored in bits and computed in float: results agree up to the last bit of a weight."""
     for weight in (lowbit.BWN(), lowbit.DeepShiftPS(4, shifts=2), lowbit.DoReFa(3), lowbit.Int8()):
         options: dict[str, Any] = {} if "Cell" in kind else {"num_layers": 2, "bidirectional": True}
         layer = getattr(lowbit, kind)(5, 4, weight=weight, **options).eval()
@@ -393,7 +393,7 @@ def test_recurrent_layers(kind: str) -> None:
 
 
 def test_a_copy_of_a_packed_model() -> None:
-    """It computes the same, on the other kernel set, too; in float64 as in float32."""
+    """The copy computes the same, also on the other kernel set, in float32 and float64."""
     for dtype in (np.float32, np.float64):
         norm = nn.BatchNorm1d(40, dtype=dtype)
         chain = nn.Sequential(binary(9, 40, dtype=dtype), norm, binary(40, 3, dtype=dtype))
@@ -408,7 +408,7 @@ def test_a_copy_of_a_packed_model() -> None:
 
 
 def test_modules_of_other_classes_keep_their_code() -> None:
-    """A layer at two places, and one below a list, are packed; a chain with a module at two places is not joined."""
+    """A layer with two paths and one in a list are packed; a chain with a module that has two paths is not fused."""
 
     class Twice(nn.Module):
         def __init__(self) -> None:
@@ -445,7 +445,7 @@ def test_messages_of_packed_layers() -> None:
     with pytest.raises(ValueError, match=r"input.shape=\(2, 5\) must have in_features=4 in its last axis"):
         packed(retrograd.zeros(2, 5))
     codes = first(retrograd.zeros(2, 4))
-    with pytest.raises(AttributeError, match=r"pass on codes, which have no 'shape'; call the Sequential as a whole"):
+    with pytest.raises(AttributeError, match=r"is codes, which have no 'shape'; call the whole Sequential"):
         _ = codes.shape
     with pytest.raises(ValueError, match=r"PackedSum: input has codes uint32 \(2, 1\), needs uint8 \(N, ..., 8\)"):
         layer = lowbit.Linear(5, 2, weight=lowbit.Int8(), activation=lowbit.LSQ(4))
@@ -463,7 +463,7 @@ def test_messages_of_packed_layers() -> None:
 
 
 class Own(lowbit.Linear):
-    """A subclass, whose forward a packed layer would not have."""
+    """A subclass with its own forward, which a packed layer would lose."""
 
 
 class Levelless(lowbit.Quantizer):
@@ -540,7 +540,7 @@ def test_options_that_are_refused() -> None:
 
 @dataclass(frozen=True, repr=False)
 class Rounded(lowbit.Quantizer):
-    """Numbers that are not evenly spaced, other ones in each filter, zeros of both signs; it declares no levels."""
+    """A quantizer without declared levels: values are not evenly spaced, differ per filter, and include both zeros."""
 
     count: int = 7
 
@@ -553,7 +553,7 @@ class Rounded(lowbit.Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class Halves(lowbit.Quantizer):
-    """Signs times a half, declared in two of three ways, or not."""
+    """A quantizer to -1/2 and 1/2 that declares its levels, its signs, or nothing."""
 
     says: str = "nothing"
 
@@ -572,7 +572,7 @@ class Halves(lowbit.Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class Above(lowbit.Quantizer):
-    """Signs of x - 0.4: not those that the kernels take of x itself."""
+    """A quantizer with the signs of x - 0.4, where the kernels would use the signs of x."""
 
     for_activations = True
 
@@ -589,7 +589,7 @@ OWN = [Rounded(), Rounded(255), Halves(), Halves("levels"), Halves("signs")]
 @pytest.mark.parametrize("activation", [None, lowbit.Sign(), Above(), lowbit.Int8()], ids=str)
 @pytest.mark.parametrize("weight", OWN, ids=str)
 def test_a_quantizer_of_ones_own(weight: Any, activation: Any) -> None:
-    """Codes are read off the numbers; packed gives the bits of the layer."""
+    """Codes are derived from the quantized values; the packed result is bitwise equal."""
     if isinstance(activation, lowbit.Int8) and weight == Halves("levels") or weight == Halves("signs"):
         return  # sums of integers, which round less often than the layer
     for seed in range(8):
@@ -628,7 +628,7 @@ def test_own_signs_between_layers_are_not_joined() -> None:
 
 
 def test_gradients_of_signs_from_levels() -> None:
-    """In eval mode the signs and the scale are apart; the gradient of the weights stays that of the quantizer."""
+    """In eval mode signs and scale are separate; the gradient of the weights is still the quantizer's."""
 
     @dataclass(frozen=True, repr=False)
     class Through(Halves):

@@ -73,7 +73,7 @@ def x(count: int = 3) -> Tensor:
 
 
 def taken_apart(content: bytes) -> tuple[dict[str, Any], bytes]:
-    """The header and the data."""
+    """Return the header and the data of a file."""
     length = struct.unpack("<Q", content[:8])[0]
     return json.loads(content[8 : 8 + length]), content[8 + length :]
 
@@ -84,7 +84,7 @@ def put_together(header: dict[str, Any], data: bytes) -> bytes:
 
 
 def edited(content: bytes, change: Callable[[dict[str, Any]], Any]) -> bytes:
-    """With another description, whose digest is right."""
+    """Return the file with an edited description and a correct digest."""
     header, data = taken_apart(content)
     entries = json.loads(header["__metadata__"]["retrograd.packed"])
     change(entries)
@@ -114,7 +114,7 @@ def test_a_packed_model_goes_out_and_in(tmp_path: Path, options: dict[str, Any])
 
 
 def test_what_the_file_holds(content: bytes) -> None:
-    """Signs as bits from the lowest one on, by output, tap and input channel; shifts in 5 bits; by code of its own."""
+    """Signs are bits, lowest first, by output, tap and input channel; shifts take 5 bits. Decoded independently."""
     header, data = taken_apart(content)
 
     def array(name: str, dtype: str) -> np.ndarray:
@@ -139,7 +139,7 @@ def test_what_the_file_holds(content: bytes) -> None:
 
 
 def test_files_are_small(tmp_path: Path) -> None:
-    """LeNet: bits at most 1/20 of the float file, shifts of 5 bits at most 1/6; so they are in other formats."""
+    """LeNet: binary weights take at most 1/20 of the float file, 5-bit shifts at most 1/6; also in other formats."""
 
     def lenet() -> nn.Sequential:
         return nn.Sequential(
@@ -171,7 +171,7 @@ def test_files_are_small(tmp_path: Path) -> None:
 
 
 class Own(nn.Module):
-    """A class that no file holds, with a recurrent layer, a parameter and a Sequential."""
+    """A user's class, which a file cannot describe, with a recurrent layer, a parameter and a Sequential."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -282,7 +282,7 @@ FORGED: list[tuple[tuple[str, ...], Callable[[Any], Any], str]] = [
 
 @pytest.mark.parametrize("row", range(len(FORGED)))
 def test_a_forged_description(content: bytes, tmp_path: Path, row: int) -> None:
-    """With a digest that is right: refused when it is read, or when it is run."""
+    """A forged description with a correct digest raises an error when the file is loaded or the model runs."""
     path, change, message = FORGED[row]
     (tmp_path / "m.safetensors").write_bytes(edited(content, lambda entries: change(child(*path)(entries))))
     with pytest.raises((SafetensorsError, ValueError, TypeError), match=message):
@@ -290,7 +290,7 @@ def test_a_forged_description(content: bytes, tmp_path: Path, row: int) -> None:
 
 
 def scrambled(entries: Any, random: Random) -> None:
-    """One number, text or list somewhere in the description becomes another."""
+    """Return the description with one random number, string or list replaced."""
     places: list[tuple[Any, Any]] = []
     waiting = [entries["model"]]
     while waiting:
@@ -311,7 +311,7 @@ def scrambled(entries: Any, random: Random) -> None:
     "seeds", [range(60), pytest.param(range(1000, 4000), marks=pytest.mark.nightly)], ids=["few", "many"]
 )
 def test_scrambled_descriptions(content: bytes, tmp_path: Path, seeds: range) -> None:
-    """They end in an error, or run; nothing else."""
+    """Each either raises a documented error or runs."""
     counts = {"refused": 0, "loaded": 0}
     for seed in seeds:
         random = np.random.default_rng(seed)
@@ -399,7 +399,7 @@ def test_predict_refuses(
 
 @dataclass(frozen=True, repr=False)
 class Uneven(lowbit.Quantizer):
-    """A quantizer of a user's own, whose numbers are read off."""
+    """A custom quantizer without declared levels; its values are stored in a list."""
 
     for_weights = True
 

@@ -22,7 +22,7 @@ AXES = (1, 2)  # of a filter
 
 
 def awkward(dtype: Any = np.float64, seed: int = 0) -> np.ndarray:
-    """(4, 3, 5): eighths around the limits of all quantizers, exact zeros of both signs, and a filter of zeros."""
+    """Return (4, 3, 5): multiples of 1/8 around the limits of all quantizers, both zeros, and a filter of zeros."""
     x = np.random.default_rng(seed).integers(-20, 21, (4, 3, 5)) / 8.0
     x.reshape(-1)[:11] = [0.0, -0.0, 1.0, -1.0, 1.125, -1.125, 0.5, -0.5, 0.25, 2.0, -2.0]
     x[3] = 0.0
@@ -143,7 +143,7 @@ def test_activation(case: str, dtype: Any) -> None:
 
 
 def bwn(g: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, Arrays]:
-    """gw_i of sum_j g_j alpha sign(w_j): through the sign of i, and through alpha to all of the filter."""
+    """gw of sum_j g_j alpha sign(w_j): through the sign of each weight, and through alpha to the whole filter."""
     alpha, gw = mean_size(w), np.zeros_like(g)
     for f in range(len(w)):
         through_alpha = (g[f] * sign(w[f])).sum()
@@ -243,7 +243,7 @@ def compare(found: np.ndarray, expected: np.ndarray, exact: bool) -> None:
 
 
 def test_signs_of_zero_and_nan() -> None:
-    """sign(0) and sign(-0) are +1, and NaN is not made a number."""
+    """sign(0) and sign(-0) are +1, and NaN stays NaN."""
     x = Tensor(np.array([0.0, -0.0, np.nan, np.inf, -np.inf]))
     for y in (
         lowbit.Sign().activation(x, {}),
@@ -286,7 +286,7 @@ def test_shift_and_sign(shifts: int, freeze_sign: bool) -> None:
 
 @pytest.mark.parametrize("shifts", [1, 2])
 def test_shifts_start_from_the_float_weights(shifts: int) -> None:
-    """What DeepShift-PS makes of them is the same sum, term by term, that its definition gives; 0 stays 0."""
+    """DeepShift-PS initializes from the float weights the terms that its definition gives; 0 stays 0."""
     w = awkward().clip(-1, 1)
     quantizer = lowbit.DeepShiftPS(bits=4, shifts=shifts)
     own = quantizer.own_of_weight(w)
@@ -294,7 +294,7 @@ def test_shifts_start_from_the_float_weights(shifts: int) -> None:
 
 
 def test_stochastic_rounding() -> None:
-    """Each neighbor is drawn as often as it is near; manual_seed repeats it; eval mode does not draw."""
+    """Each neighbor is drawn in proportion to its nearness; manual_seed repeats the draws; eval mode does not draw."""
     w = Tensor(np.repeat([0.3, -0.75, 1.5, -2.0, 0.0], 4000).reshape(5, 4000), requires_grad=True)
     quantizer = lowbit.BinaryConnect(stochastic=True)
     retrograd.manual_seed(5)

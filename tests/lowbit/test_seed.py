@@ -32,7 +32,7 @@ def test_it_runs(groups: int, padding_mode: str) -> None:
 
 
 def test_it_learns_and_takes_quantized_weights() -> None:
-    """What its author wanted: forward with quantized weights, and the gradient to the float ones."""
+    """The author's goal: a forward with quantized weights, and gradients for the float weights."""
     retrograd.manual_seed(1)
     x, y = (Tensor(t.array[:256]) for t in Digits().tensors)
     layer: Any = Conv2dShift(1, 8, 3, stride=2)

@@ -1,4 +1,4 @@
-"""Convolutional recurrent layers and cells against loops over steps, channels and places."""
+"""Convolutional recurrent layers and cells against loops over steps, channels and positions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def sigmoid(a: np.ndarray) -> np.ndarray:
 
 
 def conv(x: np.ndarray, w: np.ndarray, b: Any, dilation: int) -> np.ndarray:
-    """x (Ci, *I), w (Co, Ci, *R): as many places out as in, tap by tap."""
+    """Convolve x (Ci, *I) with w (Co, Ci, *R), tap by tap; the output has the extents of the input."""
     reach = [dilation * (r - 1) for r in w.shape[2:]]
     padded = np.pad(x, [(0, 0), *((r // 2, r - r // 2) for r in reach)])
     y = np.zeros((len(w), *x.shape[1:]))
@@ -129,7 +129,7 @@ def test_gradients(kind: str) -> None:
 
 @pytest.mark.parametrize("every", [1, 2, 9, "auto"])
 def test_segments_that_are_computed_again(every: Any) -> None:
-    """Values, gradients and second gradients as without, and an activation may draw."""
+    """Values and gradients of both orders equal those without checkpoints; an activation may draw."""
     for kind, options in (
         ("LSTM", {"peephole": True}),
         ("GRU", {"reverse": True, "batch_first": True}),

@@ -136,7 +136,7 @@ def test_output_size_errors() -> None:
 
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_layers_pass_their_options_on(ndim: int) -> None:
-    """The functions are held to the oracle in ops/convolution/test_convolution_options.py."""
+    """ops/convolution/test_convolution_options.py checks the functions against the oracle."""
     rng = np.random.default_rng(ndim)
     x = Tensor(rng.normal(size=(2, 4, *(5, 4, 4)[:ndim])))
     conv, transposed = getattr(F, f"conv{ndim}d"), getattr(F, f"conv_transpose{ndim}d")

@@ -157,7 +157,7 @@ def test_paths_that_lead_nowhere(call: Any, error: type[Exception], message: str
 
 
 def test_half_a_model_is_frozen() -> None:
-    """What is frozen gets no gradient and costs none; its batch norm stays as eval leaves it."""
+    """Frozen layers get no gradient and cost no backward; their batch norm in eval mode does not change."""
     net = nn.Sequential(nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3)), nn.Linear(3, 1))
     net[0].requires_grad_(False).eval()
     mean = net[0][1].running_mean.numpy().copy()

@@ -10,7 +10,7 @@ from retrograd.engine.tensor import Tensor
 
 
 class Fails(nn.Module):
-    """Raises what it is given."""
+    """Raises a given exception."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__()

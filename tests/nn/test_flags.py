@@ -36,7 +36,7 @@ def test_no_truth_value() -> None:
 
 @pytest.mark.parametrize("layer", [nn.Linear, nn.Bilinear, nn.Conv2d, nn.ConvTranspose1d, nn.LSTM, nn.GRUCell])
 def test_bias_none_is_no_bias(layer: type) -> None:
-    """As in PyTorch, whose ``layer.bias`` is None then."""
+    """``bias=None`` means no bias, and ``layer.bias`` is None, as in PyTorch."""
     parameters = inspect.signature(layer).parameters.values()
     needed = [3 for p in parameters if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     names = [{n for n, _ in layer(*needed, bias=bias).named_parameters()} for bias in (None, False, True)]
@@ -81,7 +81,7 @@ def test_loaders() -> None:
 
 @pytest.mark.parametrize("value", [0, 1, np.bool_(False), np.bool_(True)])
 def test_numbers_in_loaders_and_optimizers(value: Any) -> None:
-    """As in PyTorch; its samplers refuse them, and so do ours."""
+    """Loaders and optimizers accept numbers as bools, as in PyTorch; samplers refuse them, as in PyTorch."""
     orders = []
     for flag in (value, bool(value)):
         loader = DataLoader(list(range(7)), 2, shuffle=flag, drop_last=flag, pin_memory=flag, in_order=1, seed=3)
@@ -138,7 +138,7 @@ def test_numbers_in_modules_and_contexts(value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "NAdam", "RAdam"])
 def test_numbers_of_optimizers_in_tensors(name: str) -> None:
-    """Tensors of one element do what their numbers do."""
+    """A Tensor with one element works like the number."""
     make = getattr(optim, name)
     parameters = inspect.signature(make).parameters
     options = {option: p.default for option, p in parameters.items() if isinstance(p.default, (float, tuple))}

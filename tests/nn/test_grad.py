@@ -22,7 +22,7 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """One forward pass: ``size`` is that of its input; pairs is the padding in numbers."""
+    """One forward pass. size: the input's shape; pairs: the padding as numbers."""
 
     size: tuple[int, ...]
     kernel: tuple[int, ...]
@@ -159,7 +159,7 @@ TINY = {
 
 @pytest.mark.parametrize("name", TINY)
 def test_second_and_third_order(name: str) -> None:
-    """Each gradient is linear in each operand, so its own differences are exact, and those of its gradients, too."""
+    """Each gradient is linear in each operand, so finite differences are exact, also those of its gradients."""
     case = TINY[name]
     x, w, g = (Tensor(a, requires_grad=True) for a in case.arrays(2))
     functions: list[tuple[Callable[..., Any], tuple[Tensor, ...]]] = [
@@ -175,7 +175,7 @@ def test_second_and_third_order(name: str) -> None:
 
 @TABLE
 def test_per_sample_gradients_are_differentiable(name: str) -> None:
-    """As the same gradients of one sample after the other."""
+    """Their gradients equal those of one sample at a time."""
     case = CASES[name]
     x, w, g = (Tensor(a, requires_grad=True) for a in case.arrays())
     v = Tensor(numbers(3, *w.shape, seed=4))
@@ -211,7 +211,7 @@ def test_without_batch(name: str) -> None:
 @TABLE
 @pytest.mark.parametrize("mask", ["100", "010", "001", "101"])
 def test_output_mask(name: str, mask: str) -> None:
-    """What is not asked for is not computed, and a shape stands for the array that is not read."""
+    """Gradients that are not requested are not computed, and a shape can replace an array that is not read."""
     flags = tuple(flag == "1" for flag in mask)
     case = CASES[name]
     x, w, g = case.arrays()
@@ -247,7 +247,7 @@ def test_algorithm_and_workspace_reach_the_kernels(name: str) -> None:
 
 
 def test_channels_last_and_float32() -> None:
-    """As the layers keep them; the type is kept."""
+    """Channels-last operands, as in the layers; the result has their dtype."""
     case = CASES["2-D, groups"]
     x, w, g = (a.astype(np.float32) for a in case.arrays())
     last = [Tensor(np.moveaxis(np.moveaxis(a, 1, -1).copy(), -1, 1)) for a in (x, w, g)]
@@ -320,7 +320,7 @@ def test_messages_about_types() -> None:
     ("stride", "dilation", "kernel", "padding"), [(1, 3, 2, 0), (2, 3, 2, 1), (1, 2, 3, 1), (3, 1, 2, 0)]
 )
 def test_sizes_of_output_padding(stride: int, dilation: int, kernel: int, padding: int) -> None:
-    """An input that is larger than a convolution needs: g reaches no further, and the rest is 0."""
+    """The input may be larger than the convolution reads; the gradient of the remaining positions is 0."""
     random = np.random.default_rng(0)
     g, w = random.standard_normal((2, 4, 3)), random.standard_normal((4, 5, kernel))
     for extra in range(max(stride, dilation)):

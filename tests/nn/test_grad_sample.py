@@ -1,4 +1,4 @@
-"""The context manager ``per_sample_gradients``: grad_sample beside grad, by the same contract."""
+"""The context manager ``per_sample_gradients``: grad_sample follows the same rules as grad."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def samples(model: nn.Module) -> dict[str, np.ndarray | None]:
 
 
 def assert_rows(model: nn.Module, expected: dict[str, np.ndarray], factor: float = 1) -> None:
-    """grad_sample as expected, and grad its sum."""
+    """Check grad_sample, and that grad is its sum."""
     for name, parameter in model.named_parameters():
         if name not in expected:
             assert parameter.grad_sample is None

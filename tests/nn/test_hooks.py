@@ -1,4 +1,4 @@
-"""Hooks on modules: their order, what they see, what they may change."""
+"""Module hooks: their order, their arguments, and the changes they may make."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lazy layers: before the first call, what they infer, and their state_dict."""
+"""Lazy layers: their state before the first call, the inferred sizes, and state_dict."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EACH = pytest.mark.parametrize("name", LAYERS)
 
 
 def make(name: str, **more: Any) -> tuple[Any, Any, Tensor]:
-    """The lazy layer, an ordinary one with the same arguments, and an input."""
+    """Return the lazy layer, an ordinary one with the same arguments, and an input."""
     given, options, shape = LAYERS[name]
     x = Tensor(np.random.default_rng(1).normal(size=shape).astype(np.float32))
     return getattr(nn, f"Lazy{name}")(*given, **options, **more), getattr(nn, name)(6, *given, **options, **more), x

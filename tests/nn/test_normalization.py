@@ -175,7 +175,7 @@ def test_arguments_are_checked(arguments: dict[str, Any], message: str) -> None:
 
 @pytest.mark.parametrize("layer", [nn.LayerNorm, nn.RMSNorm])
 def test_weights_of_images_have_their_order(layer: type) -> None:
-    """Whatever their order in memory, they are saved, loaded and used as others."""
+    """Weights in channels-last order are saved, loaded and used like any others."""
     images, plain = layer((3, 4, 5), dtype="float64"), layer((4, 5), dtype="float64")
     assert images.weight.array.transpose(1, 2, 0).flags.c_contiguous and plain.weight.array.flags.c_contiguous
     numbers = np.random.default_rng(0).standard_normal((3, 4, 5))

@@ -188,7 +188,7 @@ def test_detached() -> None:
 
 
 class Sum(retrograd.nn.Module):
-    """h[t] = w x[t] + h[t-1]: each step's part of the gradient can be told apart."""
+    """h[t] = w x[t] + h[t-1]: the gradient shows each step's contribution."""
 
     def __init__(self, **options: bool) -> None:
         super().__init__()

@@ -222,7 +222,7 @@ def test_a_checkpoint_of_the_older_form(old: Any, new: Any) -> None:
     ],
 )
 def test_a_spectral_norm_from_before_it_saved_v(layer: nn.Module, shape: tuple[int, ...]) -> None:
-    """Such a state has the normalized weight in place of weight_v."""
+    """A state from before PyTorch 1.0 has the normalized weight instead of weight_v."""
     first = nn.Sequential(spectral_norm(copy.deepcopy(layer), n_power_iterations=3))
     x = Tensor(numbers(*shape).astype(np.float32))
     first(x)
@@ -292,7 +292,7 @@ def assert_orthonormal(w: np.ndarray, tolerance: float = 1e-13) -> None:
 
 
 def naive_map(x: np.ndarray, kind: str) -> np.ndarray:
-    """Of one matrix: the exponential as a series, the Cayley map with an inverse, reflections one by one."""
+    """Map one matrix: the exponential as a series, the Cayley map with an inverse, reflections one by one."""
     if x.shape[0] < x.shape[1]:
         return naive_map(x.T, kind).T
     (m, n), q = x.shape, np.eye(len(x))
@@ -399,7 +399,7 @@ def test_messages_of_orthogonal() -> None:
         (
             lambda: orthogonal(nn.Linear(2, 2), orthogonal_map="exp"),
             ValueError,
-            "orthogonal_map='exp' is none of 'matrix_exp', 'cayley', 'householder'",
+            "orthogonal_map='exp' must be one of 'matrix_exp', 'cayley', 'householder'",
         ),
         (lambda: orthogonal(nn.Linear(2, 2), use_trivialization=3), TypeError, "use_trivialization"),  # type: ignore[arg-type]
         (lambda: orthogonal(orthogonal(nn.Linear(2, 2))), ValueError, "'weight' of .*Linear already has a parametriz"),

@@ -30,7 +30,7 @@ def loop(model: nn.Module, loss: Callable[[Tensor], Tensor], x: Tensor) -> dict[
 
 
 def per_row(weights: np.ndarray) -> Callable[[Tensor], Tensor]:
-    """A loss per sample that is curved and different everywhere."""
+    """Return a nonlinear loss for each sample with different gradients everywhere."""
 
     def loss(y: Tensor) -> Tensor:
         z = (y * y * 0.5 + y.sigmoid()).reshape(y.shape[0], -1)

@@ -1,4 +1,4 @@
-"""Per-sample gradients of every layer, and of modified ones, against each sample alone."""
+"""Per-sample gradients of every layer and of modified layers against those of each sample alone."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def take(value: Any, n: int, axis: int) -> Any:
 
 
 def weighted(result: Any, axes: tuple[int, ...], weights: list[np.ndarray] | None = None) -> Tensor:
-    """The loss of each sample: the outputs times random weights, which stand for their gradients."""
+    """The loss of each sample: the outputs times random weights, which are the upstream gradients."""
     total: Any = 0
     for k, y in enumerate(tensors(result)):
         axis = axes[min(k, len(axes) - 1)]
@@ -45,7 +45,7 @@ def agree(
 ) -> None:
     """Both forms of per_sample_gradients against the gradients of each sample alone, and their sum.
 
-    axis: of the samples in args; outputs: in the results (the last stands for all further ones); split: args of one.
+    axis: of the samples in args; outputs: in the results (the last applies to all further ones); split: args of one.
     """
     axes = outputs or (axis,)
     state = {name: value.array.copy() for name, value in model.named_buffers()}
@@ -104,7 +104,7 @@ def indices(*shape: int) -> Tensor:
 
 
 def filled(layer: nn.Module) -> nn.Module:
-    """With random parameters, so that none is 0 or 1."""
+    """Return the layer with random parameters, so that none is 0 or 1."""
     layer = layer.double()
     for k, p in enumerate(layer.parameters()):
         p.array[...] = np.random.default_rng(k).uniform(-0.5, 0.5, p.shape)

@@ -16,7 +16,7 @@ from retrograd.utils.checkpoint import checkpoint
 
 
 def both(model: nn.Module, run: Callable[[], Tensor], match: str) -> None:
-    """Both forms raise, and nothing has been delivered."""
+    """Check that both forms raise and set no gradients."""
     with pytest.raises(ValueError, match=match):
         per_sample_gradients(model, run)
     with pytest.raises(ValueError, match=match), per_sample_gradients(model):
@@ -237,7 +237,7 @@ def test_running_statistics_change_once() -> None:
 
 
 def test_a_backward_inside_a_backward() -> None:
-    """Checkpointing by hand: the layer runs in the backward of a Function, and so does its backward."""
+    """Manual checkpointing: the layer's forward and backward run within the backward of a Function."""
     layer, head = Half(3, 2).double(), nn.Linear(2, 2).double()
 
     class ByHand(rg.autograd.Function):
@@ -347,7 +347,7 @@ def test_which_layers_run_again(fast: bool) -> None:
 
 
 def test_a_weight_that_a_hook_computes_is_refused() -> None:
-    """As pruning does it: a pre-hook makes the weight of each call, so the steps lie outside the forward."""
+    """As in pruning, a pre-hook computes the weight for each call, so the computation is outside of forward."""
     layer = nn.Linear(3, 4)
     original = layer.weight
     del layer.weight

@@ -1,6 +1,6 @@
 """RNN, LSTM and GRU: combinations of layers, directions, states and input forms, against loops in NumPy.
 
-The equations with all their options are tested in tests/ops/recurrent, PyTorch's answers in tests/peers.
+tests/ops/recurrent tests the equations with all options; tests/peers compares with PyTorch.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def test_layers_and_directions(kind: str, options: dict[str, Any], form: str) ->
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_forms_of_input_agree(kind: str) -> None:
-    """batch_first, a sequence alone, and a PackedSequence."""
+    """batch_first, an unbatched sequence, and a PackedSequence."""
     layer = made(kind, 3, 4, 2, bidirectional=True)
     x, hx = normal(5, 4, 3), normal(4, 4, 4, seed=1)
     hx = (hx, normal(4, 4, 4, seed=2)) if kind == "LSTM" else hx
@@ -364,7 +364,7 @@ def test_dropout_of_one_layer_is_warned_of() -> None:
 
 
 def test_options_may_be_numbers_of_numpy() -> None:
-    """As they come out of an array or a search over settings."""
+    """NumPy numbers, for example from a hyperparameter search."""
     p = np.float32(0.25)
     options: dict[str, Any] = {
         "zoneout": (p, p),

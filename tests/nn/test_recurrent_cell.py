@@ -92,7 +92,7 @@ DRAWN: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("kind", "options"), DRAWN, ids=str)
 def test_what_cells_draw(kind: str, options: dict[str, Any]) -> None:
-    """In eval mode the layer's expectation; in training steps of the operator with masks that are looked up."""
+    """In eval mode, cells compute the layer's expectation; in training, the operator's step with the cell's masks."""
     layer = getattr(nn, kind)(3, 4, **options, dtype=np.float64).eval()
     cell = getattr(nn, f"{kind}Cell")(3, 4, **options, dtype=np.float64).eval()
     cell.load_state_dict({name.removesuffix("_l0"): value for name, value in layer.state_dict().items()})

@@ -50,7 +50,7 @@ def test_second_order() -> None:
 
 
 def test_frozen_weights_do_not_cut_the_gradient() -> None:
-    """MXNet's GRU and RNN stopped at one step when the weights wanted none; lower layers got none for a frozen x."""
+    """MXNet's GRU and RNN stopped after one step if the weights were frozen; lower layers got none if x was frozen."""
     for kind in KINDS:
         layer, x = made(kind, 3, 4, 2), normal(5, 2, 3, requires_grad=True)
         y = layer(x)[0]
@@ -84,7 +84,7 @@ def test_several_forwards_are_outstanding() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sweep_that_failed_behind_the_layer_leaves_no_wrong_gradients(kind: str) -> None:
-    """The kernels write over what they saved where the graph is not kept."""
+    """Kernels overwrite saved arrays if the graph is not retained."""
     layer, x = made(kind, 3, 4), normal(5, 2, 3, requires_grad=True)
     y, g = layer(x)[0], normal(5, 2, 4, seed=1)
     g.array[0, 0, 0] = np.nan
@@ -101,7 +101,7 @@ CHANGED: list[dict[str, Any]] = [{}, {"bidirectional": True}, {"checkpoint": 2},
 @pytest.mark.parametrize("options", CHANGED, ids=str)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_result_that_is_changed_in_place(kind: str, options: dict[str, Any]) -> None:
-    """The gradient is right all the same, or the backward refuses."""
+    """The gradient is still correct, or backward raises an error."""
     layer, x = made(kind, 3, 4, **options), normal(5, 2, 3, requires_grad=True)
     leaves = [x, *layer.parameters()]
 
@@ -134,7 +134,7 @@ OF_OPERATORS = {
 @pytest.mark.parametrize("options", [{}, OF_OPERATORS], ids=["fused", "composed"])
 @pytest.mark.parametrize("kind", KINDS)
 def test_checkpoint_keeps_values_and_gradients(kind: str, options: dict[str, Any]) -> None:
-    """With the same draws, where there are any."""
+    """Checkpointed layers give the same values and gradients, with the same random draws."""
 
     def outcome(**how: Any) -> tuple[np.ndarray, list[np.ndarray]]:
         layer, x = made(kind, 3, 4, 2, bidirectional=True, **options.get(kind, {}), **how), normal(7, 2, 3)

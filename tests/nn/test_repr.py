@@ -1,4 +1,4 @@
-"""The repr of modules, as PyTorch writes it."""
+"""The repr of modules equals PyTorch's."""
 
 from __future__ import annotations
 

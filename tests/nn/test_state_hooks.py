@@ -114,7 +114,7 @@ def test_extra_state() -> None:
 
 
 class Own(nn.Linear):
-    """Overrides the private steps, as users of PyTorch do."""
+    """Overrides the private methods, as PyTorch users do."""
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
@@ -162,7 +162,7 @@ def test_values_come_back_if_a_later_step_fails(assign: bool) -> None:
 
 
 class Versioned(nn.Linear):
-    """Its weight had another sign in version 1."""
+    """Its weight had the opposite sign in version 1."""
 
     _version = 2
 

@@ -1,4 +1,4 @@
-"""The table of a model's layers, and that making it does not change the model."""
+"""summary(): the table of a model's layers, which leaves the model unchanged."""
 
 from __future__ import annotations
 

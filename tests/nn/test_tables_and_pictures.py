@@ -61,7 +61,7 @@ def test_from_pretrained() -> None:
 
 @pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
 def test_sparse_is_a_way_to_store_the_same_gradient(kind: type) -> None:
-    """The numbers are those of a dense one; so is a step of SGD, as with PyTorch's sparse gradients."""
+    """A sparse gradient has the dense one's values, and an SGD step with it is the same, as in PyTorch."""
     rows = retrograd.tensor([[1, 3, 1], [0, 3, 3]])
     layers = [kind(5, 2, sparse=sparse) for sparse in (False, True)]
     layers[1].load_state_dict(layers[0].state_dict())

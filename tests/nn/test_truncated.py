@@ -78,7 +78,7 @@ def test_lengths(make: Any) -> None:
 
 
 class Twice(nn.Module):
-    """One layer for two sequences in every call, as an encoder of pairs has it."""
+    """One layer that runs on two sequences in every call, as in an encoder of pairs."""
 
     def __init__(self, layer: Any) -> None:
         super().__init__()
@@ -108,7 +108,7 @@ MASKED: dict[str, Any] = {
 
 @pytest.mark.parametrize("make", MASKED.values(), ids=MASKED)
 def test_masks_are_one_for_the_sequence(make: Any) -> None:
-    """From the same seed the pieces draw what the whole sequence draws, whatever else is computed between them."""
+    """With the same seed, the pieces draw the masks of the whole sequence, regardless of computations in between."""
     layer, x = make(), normal(7, 3, 3)
     retrograd.manual_seed(2)
     whole, states = layer(x, None)

@@ -1,4 +1,4 @@
-"""nn.utils without parametrizations and clipping: folding of batch norm, skip_init; DataParallel and Buffer."""
+"""nn.utils except parametrizations and clipping: batch norm fusion, skip_init; also DataParallel and Buffer."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_skip_init_draws_nothing() -> None:
     skipped = nn.utils.skip_init(nn.Linear, 3, out_features=2)
     assert skipped.weight.shape == (2, 3)
     np.testing.assert_array_equal(nn.Linear(3, 2).weight.array, wanted)
-    with pytest.raises(RuntimeError, match="skip_init: expected a class of Modules"):
+    with pytest.raises(RuntimeError, match="skip_init: expected a subclass of Module"):
         nn.utils.skip_init(len)
     with pytest.raises(ValueError, match="embed_dim=5 must be divisible"):
         nn.utils.skip_init(nn.MultiheadAttention, 5, 2)

@@ -1,4 +1,4 @@
-"""The study of low-bit networks on the digits: all variants learn, and packed models give the trained answers."""
+"""The study of low-bit networks on the digits: all variants learn, and packed models predict the same classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task small enough to be trained hundreds of times."""
+"""A tiny training task."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Checkpoint files: round trips, and everything else is refused."""
+"""Checkpoint files: round trips, and errors for invalid files."""
 
 import errno
 import io
@@ -88,7 +88,7 @@ def test_every_changed_byte_is_noticed_or_harmless(path):
 
 
 def rewritten(path, change) -> None:
-    """The file with its entries changed by an editor that keeps the zip itself in order."""
+    """Rewrite the file with changed entries as a valid zip archive."""
     with np.load(path) as file:
         entries = {name: file[name] for name in file.files}
     change(entries)

@@ -83,7 +83,7 @@ def test_it_learns_classes():
 
 
 def test_it_is_the_loop_that_one_would_write():
-    """Bit for bit, order included."""
+    """fit() equals a handwritten loop bit for bit, including the order of the samples."""
     data = TensorDataset(*points(20))
     manual_seed(3)
     ours = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Dropout(0.5), nn.Linear(4, 2))
@@ -169,7 +169,7 @@ def test_augment_sees_training_batches_only():
 
 
 class Scripted(Callback):
-    """Puts the held-out losses of a script into the records, first in the list of callbacks."""
+    """Replaces the held-out losses in the records with given ones; must be the first callback."""
 
     def __init__(self, losses):
         self.losses = losses

@@ -40,7 +40,7 @@ def model() -> nn.Sequential:
 
 
 def with_gradients() -> nn.Sequential:
-    """A model whose gradients are drawn."""
+    """A model with random gradients."""
     net = model()
     random = np.random.default_rng(7)
     for parameter in net.parameters():
@@ -103,7 +103,7 @@ def test_what_has_no_gradient_does_not_count():
 
 
 def turned(gradient: np.ndarray, degrees: float) -> np.ndarray:
-    """A vector of another length at this angle to the gradient."""
+    """Return a vector at this angle to the gradient, of another length."""
     unit = gradient.astype(np.float64).ravel() / np.linalg.norm(gradient.astype(np.float64))
     other = np.random.default_rng(1).normal(size=unit.size)
     other -= unit * (unit @ other)
@@ -204,7 +204,7 @@ def points() -> tuple[np.ndarray, np.ndarray]:
 
 
 class ByHand(Callback):
-    """The norms and updates of the first layer at every step, with this test's own code."""
+    """Records the norms and updates of the first layer at every step, computed independently."""
 
     def __init__(self) -> None:
         self.norms: list[float] = []

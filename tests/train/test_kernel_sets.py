@@ -1,4 +1,4 @@
-"""The same training on either kernel set, and on one and two threads."""
+"""Training is the same on both kernel sets, and on one and two threads."""
 
 import dataclasses
 

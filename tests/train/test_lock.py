@@ -24,7 +24,7 @@ os.kill(os.getpid(), 9)
 
 @pytest.fixture
 def holder(tmp_path):
-    """Another process, which has the lock of the folder ``run``."""
+    """Another process that holds the lock of the folder ``run``."""
     pipe = subprocess.PIPE
     process = subprocess.Popen([sys.executable, "-c", _HOLD, str(tmp_path / "run")], stdin=pipe, stdout=pipe, text=True)
     assert process.stdout.readline() == "held\n"
@@ -90,7 +90,7 @@ def test_closing_twice_takes_nobody_elses_lock(tmp_path):
 
 
 def test_the_name_is_taken_away_in_between(tmp_path, monkeypatch):
-    """Who locks a file that has just lost its name has locked nothing."""
+    """A lock on a file that was unlinked in the meantime does not count."""
     first, there = RunLock(tmp_path), RunLock._is_current
     calls = []
 

@@ -11,7 +11,7 @@ from retrograd.train.language_modeling import bits, witten_bell
 
 
 def by_definition(train: str, before: str, character: str, characters: int, order: int) -> float:
-    """P(character | the last order - 1 of before), by recursion over ever shorter contexts."""
+    """Return P(character | the last order - 1 characters of before), by recursion over shorter contexts."""
     if order == 0:
         return 1 / characters
     lower = by_definition(train, before, character, characters, order - 1)

@@ -20,7 +20,7 @@ from train.small import SMALL, bits, small_task
 
 
 class Page(HTMLParser):
-    """Checks that tags are balanced and collects what the tests ask for."""
+    """Checks that tags are balanced, and collects the page's text and attributes."""
 
     void = ("meta", "img", "br", "path", "use", "line")
 

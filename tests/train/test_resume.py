@@ -70,7 +70,7 @@ LIES: list[tuple[Callable[[State], None], str]] = [
 
 @pytest.fixture
 def honest(make_trainer: Callable[..., Trainer]) -> tuple[Trainer, State]:
-    """A trainer at its beginning, and the state of one after step 6 of 12, which is in the second epoch."""
+    """A new trainer, and the state of another after step 6 of 12, in the second epoch."""
     trainer = make_trainer(checkpoint_every=6)
     kept: list[State] = []
     save = trainer.save_checkpoint
@@ -102,7 +102,7 @@ def test_every_lie_is_refused(honest: tuple[Trainer, State]) -> None:
 
 
 def test_the_end_of_an_epoch_is_taken_up_at_either_side(make_trainer: Callable[..., Trainer]) -> None:
-    """After its last step an epoch stands at all its batches, and after its evaluation at none of the next."""
+    """The position is the number of batches after an epoch's last step, and 0 after its evaluation."""
     trainer = make_trainer(checkpoint_every=4)
     states: list[State] = []
     save = trainer.save_checkpoint

@@ -157,7 +157,14 @@ def test_the_report(whole: Trainer) -> None:
     text = report_page(whole)
     page = Page(text)
     assert "$" not in page.text and len(page.ids) == len(set(page.ids))
-    for words in ("height of waves.csv", "Held-out part", "one period before", "How far ahead", "GRU", "a period of 8"):
+    for words in (
+        "height of waves.csv",
+        "Held-out part",
+        "one period before",
+        "Error by steps ahead",
+        "GRU",
+        "a period of 8",
+    ):
         assert words in page.text
     for found in (task.forecasts(whole), *task.baselines.values()):
         for error in errors(found, task.truth):

@@ -1,4 +1,4 @@
-"""The tasks of ``retrograd train`` and how they change images."""
+"""The tasks of ``retrograd train`` and their image augmentation."""
 
 import math
 import subprocess

@@ -50,7 +50,7 @@ def made(book: Path, folder: Path, settings: Settings = SETTINGS, **options: Any
 
 @pytest.fixture(scope="module")
 def whole(book: Path, tmp_path_factory: pytest.TempPathFactory) -> Trainer:
-    """A run that nothing disturbed."""
+    """An uninterrupted run."""
     trainer = made(book, tmp_path_factory.mktemp("whole"))
     trainer.run()
     return trainer
@@ -236,7 +236,7 @@ def test_the_report(whole: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
     text = report_page(whole)
     page = Page(text)
     assert weights(whole) == before and "$" not in page.text
-    for words in ("bits per character", "6-grams", "What surprised it", "temperature 0.8", "LSTM", "book.txt"):
+    for words in ("bits per character", "6-grams", "Surprising characters", "temperature 0.8", "LSTM", "book.txt"):
         assert words in page.text
     task = whole.task
     assert isinstance(task, TextTask)

@@ -1,4 +1,4 @@
-"""The training loop: what it learns, and that stopping it anywhere changes nothing."""
+"""The training loop: it learns, and stopping it anywhere does not change the result."""
 
 import dataclasses
 import errno

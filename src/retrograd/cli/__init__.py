@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     arguments = _parser().parse_args(argv)
-    arguments.line = sys.argv[1:] if argv is None else list(argv)
+    arguments.argv = sys.argv[1:] if argv is None else list(argv)
     try:
         return int(arguments.run(arguments))
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""``retrograd explain``: a page about an operator's gradient; ``retrograd where``: its places in the source."""
+"""``retrograd explain``: opens a page about an operator's gradient. ``retrograd where``: lists its source locations."""
 
 from __future__ import annotations
 
@@ -39,20 +39,20 @@ def add_command(commands: Any) -> None:
         "--megabytes",
         type=float,
         metavar="N",
-        help="largest size of FILE: it contains other settings as long as they fit (0.6); 0: none",
+        help="maximum size of FILE in MB; results of other settings are included while they fit (0.6); 0: none",
     )
     explain.add_argument("--samples", type=int, metavar="N", help="for a run: number of held-out samples (8)")
     explain.add_argument("--images", type=Path, metavar="DIR", help="for an image run: the folder of its images")
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
     explain.add_argument("--port", type=int, default=0, metavar="N", help="serve at this port (a free one)")
-    explain.add_argument("--no-browser", action="store_true", help="print the link, but open no browser")
+    explain.add_argument("--no-browser", action="store_true", help="print the link without opening a browser")
     explain.set_defaults(run=_explain)
 
     where = commands.add_parser(
         "where",
         help="list the places in the source where an operator is computed",
-        description="Print file and line of every stop on the way of an operator or a layer, forward and backward: the "
-        "function that users call, its Function, its kernels in plain NumPy, and the compiled code.",
+        description="Print file and line of every function that computes an operator or a layer, forward and backward: "
+        "the function that users call, its Function, its kernels in plain NumPy, and the compiled code.",
     )
     where.add_argument("operator", metavar="OPERATOR", help="its name, such as conv2d, softmax, LSTM")
     where.add_argument(
@@ -150,7 +150,7 @@ def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
 
 
 def _settings(given: list[str], operator: Operator) -> dict[str, int | float | str]:
-    """Return the settings of the command line, in the type of their defaults."""
+    """Return the settings given on the command line, converted to the types of their defaults."""
     kinds = {setting.name: type(setting.value) for setting in operator.settings}
     found: dict[str, int | float | str] = {}
     for each in given:

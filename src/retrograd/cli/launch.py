@@ -19,11 +19,13 @@ def add_command(commands: Any) -> None:
     )
     launch.add_argument("-n", "--workers", type=int, metavar="N", help="number of processes")
     launch.add_argument(
-        "--hosts", metavar="A:4,B:4", help="machines and the number of processes each takes; those that answer are used"
+        "--hosts",
+        metavar="A:4,B:4",
+        help="machines, each with its number of processes; machines that do not answer are skipped",
     )
     launch.add_argument("--agent", metavar="COMMAND", help="the command that runs commands on another machine (ssh)")
     launch.add_argument(
-        "--max-restarts", type=int, default=0, metavar="N", help="start a job that fails again, at most N times (0)"
+        "--max-restarts", type=int, default=0, metavar="N", help="restart a failed job at most N times (0)"
     )
     launch.add_argument("--mpi", action="append", default=[], metavar="OPTION", help="an option for mpiexec itself")
     launch.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")

@@ -20,7 +20,7 @@ __all__ = ["OutputError", "UsageError", "complain", "guarded", "option", "option
 
 
 class UsageError(Exception):
-    """The arguments are invalid, alone or together."""
+    """Invalid arguments, or an invalid combination of arguments."""
 
 
 def complain(message: str, code: int) -> int:
@@ -59,7 +59,7 @@ def guarded(run: Callable[[], int]) -> int:
     are ignored.
     """
     with ExitStack() as stack:
-        for name, guard in (("stderr", _Notes), ("stdout", _Result)):
+        for name, guard in (("stderr", _StderrGuard), ("stdout", _StdoutGuard)):
             stack.enter_context(_replaced(name, guard))
         try:
             try:
@@ -80,7 +80,7 @@ class _Guard:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._unread = False
+        self._pipe_is_closed = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
@@ -95,7 +95,7 @@ class _Guard:
         return len(text)
 
     def flush(self) -> None:
-        if self._unread:  # argparse ignores its own write errors
+        if self._pipe_is_closed:  # argparse ignores its own write errors
             raise BrokenPipeError
         with self._handled():
             self._stream.flush()
@@ -105,7 +105,7 @@ class _Guard:
         try:
             yield
         except BrokenPipeError:
-            self._unread = True
+            self._pipe_is_closed = True
             raise
         except OSError as error:
             self._failed(error)
@@ -114,12 +114,12 @@ class _Guard:
         raise NotImplementedError
 
 
-class _Result(_Guard):
+class _StdoutGuard(_Guard):
     def _failed(self, error: OSError) -> None:
         raise OutputError(f"the output cannot be written: {error.strerror or error}") from None
 
 
-class _Notes(_Guard):
+class _StderrGuard(_Guard):
     def _failed(self, error: OSError) -> None:
         """Ignore the error: there is nowhere to report it."""
 
@@ -133,10 +133,10 @@ def _replaced(name: str, guard: type[_Guard]) -> Iterator[None]:
         yield
     finally:
         setattr(sys, name, before)
-        _settle(stream)
+        _discard_unwritten(stream)
 
 
-def _settle(stream: Any) -> None:
+def _discard_unwritten(stream: Any) -> None:
     """Discard unwritten output. Otherwise Python would try to flush it at exit and report an error."""
     try:
         stream.flush()

@@ -30,7 +30,7 @@ def add_command(commands: Any) -> None:
     predict.add_argument("--json", action="store_true", help="all probabilities, as JSON")
     predict.add_argument("--top", type=int, default=3, metavar="N", help="classes to show per image (3)")
     predict.add_argument("--invert", action="store_true", help="swap dark and bright first")
-    onnx = predict.add_argument_group("for an ONNX model, which gets (pixels - mean) / std of pixels from 0 to 1")
+    onnx = predict.add_argument_group("for an ONNX model, whose input is (pixels - mean) / std, pixels from 0 to 1")
     onnx.add_argument("--mean", type=_numbers, metavar="M[,M,M]", help="one for all channels, or one per channel (0)")
     onnx.add_argument("--std", type=_numbers, metavar="S[,S,S]", help="as for --mean (1)")
     onnx.add_argument("--classes", type=Path, metavar="FILE", help="class names, one per line (0, 1, ...)")
@@ -48,7 +48,7 @@ def _numbers(text: str) -> list[float]:
     return found
 
 
-def _options_of_onnx(arguments: argparse.Namespace) -> dict[str, Any]:
+def _onnx_options(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the options for an ONNX model: mean, std and class names; empty for other models.
 
     Raises:
@@ -84,7 +84,7 @@ def _predict(arguments: argparse.Namespace) -> int:
 
     if arguments.top < 1:
         raise UsageError(f"--top {arguments.top} must be at least 1")
-    options = _options_of_onnx(arguments)
+    options = _onnx_options(arguments)
     answers: list[dict[str, Any]] = []
     with use_kernels(arguments.kernels):
         try:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .output import UsageError, complain, option, options_set, say
-from .workers import check_launched, check_workers, is_worker, joined, launched, same_folder, start_workers
+from .workers import check_launched, check_workers, is_worker, join_workers, launched, same_folder, start_workers
 
 if TYPE_CHECKING:
     from ..train import Progress, Settings, Task, Trainer
@@ -37,8 +37,8 @@ def add_command(commands: Any) -> None:
         help="train a network and write a report about it",
         description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
         "images of MNIST (mnist5k), or on your own (--images); or a recurrent one: on a text (text), or on a series of "
-        "numbers (series). Ctrl-C stops after the current step; --resume "
-        "continues, to bitwise the same weights.",
+        "numbers (series). Ctrl-C stops after the current step; --resume continues the run, and the final "
+        "weights are bitwise the same.",
     )
     train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
@@ -51,18 +51,24 @@ def add_command(commands: Any) -> None:
     add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
     add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one in runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
-    add("--gradients-every", type=int, metavar="STEPS", help="measure gradients in one of STEPS steps (never)")
+    add("--gradients-every", type=int, metavar="STEPS", help="measure gradients every STEPS steps (never)")
     add("--workers", type=int, metavar="N", help="processes that train together (with the same result for any N)")
-    add("--max-restarts", type=int, default=0, metavar="N", help="start --workers that fail again, at most N times (0)")
+    add("--max-restarts", type=int, default=0, metavar="N", help="restart failed --workers at most N times (0)")
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
     add("--size", type=int, metavar="PIXELS", help="images are cropped to a square and resized to this, 8 to 256 (64)")
     add("--channels", type=int, choices=(1, 3), help="3 for color, 1 for grayscale (3)")
     add("--held-out", type=float, metavar="SHARE", help="share of each class to hold out for testing (0.2)")
-    add("--held-out-images", type=Path, metavar="DIR", help="test with the images in this folder's class folders")
-    add("--no-flip", dest="flip", action="store_false", default=None, help="do not mirror images, as for letters")
+    add("--held-out-images", type=Path, metavar="DIR", help="test on the images in DIR/CLASS/ instead")
+    add(
+        "--no-flip",
+        dest="flip",
+        action="store_false",
+        default=None,
+        help="do not mirror images at random, for example letters",
+    )
     add = train.add_argument_group("with text").add_argument
-    add("--text", type=Path, metavar="FILE", help="a UTF-8 text (that of Python's help())")
+    add("--text", type=Path, metavar="FILE", help="a UTF-8 text file (the text of Python's help())")
     add = train.add_argument_group("with series").add_argument
     add("--csv", type=Path, metavar="FILE", help="a CSV file whose first line names its columns (sunspots)")
     add("--column", metavar="NAME", help="the column of --csv")
@@ -92,7 +98,7 @@ def _train(arguments: argparse.Namespace) -> int:
         return complain(str(error), 1)
     with lock:
         if arguments.workers is not None:
-            return start_workers(arguments, arguments.line, lock.folder)
+            return start_workers(arguments, arguments.argv, lock.folder)
         return _train_in(lock, lock.folder, arguments, name, None)
 
 
@@ -102,7 +108,7 @@ def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
     from ..train.trainer import CHECKPOINT
 
     try:
-        workers = joined()
+        workers = join_workers()
         if int(os.environ.get("RETROGRAD_RESTART", 0)) and (arguments.output / CHECKPOINT).exists():
             arguments.resume = True
         return _train_in(None, arguments.output, arguments, name, workers)
@@ -118,8 +124,8 @@ def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
 
     check_launched(arguments, launched())
     try:
-        workers = joined()
-        lock, folder = same_folder(arguments.line, lambda: _output(arguments, name))
+        workers = join_workers()
+        lock, folder = same_folder(arguments.argv, lambda: _output(arguments, name))
         if folder is None:
             return 1  # the first process reports why
     except (CheckpointError, DistError) as error:
@@ -153,7 +159,7 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
     try:
         saved = _saved(arguments, name, output)
         settings = _settings(arguments, name, saved, output)
-        _use(arguments, settings)
+        _set_threads(arguments, settings)
         task = _seeded_task(arguments, name, settings, saved, progress)
         try:
             trainer = Trainer(
@@ -164,7 +170,7 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
         if arguments.resume:
             trainer.load_checkpoint()
         progress.unit = task.samples
-        _introduce(trainer, progress)
+        _say_start(trainer, progress)
         trainer.run()
         shares = [] if workers is None else workers.shares()
         return 0 if workers is not None and not workers.is_first else _finish(trainer, command, shares)
@@ -207,12 +213,12 @@ def _output(arguments: argparse.Namespace, name: str) -> RunLock:
             raise UsageError(f"there is no run in {_RUNS.absolute()} to resume; name its folder with --output")
         return RunLock(runs[-1].parent)
     number = 1
-    while (new := _new(_RUNS / (name if number == 1 else f"{name}-{number}"))) is None:
+    while (new := _lock_if_new(_RUNS / (name if number == 1 else f"{name}-{number}"))) is None:
         number += 1
     return new
 
 
-def _new(output: Path) -> RunLock | None:
+def _lock_if_new(output: Path) -> RunLock | None:
     """Return the lock of a folder, or None if it contains a run, finished or not."""
     from ..train.lock import InUseError, RunLock
     from ..train.trainer import CHECKPOINT
@@ -279,7 +285,7 @@ def _check_same(chosen: dict[str, Any], saved: Any) -> None:
             )
 
 
-def _use(arguments: argparse.Namespace, settings: Settings) -> None:
+def _set_threads(arguments: argparse.Namespace, settings: Settings) -> None:
     if arguments.threads is None:
         return
     if settings.kernels != "compiled":
@@ -375,7 +381,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
     return options
 
 
-def _introduce(trainer: Trainer, progress: Progress) -> None:
+def _say_start(trainer: Trainer, progress: Progress) -> None:
     settings, task = trainer.settings, trainer.task
     if trainer.finished:
         progress.say(f"{trainer.path} holds a finished run")
@@ -389,7 +395,7 @@ def _introduce(trainer: Trainer, progress: Progress) -> None:
 
 
 def _finish(trainer: Trainer, command: str, shares: Sequence[dict[str, Any]]) -> int:
-    """Print the result and write the report; a missing report does not undo the training.
+    """Print the result and write the report. A report that lacks a package is skipped, with exit code 0.
 
     shares: what each worker did, for the report.
     """

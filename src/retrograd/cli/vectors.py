@@ -14,7 +14,7 @@ __all__ = ["add_command"]
 def add_command(commands: Any) -> None:
     vectors = commands.add_parser(
         "vectors",
-        help="write test vectors for gradients, to check another program with",
+        help="write gradient test vectors, for checking other programs",
         description="Write operators with inputs, upstream gradients and the resulting gradients, in the "
         "layout of ONNX's backend tests: a folder for each case, with model.onnx and numbers in float64. Any program "
         "that computes gradients can be checked with them.",

@@ -16,13 +16,13 @@ from .output import UsageError, complain
 if TYPE_CHECKING:
     from ..train.lock import RunLock
 
-__all__ = ["check_launched", "check_workers", "is_worker", "joined", "launched", "same_folder", "start_workers"]
+__all__ = ["check_launched", "check_workers", "is_worker", "join_workers", "launched", "same_folder", "start_workers"]
 
 _WORKER = "RETROGRAD_WORKER"  # set in the started processes
 
 
 def is_worker() -> bool:
-    """Return whether this process is one of the started ones."""
+    """Return whether ``retrograd train --workers N`` started this process."""
     return _WORKER in os.environ
 
 
@@ -46,8 +46,8 @@ def check_launched(arguments: argparse.Namespace, size: int) -> None:
     check_workers(size)
 
 
-def same_folder(line: Sequence[str], choose: Callable[[], RunLock]) -> tuple[RunLock | None, Path | None]:
-    """Agree on the folder of ``srun -n N retrograd LINE``. The first process chooses it, and locks it.
+def same_folder(argv: Sequence[str], choose: Callable[[], RunLock]) -> tuple[RunLock | None, Path | None]:
+    """Agree on the output folder of ``srun -n N retrograd ARGV``. The first process chooses and locks it.
 
     Returns the lock, in the first process only, and the folder. Both are None in the other processes if the choice
     fails.
@@ -59,12 +59,12 @@ def same_folder(line: Sequence[str], choose: Callable[[], RunLock]) -> tuple[Run
     from ..distributed.world import member
 
     world = member(None, "train")
-    lines = exchange_objects(world, list(line), "retrograd train")
-    for rank, other in enumerate(lines):
-        if other != lines[0]:
+    argvs = exchange_objects(world, list(argv), "retrograd train")
+    for rank, other in enumerate(argvs):
+        if other != argvs[0]:
             raise UsageError(
-                f"{len(lines)} processes that srun or mpiexec has started train one network, and must get the same "
-                f"arguments; rank 0 has {' '.join(lines[0])}, rank {rank} {' '.join(other)}"
+                f"srun or mpiexec started {len(argvs)} processes to train one network, and all must get the same "
+                f"arguments; rank 0 has {' '.join(argvs[0])}, rank {rank} has {' '.join(other)}"
             )
     lock: RunLock | None = None
     folder, failure = None, None
@@ -92,15 +92,15 @@ def check_workers(workers: int) -> None:
         raise UsageError(f"--workers {workers}: a batch is cut into {SHARDS} shards, so pass at most {SHARDS}")
 
 
-def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Path) -> int:
-    """Run ``retrograd LINE`` in ``--workers`` processes, with the folder ``output``, and return the exit code.
+def start_workers(arguments: argparse.Namespace, argv: Sequence[str], output: Path) -> int:
+    """Run ``retrograd ARGV`` in ``--workers`` processes, with the folder ``output``, and return the exit code.
 
     The caller must hold the lock of the folder.
     """
     from ..distributed.errors import DistError
     from ..distributed.launcher import launch
 
-    command = ["-m", "retrograd", *_without_output(line), "--output", str(output)]
+    command = ["-m", "retrograd", *_without_output(argv), "--output", str(output)]
     try:
         return launch(
             arguments.workers,
@@ -115,16 +115,16 @@ def start_workers(arguments: argparse.Namespace, line: Sequence[str], output: Pa
         return complain(str(error), 1)
 
 
-def joined() -> Any:
+def join_workers() -> Any:
     """Return the processes that train together, including this one."""
     from ..distributed import Workers
 
     return Workers()
 
 
-def _without_output(line: Sequence[str]) -> list[str]:
-    """Return the command line without --output DIR, which is chosen once, for all processes."""
-    words, found = iter(line), []
+def _without_output(argv: Sequence[str]) -> list[str]:
+    """Return the arguments without --output DIR, because the parent process passes one folder to all workers."""
+    words, found = iter(argv), []
     for word in words:
         if word == "--output":
             next(words, None)

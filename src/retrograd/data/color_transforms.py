@@ -75,7 +75,7 @@ class ColorJitter(ImageTransform):
             (self.brightness, lambda x, factor: x * factor),
             (self.contrast, lambda x, factor: _blend(x, _gray("ColorJitter", x).mean(), factor)),
             (self.saturation, lambda x, factor: _blend(x, _gray("ColorJitter", x)[..., None], factor)),
-            (self.hue, _turned),
+            (self.hue, _shift_hue),
         ]
         for step in default_generator.permutation(len(steps)):
             limits, change = steps[step]
@@ -118,14 +118,14 @@ def _blend(x: np.ndarray, other: Any, factor: float) -> np.ndarray:
     return other + (x - other) * factor
 
 
-def _turned(x: np.ndarray, turn: float) -> np.ndarray:
+def _shift_hue(x: np.ndarray, shift: float) -> np.ndarray:
     """Shift the hue of x, in the hue-saturation-value model."""
     value, least = x.max(-1), x.min(-1)
     chroma = value - least
     safe = np.where(chroma > 0, chroma, 1)
     r, g, b = np.moveaxis(x, -1, 0)
     hue = np.select([value == r, value == g], [(g - b) / safe, (b - r) / safe + 2], (r - g) / safe + 4)
-    hue = (hue / 6 + turn) % 1 * 6
+    hue = (hue / 6 + shift) % 1 * 6
     # each channel falls from value to least over a sixth of the circle
     parts = [(hue + n) % 6 for n in (5, 3, 1)]
     return np.stack([value - chroma * np.clip(np.minimum(part, 4 - part), 0, 1) for part in parts], -1)

@@ -48,7 +48,7 @@ def images_of(text: str, side: int) -> tuple[np.ndarray, np.ndarray]:
 
 # ---- The user's text files ------------------------------------------------------------------------------------------
 
-_MOST = 256 * 1024**2  # bytes
+_MAX_BYTES = 256 * 1024**2
 
 
 def read_utf8(path: Path, error: type[ValueError]) -> str:
@@ -59,7 +59,7 @@ def read_utf8(path: Path, error: type[ValueError]) -> str:
             UTF-8; the message names the line.
     """
     try:
-        content = read_outside(path, _MOST)
+        content = read_outside(path, _MAX_BYTES)
     except OSError as cause:
         raise error(f"{path} cannot be read: {cause.strerror or cause}") from None
     try:

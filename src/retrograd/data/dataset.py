@@ -27,7 +27,7 @@ class Dataset:
     """A collection of samples indexed by position. A subclass defines ``__getitem__(index)`` and ``__len__()``.
 
     It may also define ``__getitems__(indices)``, which returns a list of samples, or ``take(indices)``, which returns a
-    whole batch as the loader would have stacked it; DataLoader prefers these.
+    collated batch; DataLoader prefers these.
     """
 
     def __getitem__(self, index: int) -> Any:
@@ -127,10 +127,12 @@ class Subset(Dataset):
         self.dataset = dataset
         require_length("Subset", "dataset", dataset)
         self.indices: np.ndarray = as_counts("Subset", "indices", indices)
-        outside = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
-        if outside.any():
-            raise IndexError(f"Subset: index {self.indices[outside][0]} is outside a dataset of {len(dataset)} samples")
-        if hasattr(dataset, "take"):  # only then can a batch be taken in one call
+        out_of_range = (self.indices < -len(dataset)) | (self.indices >= len(dataset))
+        if out_of_range.any():
+            raise IndexError(
+                f"Subset: index {self.indices[out_of_range][0]} is outside a dataset of {len(dataset)} samples"
+            )
+        if hasattr(dataset, "take"):  # Fetcher tests for this attribute
             self.take = self._take
 
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:

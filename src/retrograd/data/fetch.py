@@ -30,15 +30,15 @@ _KINDS: tuple[tuple[type, ...], ...] = (  # sample types that can be collated wi
 
 
 def default_collate(batch: Sequence[Any]) -> Any:
-    """Collate samples of one structure into that structure, with stacked Tensors that have a leading batch axis.
+    """Collate samples of the same structure into a batch of that structure, stacked along a new first axis.
 
     Tensors, arrays and numbers are stacked (float -> float32, int -> int64). Dicts, lists and tuples are collated
     recursively; as in PyTorch, tuples become lists. Strings are returned as a list.
 
     Raises:
         ValueError: the batch is empty, or samples differ in shape, length or keys.
-        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; the way out is a
-            collate_fn.
+        TypeError: a sample is None, is of another kind than the first, or cannot be stacked; pass a collate_fn for
+            such samples.
     """
     batch = as_list("default_collate", "batch", batch, "a list of samples")
     if not batch:
@@ -141,7 +141,7 @@ class Fetcher:
                 generator.state = before
 
     def fetch(self, number: int, indices: Any) -> tuple[Any, bool]:
-        """Return batch ``number`` of the epoch, and whether it or the start of the epoch drew random numbers.
+        """Return batch ``number`` of the epoch, and whether it or the dataset's ``__iter__`` drew random numbers.
 
         During the call, the state of the global generator depends only on the seed and the number, not on the number of
         workers or on other draws. It is restored afterwards.

@@ -30,11 +30,11 @@ from .image_transform import pillow
 __all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
 
 _FORMATS = ("PNG", "JPEG")
-_MOST_PIXELS = 50_000_000  # a small file can declare a huge image to exhaust memory
-_MOST_BYTES = 512 * 1024**2  # that many pixels uncompressed, with 16 bits and transparency
+_MAX_PIXELS = 50_000_000  # a small file can declare a huge image to exhaust memory
+_MAX_BYTES = 512 * 1024**2  # an uncompressed image of that many pixels, with alpha and 16 bits per channel
 _DEEPEST = 100  # levels of nested folders
 _NAMED = 5  # most files named in a message
-_warnings = Lock()
+_warnings_lock = Lock()
 
 
 class ImageFolderError(RuntimeError):
@@ -204,7 +204,7 @@ def _opened(path: Path) -> Iterator[Any]:
     package = pillow("reading images")
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open_outside(path, _MOST_BYTES))
+            file = stack.enter_context(open_outside(path, _MAX_BYTES))
             with _quiet():
                 image = stack.enter_context(package.Image.open(file, formats=_FORMATS))
         except IsADirectoryError:
@@ -218,18 +218,18 @@ def _opened(path: Path) -> Iterator[Any]:
                 raise ImageError("is not a file") from None
             raise ImageError(f"cannot be read ({error.strerror})") from error
         except package.Image.DecompressionBombError as error:
-            raise ImageError(f"is too large, more than {_MOST_PIXELS:,} pixels") from error
+            raise ImageError(f"is too large, more than {_MAX_PIXELS:,} pixels") from error
         except Exception as error:  # whatever Pillow raises for an untrusted file
             raise ImageError(f"is damaged ({reason(error)})") from error
-        if image.width * image.height > _MOST_PIXELS:
-            raise ImageError(f"is too large: {image.width:,} x {image.height:,} pixels, more than {_MOST_PIXELS:,}")
+        if image.width * image.height > _MAX_PIXELS:
+            raise ImageError(f"is too large: {image.width:,} x {image.height:,} pixels, more than {_MAX_PIXELS:,}")
         yield image
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Suppress Pillow's warnings about odd metadata and size. All threads share Python's warning filters."""
-    with _warnings, warnings.catch_warnings():
+    with _warnings_lock, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
 

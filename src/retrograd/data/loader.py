@@ -27,7 +27,8 @@ class DataLoader:
     dataset: has ``__len__`` and ``__getitem__``, or is an IterableDataset.
     batch_size: samples per batch; None returns single samples, not collated.
     shuffle: visit the samples in a new random order each epoch.
-    sampler, batch_sampler: a custom order instead of shuffle (and batch_size, drop_last for the latter).
+    sampler: a custom order of indices, instead of shuffle.
+    batch_sampler: a custom order of lists of indices, instead of shuffle, sampler, batch_size and drop_last.
     num_workers: processes that load batches ahead of time; 0 loads each in this process on demand.
     collate_fn: turns a list of samples into a batch; None stacks them (``default_collate``).
     drop_last: drop the last batch of an epoch if it is shorter.
@@ -41,7 +42,7 @@ class DataLoader:
     prefetch_factor: batches per worker to load ahead of time; None means 2.
     persistent_workers: keep the processes from epoch to epoch.
     pin_memory, pin_memory_device: have no effect, because all tensors are on the CPU.
-    in_order: batches always come in order, even if it is False.
+    in_order: has no effect, because batches always come in order.
     seed: shorthand for a new generator with this seed.
 
     Batches, their order and the numbers the dataset draws from retrograd's generator are the same for any num_workers:
@@ -57,9 +58,9 @@ class DataLoader:
     NumPy depend on num_workers, and load_state_dict does not restore them. If the dataset has a generator of its own,
     every worker has a copy of it. Seed it in ``worker_init_fn``, or all workers draw the same numbers.
 
-    The base seed takes no draw from the generator. It depends on the generator's state and on the number of epochs
-    with workers since ``manual_seed``, and repeats after the same ``manual_seed``. ``Generator.get_state()`` includes
-    that number. A NumPy generator counts the epochs as spawned children, which are not part of its state.
+    Computing the base seed does not advance the generator. The seed depends on the generator's state and on the number
+    of epochs with workers since ``manual_seed``, and repeats after the same ``manual_seed``. ``Generator.get_state()``
+    includes that number. A NumPy generator counts the epochs as spawned children, which are not part of its state.
 
     ``state_dict()`` returns the loader's position. After ``load_state_dict``, the next iteration returns exactly the
     remaining batches of that epoch, and later epochs follow as they would have. If the random order comes from the

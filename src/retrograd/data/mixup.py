@@ -33,7 +33,7 @@ class _Mix:
         self.alpha, self.num_classes = alpha, num_classes
 
     def __call__(self, images: Any, labels: Any) -> tuple[Any, Any]:
-        """Return mixed images (N, C, H, W) and labels as class shares (N, classes): Tensors or arrays, as passed.
+        """Return mixed images (N, C, H, W) and class probabilities (N, classes): Tensors or arrays, as passed.
 
         Raises:
             ValueError: images or labels do not have these shapes, or a label is not a class.
@@ -65,7 +65,7 @@ class _Mix:
 class MixUp(_Mix):
     """Replaces each image and label of a batch with share * itself + (1 - share) * the previous one.
 
-    Call it with images (N, C, H, W) and labels: class indices (N,) or class shares (N, classes).
+    Call it with images (N, C, H, W) and labels: class indices (N,) or class probabilities (N, classes).
 
     alpha: the share is drawn from Beta(alpha, alpha), once per batch.
     num_classes: the number of classes, if labels are class indices.

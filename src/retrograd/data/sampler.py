@@ -24,9 +24,9 @@ __all__ = [
 
 # ---- Samplers -------------------------------------------------------------------------------------------------------
 
-_AT_ONCE = 1 << 22  # most indices drawn in one call
-_WHOLE = 1 << 26  # longest order that is drawn as a whole, half a GiB
-_TOGETHER = 1 << 10  # positions of a longer order that are drawn in one call
+_MAX_DRAW = 1 << 22  # largest number of indices drawn in one call
+_MAX_PERMUTATION = 1 << 26  # largest permutation that is drawn at once: half a GiB of int64
+_CHUNK = 1 << 10  # number of positions of a larger permutation that are drawn in one call
 
 
 class Sampler:
@@ -81,24 +81,24 @@ class RandomSampler(Sampler):
         return len(self.data_source) if self._num_samples is None else self._num_samples
 
     def __iter__(self) -> Iterator[int]:
-        size, wanted = len(self.data_source), self.num_samples
+        size, length = len(self.data_source), self.num_samples
         if self.replacement:
-            return _drawn(self.generator, wanted, lambda generator, count: generator.integers(0, size, count))
-        if wanted <= size:
-            if size > _WHOLE:
-                return islice(_shuffled(self.generator, size), wanted)
-            return iter(self.generator.permutation(size)[:wanted].tolist())
+            return _drawn(self.generator, length, lambda generator, count: generator.integers(0, size, count))
+        if length <= size:
+            if size > _MAX_PERMUTATION:
+                return islice(_shuffled(self.generator, size), length)
+            return iter(self.generator.permutation(size)[:length].tolist())
         if not size:
             return iter(())
 
-        if size > _WHOLE:
-            passes = (_shuffled(self.generator, size) for _ in range(-(-wanted // size)))
-            return islice(chain.from_iterable(passes), wanted)
+        if size > _MAX_PERMUTATION:
+            passes = (_shuffled(self.generator, size) for _ in range(-(-length // size)))
+            return islice(chain.from_iterable(passes), length)
 
         def rounds(generator: np.random.Generator, count: int) -> np.ndarray:
             return np.concatenate([generator.permutation(size) for _ in range(-(-count // size))])[:count]
 
-        return _drawn(self.generator, wanted, rounds, size)
+        return _drawn(self.generator, length, rounds, size)
 
     def __len__(self) -> int:
         return self.num_samples
@@ -215,20 +215,20 @@ class BatchSampler(Sampler):
 
 
 def _drawn(
-    generator: np.random.Generator, wanted: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
+    generator: np.random.Generator, length: int, draw: Callable[[np.random.Generator, int], np.ndarray], unit: int = 1
 ) -> Iterator[int]:
-    """Return an iterator over ``wanted`` indices from ``draw(generator, count)``. Except in the last call, count is a
+    """Return an iterator over ``length`` indices from ``draw(generator, count)``. Except in the last call, count is a
     multiple of ``unit``.
 
-    Later draws from the generator do not affect the indices. The first _AT_ONCE indices are drawn now. Further ones are
-    drawn on demand from a separate generator whose seed is drawn now.
+    Later draws from the generator do not affect the indices. The first _MAX_DRAW indices are drawn now, and further
+    ones on demand from a separate generator whose seed is drawn now.
     """
-    most = max(1, _AT_ONCE // unit) * unit
-    first = draw(generator, min(wanted, most)).tolist()
-    if wanted <= most:
+    most = max(1, _MAX_DRAW // unit) * unit
+    first = draw(generator, min(length, most)).tolist()
+    if length <= most:
         return iter(first)
     own = np.random.default_rng(int(generator.integers(1 << 63)))
-    rest = (draw(own, min(wanted - begin, most)).tolist() for begin in range(most, wanted, most))
+    rest = (draw(own, min(length - begin, most)).tolist() for begin in range(most, length, most))
     return chain(first, chain.from_iterable(rest))
 
 
@@ -241,8 +241,8 @@ def _shuffled(generator: np.random.Generator, size: int) -> Iterator[int]:
 
     def indices() -> Iterator[int]:
         moved: dict[int, int] = {}
-        for begin in range(0, size, _TOGETHER):
-            places = range(begin, min(begin + _TOGETHER, size))
+        for begin in range(0, size, _CHUNK):
+            places = range(begin, min(begin + _CHUNK, size))
             for place, other in zip(places, own.integers(np.arange(begin, places.stop), size).tolist(), strict=True):
                 here = moved.pop(place, place)
                 if other == place:

@@ -14,7 +14,7 @@ from .data_files import read_utf8
 
 __all__ = ["Corpus", "TextError", "load_pydoc", "read_text"]
 
-_LEAST, _MOST_DIFFERENT = 10_000, 10_000
+_MIN_LENGTH, _MAX_ALPHABET = 10_000, 10_000
 
 
 class TextError(ValueError):
@@ -107,11 +107,9 @@ def _corpus(text: str, source: str, name: str) -> Corpus:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise TextError(f"{name}, line {line}: there is a NUL character, so this is not text")
-    if len(text) < _LEAST:
-        raise TextError(f"{name} has {len(text):,} characters; training needs at least {_LEAST:,}")
+    if len(text) < _MIN_LENGTH:
+        raise TextError(f"{name} has {len(text):,} characters; training needs at least {_MIN_LENGTH:,}")
     alphabet = "".join(sorted(set(text)))
-    if not 2 <= len(alphabet) <= _MOST_DIFFERENT:
-        raise TextError(
-            f"{name} has {len(alphabet):,} different characters; there must be from 2 to {_MOST_DIFFERENT:,}"
-        )
+    if not 2 <= len(alphabet) <= _MAX_ALPHABET:
+        raise TextError(f"{name} has {len(alphabet):,} different characters; there must be from 2 to {_MAX_ALPHABET:,}")
     return Corpus(alphabet, encoded(text, alphabet), source)

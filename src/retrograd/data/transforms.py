@@ -309,9 +309,9 @@ class CenterCrop(ImageTransform):
 
     def apply(self, image: np.ndarray) -> np.ndarray:
         height, width = self._size
-        rows, columns = (max(0, wanted - extent) for wanted, extent in zip(self._size, image.shape, strict=False))
+        rows, columns = (max(0, size - extent) for size, extent in zip(self._size, image.shape, strict=False))
         image = padded(image, (rows // 2, rows - rows // 2), (columns // 2, columns - columns // 2))
-        top, left = (round((extent - wanted) / 2) for wanted, extent in zip(self._size, image.shape, strict=False))
+        top, left = (round((extent - size) / 2) for size, extent in zip(self._size, image.shape, strict=False))
         return image[top : top + height, left : left + width]
 
 
@@ -349,15 +349,15 @@ class RandomCrop(ImageTransform):
     def apply(self, image: np.ndarray) -> np.ndarray:
         image = self._pad.apply(image)
         if self.pad_if_needed:
-            rows, columns = (max(0, wanted - extent) for wanted, extent in zip(self._size, image.shape, strict=False))
+            rows, columns = (max(0, size - extent) for size, extent in zip(self._size, image.shape, strict=False))
             image = padded(image, (rows, rows), (columns, columns), self.fill, self.padding_mode)
-        rest = [extent - wanted for wanted, extent in zip(self._size, image.shape, strict=False)]
-        if min(rest) < 0:
+        margins = [extent - size for size, extent in zip(self._size, image.shape, strict=False)]
+        if min(margins) < 0:
             raise ValueError(
                 f"RandomCrop: size={self._size} is larger than the image, {image.shape[0]} x {image.shape[1]} with its "
                 "padding; set pad_if_needed=True, or apply Resize first"
             )
-        top, left = (int(default_generator.integers(0, room + 1)) for room in rest)
+        top, left = (int(default_generator.integers(0, margin + 1)) for margin in margins)
         return image[top : top + self._size[0], left : left + self._size[1]]
 
 

@@ -18,8 +18,8 @@ from .recurrent import *
 from .shift_quantizers import *
 from .uniform_quantizers import *
 
-_FAMILIES = (
+_MODULES = (
     *("base", "binary_quantizers", "convert", "fusion", "layers", "pack", "packed_layers", "quantizer", "recurrent"),
     *("shift_quantizers", "uniform_quantizers"),
 )
-__all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+__all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]

@@ -16,7 +16,7 @@ from .quantizer import Axes, Levels, Quantizer, Window
 
 __all__ = ["LowBit"]
 
-_OWN = "activation"  # name prefix of the tensors kept for the input quantizer
+_INPUT_PREFIX = "activation"  # name prefix of the tensors kept for the input quantizer
 
 
 class LowBit(Module):
@@ -50,7 +50,7 @@ class LowBit(Module):
         self._own_names, self._replaced = {}, {}
         if activation is not None:
             dtype = next((p.array.dtype for p in self.parameters(recurse=False)), np.dtype(np.float32))
-            self._keep(_OWN, activation.own_of_activation(dtype))
+            self._keep(_INPUT_PREFIX, activation.own_of_activation(dtype))
         if weight is None:
             return
         for name in names:
@@ -115,12 +115,12 @@ class LowBit(Module):
         if not isinstance(x, Tensor) or x.array.dtype.kind != "f":
             kind = x.array.dtype if isinstance(x, Tensor) else type(x).__name__
             raise TypeError(f"{type(self).__name__}: input is {kind}, {quantizer} needs float32 or float64")
-        own = self._own(_OWN)
+        own = self._own(_INPUT_PREFIX)
         for key, tensor in own.items():
             if tensor.array.dtype != x.array.dtype:
                 raise TypeError(
-                    f"{type(self).__name__}: input is {x.array.dtype}, {_OWN}_{key} is {tensor.array.dtype}; convert "
-                    "the input, or the layer with .to(dtype)"
+                    f"{type(self).__name__}: input is {x.array.dtype}, {_INPUT_PREFIX}_{key} is {tensor.array.dtype}; "
+                    "convert the input, or the layer with .to(dtype)"
                 )
         if self.training or self._observes:
             quantizer.observe(x.array, own)

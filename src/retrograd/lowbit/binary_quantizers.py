@@ -16,14 +16,14 @@ from ..kernel_set import kernels
 from .quantization_functions import (
     MeanScaledSign,
     RandomSign,
-    SignAndSize,
+    SignAndMeanAbs,
     SignClipped,
     SignIdentity,
     SignPolynomial,
     SwishSign,
     Ternary,
-    mean_size,
-    mean_size_of,
+    mean_abs,
+    mean_abs_of,
 )
 from .quantizer import Axes, Levels, Own, Quantizer, Window, check_flag, check_word, draws_like
 
@@ -39,7 +39,7 @@ _SIGNS: dict[str, Callable[..., Tensor]] = {
 
 @dataclass(frozen=True, repr=False)
 class Sign(Quantizer):
-    """Activations: +1 where x >= 0, also at 0 and -0, and -1 below; NaN stays.
+    """Activations: +1 where x >= 0 (including -0), else -1; NaN stays NaN.
 
     gradient: the surrogate gradient of the sign:
         "clipped"     g where -1 <= x <= 1, else 0 (Hubara et al., 2016)
@@ -49,7 +49,7 @@ class Sign(Quantizer):
     beta: the parameter of "swish".
 
     Raises:
-        ValueError: gradient is none of these, beta is not a number above 0, or it is given without "swish".
+        ValueError: gradient is not one of these, beta is not a number above 0, or beta is set without "swish".
     """
 
     gradient: str = "clipped"
@@ -81,7 +81,7 @@ class BinaryConnect(Quantizer):
 
     The optimizer clips the float weights to -1 and 1 after each step.
 
-    stochastic: in training, +1 with probability (w + 1) / 2, limited to 0 and 1.
+    stochastic: in training, +1 with probability (w + 1) / 2, clipped to [0, 1], else -1.
 
     Source: M. Courbariaux et al., "BinaryConnect", 2015 (arXiv:1511.00363); I. Hubara et al., "Binarized Neural
     Networks", 2016 (arXiv:1602.02830).
@@ -116,11 +116,11 @@ class BinaryConnect(Quantizer):
 class BWN(Quantizer):
     """Weights: alpha sign(w) with alpha = mean |w| of each filter: Binary-Weight-Networks.
 
-    Its exact gradient, through alpha, too: gw = g alpha where -1 <= w <= 1, plus sign(w) / n times the sum of g sign(w)
-    over the n weights of the filter. The float weights are clipped to -1 and 1.
+    The gradient is exact, including the path through alpha: gw = g alpha where -1 <= w <= 1, else 0, plus sign(w) / n
+    times the sum of g sign(w) over the n weights of the filter. The optimizer clips the float weights to [-1, 1].
 
-    Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279); its equation leaves out the other weights of the
-    sum.
+    Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279); its equation omits the terms of the filter's
+    other weights.
     """
 
     for_weights: ClassVar[bool] = True
@@ -134,7 +134,7 @@ class BWN(Quantizer):
         return result
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
-        return SignClipped.apply(w), mean_size(w, axes)
+        return SignClipped.apply(w), mean_abs(w, axes)
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
         return scaled_signs(w, axes)
@@ -142,10 +142,11 @@ class BWN(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class XNOR(BWN):
-    """XNOR-Net: weights as ``BWN``; activations sign(x), clipped as ``Sign``, and the output multiplied by K.
+    """XNOR-Net: weights as in ``BWN``, activations as in ``Sign()``, and the output multiplied by K.
 
-    K is the mean of |x| over the input channels and the window of each output; of a transposed convolution, the sum of
-    that mean over the inputs that reach the output, times prod(stride) / prod(kernel_size). It is differentiated.
+    K is the mean of |x| over the input channels and the window of each output. For a transposed convolution, K is the
+    channel mean of |x|, summed over the inputs that contribute to the output, times prod(stride) / prod(kernel_size).
+    Gradients flow through K.
 
     Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279).
     """
@@ -157,12 +158,12 @@ class XNOR(BWN):
         return result
 
     def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor]:
-        apart, axis = window.apart(x)
-        signs, sizes = SignAndSize.apply(apart, axis)
-        return (signs if apart is x else signs.reshape(*x.array.shape)), window.average(sizes)
+        grouped, axis = window.split_groups(x)
+        signs, magnitudes = SignAndMeanAbs.apply(grouped, axis)
+        return (signs if grouped is x else signs.reshape(*x.array.shape)), window.average(magnitudes)
 
     def factor(self, x: Tensor, window: Window) -> Tensor:
-        return window.average(SignAndSize.apply(*window.apart(x))[1])
+        return window.average(SignAndMeanAbs.apply(*window.split_groups(x))[1])
 
     def activation_levels(self, own: Own) -> Levels:
         return _PLUS_MINUS_ONE
@@ -170,8 +171,10 @@ class XNOR(BWN):
 
 @dataclass(frozen=True, repr=False)
 class BiReal(Quantizer):
-    """Bi-Real net. Weights: alpha sign(w) with alpha = mean |w| of each filter, which is constant for the gradient:
-    gw = g alpha where -1 <= w <= 1, else 0. The float weights are clipped to -1 and 1. Activations: Sign("polynomial").
+    """Bi-Real net. Weights: alpha sign(w) with alpha = mean |w| of each filter; activations: Sign("polynomial").
+
+    The gradient treats alpha as a constant: gw = g alpha where -1 <= w <= 1, else 0. The optimizer clips the float
+    weights to [-1, 1].
 
     Source: Z. Liu et al., "Bi-Real Net", 2018 (arXiv:1808.00278).
     """
@@ -189,7 +192,7 @@ class BiReal(Quantizer):
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor]:
         with no_grad():
-            alpha = mean_size(w, axes)
+            alpha = mean_abs(w, axes)
         return SignClipped.apply(w), alpha
 
     def weight_levels(self, w: Any, axes: Axes, own: Own) -> Levels:
@@ -205,7 +208,7 @@ class BiReal(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class TWN(Quantizer):
-    """Weights: alpha, 0 or -alpha of each filter: 0 where |w| <= 0.7 mean |w|, alpha the mean of the other |w|.
+    """Weights: -alpha, 0 or alpha; 0 where |w| <= 0.7 mean |w| of the filter, and alpha is the mean of its other |w|.
 
     A filter of zeros stays 0. The gradient is g.
 
@@ -229,8 +232,8 @@ def changes_sign_at_zero(quantizer: Quantizer) -> bool:
 
 
 def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]:
-    """0.7 mean |w| of each filter, and the mean of those |w| that are larger."""
-    limit = kernels.mul(mean_size_of(w, axes), from_host(0.7, w.dtype))
+    """Return the threshold 0.7 mean |w| of each filter, and the mean of the |w| above the threshold."""
+    limit = kernels.mul(mean_abs_of(w, axes), from_host(0.7, w.dtype))
     ones = ones_like(limit)
     signs = kernels.ternary(w, limit, ones)
     total, count = kernels.sum(kernels.mul(w, signs), axes, True), kernels.norm(signs, 1, axes, True)
@@ -238,6 +241,6 @@ def _limit_and_scale(w: np.ndarray, axes: Axes) -> tuple[np.ndarray, np.ndarray]
 
 
 def scaled_signs(w: np.ndarray, axes: Axes) -> Levels:
-    """The levels of mean |w| over axes, times the sign."""
+    """Return the levels of sign(w) times the mean of |w| over axes."""
     with no_grad():
-        return Levels(mean_size(wrap(w), axes).array, -1, 1, stride=2)
+        return Levels(mean_abs(wrap(w), axes).array, -1, 1, stride=2)

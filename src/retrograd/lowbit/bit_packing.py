@@ -1,8 +1,8 @@
 """Bit packing of weights: integers with few distinct values, stored as a stream of b-bit codes.
 
-The order is the same on every machine. For a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis
-of the Ci channels that are summed comes last, so that the codes of an output and a tap are adjacent. The lowest bit of
-a code comes first and takes the lowest free bit of a byte. The last byte is padded with zeros.
+The order is the same on every machine. In a weight (Co, Ci, *R), or (Ci, Co, *R) of a transposed convolution, the axis
+of the Ci channels that are summed is moved last, so that the codes of one output channel and one tap are adjacent. Bits
+are packed least significant first, into the lowest free bit of each byte. The last byte is padded with zeros.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Uniform:
         """Return the integers (1, *shape), int64, of codes (1, *shape).
 
         Raises:
-            ValueError: there is no such code.
+            ValueError: a code is out of range.
         """
         _check(codes, self.count)
         found: np.ndarray = kernels.uniform_values(codes, self.low, self.stride)
@@ -61,8 +61,8 @@ class Uniform:
 class Shifts:
     """Sums of ``shifts`` numbers, each a signed power of two, or 0 if ``has_zero``.
 
-    A code has the exponent in its lower ``bits - 1`` bits, counted from the smallest one, which is 0 here. The highest
-    bit is the sign: 1 is minus. If ``has_zero``, exponents count from 1, and 0 is the number 0.
+    The lower ``bits - 1`` bits of a code store the exponent, where 0 stands for the smallest exponent. The highest bit
+    is the sign: 1 is minus. If ``has_zero``, 1 stands for the smallest exponent, and the code 0 for the number 0.
     """
 
     bits: int
@@ -78,7 +78,7 @@ class Shifts:
         """Return the integers (shifts, *shape), int64, of codes (shifts, *shape).
 
         Raises:
-            ValueError: there is no such code: 0 has no sign.
+            ValueError: a code is a zero with a sign bit.
         """
         signed_zero = 1 << (self.bits - 1)
         if self.has_zero:
@@ -114,7 +114,7 @@ class Listed:
         """Return the list indices (1, *shape), int64, of codes (1, *shape).
 
         Raises:
-            ValueError: there is no such code.
+            ValueError: a code is out of range.
         """
         _check(codes, self.count)
         found: np.ndarray = exact("cast")(codes, np.dtype(np.int64))
@@ -136,7 +136,7 @@ class Weight:
     """One weight of a packed layer: codes, and a step for each output channel.
 
     stream: uint8, the codes. shape: the shape of the layer's weight.
-    summed: the axis summed over, 1, or 0 of a transposed convolution.
+    summed: the axis that the layer sums over: 1, or 0 in a transposed convolution.
     step (Co,) or (1,): floating-point; the multiplier of the integers of an output channel. For ``Listed`` it is
         (Co, count) or (1, count): the numbers themselves.
     """

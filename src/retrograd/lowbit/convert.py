@@ -14,8 +14,8 @@ from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import is_lazy
 from ..ops.argument_checks import as_truth
-from . import layers as summing
-from . import recurrent as with_states
+from . import layers as feedforward_layers
+from . import recurrent as recurrent_layers
 from .base import LowBit, check_quantizer
 from .binary_quantizers import BinaryConnect, Sign
 from .quantizer import Quantizer
@@ -24,10 +24,12 @@ from .uniform_quantizers import Fixed, Int8
 
 __all__ = ["Change", "Conversion", "calibrate", "convert", "convert_to_binary", "convert_to_int8", "convert_to_shift"]
 
-_SUMMING: dict[type, Any] = {
-    getattr(nn, name): getattr(summing, name) for name in summing.__all__ if name != "Quantize"
+_FEEDFORWARD: dict[type, Any] = {
+    getattr(nn, name): getattr(feedforward_layers, name) for name in feedforward_layers.__all__ if name != "Quantize"
 }
-_FORMS = _SUMMING | {getattr(nn, name): getattr(with_states, name) for name in with_states.__all__}
+_LOW_BIT_CLASSES = _FEEDFORWARD | {
+    getattr(nn, name): getattr(recurrent_layers, name) for name in recurrent_layers.__all__
+}
 _KEPT = "it is the {} layer"
 Run = Callable[[Module, Any], Any]
 
@@ -44,10 +46,10 @@ class Change:
 
 @dataclass
 class Conversion:
-    """The result of a conversion: the layers changed and left, and how to undo it. str() formats it.
+    """The report of a conversion: the layers that were changed or left. It can undo the conversion; str() formats it.
 
     changed: the layers that are low-bit now. left: the other layers that have parameters, each with the reason.
-    new_parameters: whether there are parameters that an optimizer made before does not have.
+    new_parameters: whether the model has parameters that an optimizer created before the conversion lacks.
     """
 
     name: str
@@ -58,10 +60,10 @@ class Conversion:
     _is_undone: bool = field(default=False, repr=False)
 
     def undo(self) -> None:
-        """Make the layers float again, with their present float weights, and remove the optimizer's limits.
+        """Convert the layers back to float layers with their current float weights, without the optimizer's limits.
 
-        Of a quantizer without float weights (DeepShiftPS), those come back which still give what they gave at the
-        conversion; where training has changed that, they become what they give now.
+        DeepShiftPS layers have no float weights. A weight whose quantized value is the same as at the conversion gets
+        its former float value back. Any other weight gets its current quantized value.
 
         Raises:
             RuntimeError: the conversion was already undone.
@@ -91,10 +93,10 @@ def convert(
     keep_first_and_last: bool = False,
     recurrent: bool = False,
 ) -> Conversion:
-    """Make the Linear and convolution layers of a model low-bit ones, in place.
+    """Convert the Linear and convolution layers of a model to low-bit layers, in place.
 
     The modules, their hooks and their float parameters stay the same objects, so an optimizer can continue. Only the
-    quantizers' parameters are new. Layers of other classes, including subclasses, are left.
+    quantizers' parameters are new. Layers of other classes, including subclasses, are left unchanged.
 
     weight, activation: quantizers for all layers; None leaves weights or activations float.
     skip: paths of layers, or of modules with all layers below them, that stay float.
@@ -103,7 +105,7 @@ def convert(
 
     Raises:
         TypeError: model is not a Module, or weight or activation is not a quantizer for that role.
-        ValueError: neither is given, or skip has a path that is not in the model.
+        ValueError: neither quantizer is given, or skip has a path that is not in the model.
     """
     return _converted("convert", model, weight, activation, skip, keep_first_and_last, recurrent)
 
@@ -192,10 +194,10 @@ def convert_to_int8(
 def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) -> None:
     """Run batches so that low-bit layers set the ranges or steps of their activations.
 
-    The model runs in eval mode, and these layers on float inputs. Its modes and parameters stay as they are.
+    The model runs in eval mode with float activations. Its modes are restored afterwards; its weights do not change.
 
     batches: inputs of the model; the first element of a tuple or list, such as a DataLoader yields.
-    run: run(model, batch), if model(input) is not the right call.
+    run: called as run(model, batch) for each batch; None calls model(input).
 
     Raises:
         TypeError: model is not a Module.
@@ -273,7 +275,7 @@ def _converted(
         if reason:
             report.left.append(Change(path, module.describe(), reason=reason))
         else:
-            _change(report, path, module, weight, activation if type(module) in _SUMMING else None)
+            _change(report, path, module, weight, activation if type(module) in _FEEDFORWARD else None)
     return report
 
 
@@ -306,7 +308,7 @@ def _owners(model: Module) -> dict[int, list[str]]:
 
 
 def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owners: dict[int, list[str]]) -> str:
-    """The reason why a module with parameters is not converted; empty if it is."""
+    """Return why a module with parameters is not converted; "" if it is converted."""
     kind = type(module)
     parameters = [module.__dict__[name] for name in module._parameter_names if module.__dict__[name] is not None]
     if isinstance(module, LowBit):
@@ -315,10 +317,10 @@ def _reason(module: Module, path: str, skipped: list[str], recurrent: bool, owne
         return "it is in skip"
     if any(is_lazy(parameter) for parameter in parameters):
         return "its shape is not known yet; run a batch first"
-    if kind not in _FORMS:
-        base = next((base for base in kind.__mro__ if base in _FORMS), None)
+    if kind not in _LOW_BIT_CLASSES:
+        base = next((base for base in kind.__mro__ if base in _LOW_BIT_CLASSES), None)
         return f"it is a subclass of {base.__name__}, with custom code" if base else "it has no low-bit form"
-    if kind not in _SUMMING and not recurrent:
+    if kind not in _FEEDFORWARD and not recurrent:
         return "recurrent layers stay float without recurrent=True"
     for parameter in parameters:
         if len(owners[id(parameter)]) > 1:
@@ -330,7 +332,7 @@ def _change(report: Conversion, path: str, module: Any, weight: Quantizer | None
     """Give the module the class of the low-bit layer, and record its previous state."""
     kind, before = type(module), module.describe()
     members, registries = dict(module.__dict__), (dict(module._parameter_names), dict(module._buffer_names))
-    module.__class__ = _FORMS[kind]
+    module.__class__ = _LOW_BIT_CLASSES[kind]
     names = module._weight_names()
     limits = [members[name].limits for name in names]
     module._quantize(weight, activation)

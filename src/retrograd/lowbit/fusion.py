@@ -1,9 +1,9 @@
 """Fold batch norm, activation and pooling between packed layers into the layers.
 
-A batch norm followed by a sign is one comparison of a sum with an integer. Every function between them is monotone in
-the sum, so bisection with the modules themselves finds the sum at which the bit changes. That is exact. Where the next
-layer takes codes of several bits, batch norm and scale become one factor and one integer, and each code differs by at
-most 1 from the result of the float modules. Max pooling operates on codes.
+If the next layer is binary, the modules between the layers reduce to a comparison of the integer sum with a threshold.
+They are monotone in the sum, so bisection over the sums, evaluated with the modules themselves, finds the threshold
+exactly. If the next layer takes codes of several bits, batch norm and scale become one factor and one integer, and each
+code differs by at most 1 from the result of the float modules. Max pooling operates on codes.
 
 Source: Y. Umuroglu et al., "FINN: A Framework for Fast, Scalable Binarized Neural Network Inference", 2017
 (arXiv:1612.07119), section 4.2 (thresholds, pooling of bits).
@@ -42,13 +42,13 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 
 class PackedNorm(Module):
-    """y[:, c] = x[:, c] * scale[c] + shift[c]: a batch norm in eval mode, to the bit.
+    """y[:, c] = x[:, c] * scale[c] + shift[c]: bitwise equal to a batch norm in eval mode.
 
-    x (N, C, *S) with ``ndim`` axes S, or one and none if ndim is 1. scale, shift (C,).
+    x (N, C, *S) with ``ndim`` axes S; if ndim is 1, also x (N, C). scale, shift (C,).
 
     Raises, when it is called:
         TypeError: input is not a Tensor with the dtype of scale.
-        ValueError: input has other axes or channels.
+        ValueError: input has the wrong number of axes or channels.
     """
 
     ndim: int
@@ -101,9 +101,17 @@ def packed_norm(norm: Any) -> PackedNorm | None:
 # ---- Folding of the modules between two packed layers into the first, whose sums become codes -----------------------
 
 _POOLS = (nn.MaxPool1d, nn.MaxPool2d, nn.MaxPool3d)
-_NOTHING = (nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout)
+_IDENTITIES = (
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+)
 _NEAREST = (Int8, LSQ, DoReFa, PACT)  # quantizers that round to the nearest integer
-_STEEPEST = 0.5  # codes per unit of sum: keeps an integer bias accurate to half a code
+_MAX_SLOPE = 0.5  # codes per unit of sum: rounding the bias to an integer then moves the result by at most 1/4 code
 
 Place = tuple[nn.Sequential, str, Any]  # a Sequential, a name in it, and the module there
 
@@ -114,7 +122,7 @@ class PackedMaxPool(Module):
     x (N, *S, K) -> (N, *O, K). ``turned`` (C,) bool: the channels in which the minimum is taken instead of the maximum.
 
     Raises, when it is called:
-        ValueError: input has other codes, or as max_pool1d.
+        ValueError: the codes of input have the wrong dtype or number of channels, or as max_pool1d.
     """
 
     element: str
@@ -149,7 +157,7 @@ class PackedMaxPool(Module):
 def fuse(model: Module) -> list[tuple[str, str]]:
     """Fuse the packed layers in each Sequential of a packed model, in place.
 
-    Returns the paths of the modules that became part of a layer, each with the path of that layer.
+    Returns the paths of the modules that were fused, each with the path of the layer that it became part of.
     """
     paths: dict[int, list[str]] = {}
     for path, module in model.named_modules(remove_duplicate=False):
@@ -175,7 +183,7 @@ def _places(chain: nn.Sequential) -> Iterator[Place]:
 
 
 def _fused(places: list[Place]) -> Iterator[tuple[Module, Module]]:
-    """Return pairs (module that became part of a layer, that layer)."""
+    """Fuse what can be fused; yield (fused module, the layer that it became part of)."""
     for at, (_, _, first) in enumerate(places):
         if not _gives_sums(first):
             continue
@@ -245,7 +253,7 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
             quantizer = module.activation_quantizer
             fine = is_sign(quantizer, module._own("activation")) and type(quantizer).factor is Quantizer.factor
         else:
-            fine = kind in (*_NOTHING, nn.ReLU, nn.ReLU6, nn.Hardtanh)
+            fine = kind in (*_IDENTITIES, nn.ReLU, nn.ReLU6, nn.Hardtanh)
         if not fine:
             return False
     if last.ndim == 0 and ndim > 0:
@@ -257,8 +265,8 @@ def _fits(first: PackedSum, between: list[Any], last: PackedSum) -> bool:
 
 
 def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Thresholded, list[np.ndarray]] | None:
-    """The comparison that yields the same bits as the modules and the sign of ``last``. For each pool between them,
-    also the channels in which it takes the minimum. None if the modules do not return finite numbers.
+    """Return the comparison that yields the same bits as the modules followed by the sign of ``last``, and for each
+    pool between the layers the channels in which it must take the minimum. None if a module returns NaN or infinity.
     """
     with no_grad():
         above = wrap(first.limit())
@@ -280,7 +288,7 @@ def _thresholded(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
 
 
 def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
-    """For sums (Co,), the input of each module and the input of the next layer, (Co,)."""
+    """Return the inputs of the modules, and of the next layer, that result from sums (Co,); each (Co,)."""
     x: Any = sums.to(first.scale.dtype) * wrap(first.scale)
     x = x if first.bias is None else x + wrap(first.bias)
     x = x.reshape(1, -1, *(1,) * first.ndim)
@@ -298,7 +306,7 @@ def _values(first: PackedSum, between: list[Any], sums: Tensor) -> list[Tensor]:
 
 
 def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple[Requantized, list[np.ndarray]] | None:
-    """Like ``_thresholded``, for a layer that takes codes of several bits. None if that would round more."""
+    """Like ``_thresholded``, if ``last`` takes codes of several bits. None if it is impossible or too inaccurate."""
     levels, outputs = last.levels, first._outputs()
     if type(last.form.activation_quantizer) not in _NEAREST or first.scale.dtype != np.float32:
         return None
@@ -320,14 +328,14 @@ def _requantized(first: PackedSum, between: list[Any], last: PackedSum) -> tuple
         elif kind in (nn.ReLU, nn.ReLU6, nn.Hardtanh):
             limits = {nn.ReLU: (0.0, np.inf), nn.ReLU6: (0.0, 6.0)}.get(kind) or (module.min_val, module.max_val)
             low, high = (min(max(end, limits[0]), limits[1]) for end in (low, high))
-        elif kind not in (*_NOTHING, nn.Flatten):
+        elif kind not in (*_IDENTITIES, nn.Flatten):
             return None
     step = float(np.float32(levels.step))
     scale = slope / step
     bias, why = (shift / slope).round(), "whether codes can be made of sums"
     if not all_finite(bias.array, why) or not all_true((bias.abs() + wrap(first.limit()) < 2**31).array, why):
         return None
-    steep, tiny = scale.abs() <= _STEEPEST, scale.abs() > float(np.finfo(np.float32).tiny)
+    steep, tiny = scale.abs() <= _MAX_SLOPE, scale.abs() > float(np.finfo(np.float32).tiny)
     if not all_true(steep.array, why) or not all_true(tiny.array, why):
         return None
     zero = -levels.low if last.arithmetic == "int8" else 0

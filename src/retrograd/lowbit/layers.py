@@ -33,8 +33,8 @@ __all__ = [
 Option = Quantizer | None
 
 
-class _Summing(LowBit):
-    """Base of the linear and convolution layers: the output before the bias is multiplied by a factor."""
+class _LinearOrConvolution(LowBit):
+    """Base of the linear and convolution layers. A quantizer's factor multiplies the output before the bias."""
 
     if TYPE_CHECKING:
         bias: Any
@@ -45,7 +45,7 @@ class _Summing(LowBit):
 
     def _forward(self, input: Tensor, *size: Any) -> Tensor:
         x, factor = self._input(input, self._window(*size))
-        b, parts = self._bias(), self._parts()
+        b, parts = self._bias(), self._signs_and_scale()
         if parts is not None:
             return self._of_signs(x, parts, factor, b, *size)
         w = self.quantized()
@@ -78,8 +78,8 @@ class _Summing(LowBit):
         """y factor + b"""
         return y * factor if b is None else addcmul(b, y, factor)
 
-    def _parts(self) -> tuple[Tensor, Tensor | None] | None:
-        """The signs and the scale of the weights, separately, in eval mode with sign inputs and weights.
+    def _signs_and_scale(self) -> tuple[Tensor, Tensor | None] | None:
+        """Return the signs and the scale of the weights in eval mode, if inputs and weights are signs; else None.
 
         The sums are then exact integers, as in a packed layer.
         """
@@ -94,7 +94,7 @@ class _Summing(LowBit):
         return parts if parts is None or view is weight else (parts[0].reshape(weight.array.shape), parts[1])
 
     def _signs_of_levels(self, view: Tensor, axes: Axes) -> tuple[Tensor, Tensor] | None:
-        """The parts of a weight whose quantizer declares levels -1 and 1 but no ``signs``; None for other levels."""
+        """Split a weight whose quantizer declares levels -1 and 1 but no ``signs``; None for other levels."""
         quantizer: Any = self.weight_quantizer
         own = self._own("weight")
         levels = quantizer.weight_levels(view.array, axes, own)
@@ -109,7 +109,7 @@ class _Summing(LowBit):
 class _NoWindow:
     """The window of a layer that reads all features."""
 
-    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+    def split_groups(self, x: Tensor) -> tuple[Tensor, int]:
         return x, x.array.ndim - 1
 
     def average(self, sizes: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ class _NoWindow:
 
 
 @with_quantizers
-class Linear(_Summing, nn.Linear):
+class Linear(_LinearOrConvolution, nn.Linear):
     """``nn.Linear`` with a quantized weight and input; the float weight stays the parameter.
 
     weight, activation: quantizers of the weight and of the input; None leaves it float.
@@ -142,7 +142,7 @@ class Linear(_Summing, nn.Linear):
         return linear(x, w, b)
 
 
-class _Convolution(_Summing):
+class _Convolution(_LinearOrConvolution):
     """Base of all convolutions."""
 
     if TYPE_CHECKING:
@@ -180,25 +180,25 @@ class _Convolution(_Summing):
 
     def _scaled(self, y: Tensor, factor: Tensor, b: Tensor | None) -> Tensor:
         """factor: (N, groups, *O)"""
-        apart, axis = _ConvWindow(self, ()).apart(y)
-        if apart is not y:
+        grouped, axis = _ConvWindow(self, ()).split_groups(y)
+        if grouped is not y:
             factor = factor.unsqueeze(axis)
         if b is not None:
-            b = b.reshape(*apart.array.shape[axis - (apart is not y) : axis + 1], *(1,) * self.ndim)
-        result = super()._scaled(apart, factor, b)
-        return result if apart is y else result.reshape(*y.array.shape)
+            b = b.reshape(*grouped.array.shape[axis - (grouped is not y) : axis + 1], *(1,) * self.ndim)
+        result = super()._scaled(grouped, factor, b)
+        return result if grouped is y else result.reshape(*y.array.shape)
 
 
 class _ConvWindow:
-    """The window of a convolution; padded elements count with their value.
+    """The window of a convolution. Averages include padded elements, with their values.
 
-    size: further arguments of its operator.
+    size: (output_size,) for a transposed convolution, else ().
     """
 
     def __init__(self, layer: _Convolution, size: tuple[Any, ...]) -> None:
         self._layer, self._size = layer, size
 
-    def apart(self, x: Tensor) -> tuple[Tensor, int]:
+    def split_groups(self, x: Tensor) -> tuple[Tensor, int]:
         layer, shape = self._layer, x.array.shape
         axis, groups = len(shape) - layer.ndim - 1, layer.groups
         if axis not in (0, 1):
@@ -211,9 +211,9 @@ class _ConvWindow:
         return x.reshape(*shape[:axis], groups, shape[axis] // groups, *shape[axis + 1 :]), axis + 1
 
     def average(self, sizes: Tensor) -> Tensor:
-        """Average by one depthwise convolution with samples and groups as channels, over which kernels run.
+        """Average by one depthwise convolution whose channels, which kernels iterate over, are samples and groups.
 
-        A recorded call keeps the batch axis, because an export may leave its size open.
+        A recorded call keeps the batch axis, because an exported model may have a variable batch size.
         """
         layer, extents = self._layer, sizes.array.shape[-self._layer.ndim :]
         count = sizes.array.size // prod(extents)
@@ -306,6 +306,6 @@ class Quantize(LowBit):
 
 
 refuse_per_sample(
-    _Summing,
-    "is a low-bit layer, whose parameters have no gradient for each sample; freeze them: requires_grad_(False)",
+    _LinearOrConvolution,
+    "is a low-bit layer, whose parameters have no per-sample gradients; freeze them: requires_grad_(False)",
 )

@@ -24,15 +24,15 @@ from .packed_layers import Packed, packed_layer, refuse_training
 __all__ = ["PackedModel", "Packing", "pack"]
 
 _SKIPPED = "it is in skip"
-_KINDS = {getattr(room, name) for room in (layers, recurrent) for name in room.__all__}
+_KINDS = {getattr(module, name) for module in (layers, recurrent) for name in module.__all__}
 
 
 @dataclass
 class Packing:
-    """The result of packing a model: the layers packed, joined and left. str() formats it.
+    """The report of packing a model: the layers that were packed, fused into others, or left. str() formats it.
 
     packed: the low-bit layers and batch norms, each with its replacement.
-    joined: paths of modules that became part of a layer, each with the path of that layer.
+    joined: paths of modules that were fused into a layer, each with the path of that layer.
     left: the other modules that have parameters, each with the reason. nbytes, nbytes_before: the bytes of all weights.
     """
 
@@ -53,11 +53,11 @@ class Packing:
 
 
 class PackedModel(Module):
-    """A packed model for inference, see ``pack``. It takes the model's inputs and records no gradients.
+    """A packed model for inference, see ``pack``. It takes the same inputs as the model and records no gradients.
 
     packing: the report, or None for a loaded model. classes: names of the outputs, or None.
-    image: how an image becomes an input, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]};
-        pixels from 0 to 1, minus mean and divided by std, each with one number per channel.
+    image: the preprocessing of images, or None: {"channels": 1 or 3, "size": pixels, "mean": [...], "std": [...]}. The
+        input is (pixels - mean) / std, with pixels from 0 to 1; mean and std have one number per channel.
     """
 
     model: Module
@@ -105,30 +105,33 @@ def pack(
     classes: Sequence[str] | None = None,
     image: Mapping[str, Any] | None = None,
 ) -> PackedModel:
-    """Return a copy of a model for inference with low-bit layers stored in bits. The model is unchanged.
+    """Return a copy of a model for inference, with the weights of low-bit layers stored in bits.
 
-    weights and input of a layer             arithmetic
-    signs and signs                          xor and population count
-    codes of 8 bits at most, both            8-bit integers
-    codes of 16 bits at most, both, where    16-bit integers: shifts with Fixed(4, 4) or Int8() inputs, for example
-    sums do not exceed int32
-    others, a float input among them         float, with the weights unpacked at the first call
+    weights and inputs of a layer            arithmetic
+    both are signs                           xor and population count
+    both have at most 8 bits                 8-bit integers
+    both have at most 16 bits, and the       16-bit integers: DeepShift weights with Fixed(4, 4) or Int8() inputs, for
+    sums fit into int32                      example
+    others, such as float inputs             float, with the weights unpacked at the first call
     recurrent layers                         float, with the weights unpacked at the first call
 
-    Binary layers give the same result as in eval mode on the active kernel set, to the bit. For int8 and int16
-    the sums are exact, and each of the steps (sum * scale) + bias rounds once, where the low-bit layer in float rounds
-    every product and sum. Float layers stay as they are; a batch norm becomes its scale and shift, with the same bits.
+    The result of a packed binary layer is bitwise equal to that of the low-bit layer in eval mode on the active kernel
+    set. With 8-bit and 16-bit integers the sums are exact, and only the two steps of (sum * scale) + bias round; the
+    low-bit layer rounds every product and partial sum in float. Float layers are unchanged. A batch norm is replaced by
+    its scale and shift, with bitwise equal results.
 
     skip: paths of layers, or of modules with all layers below them, that are not packed.
-    fuse: in each Sequential, make batch norms, limits (ReLU, ReLU6, Hardtanh), dropout, max pooling and Flatten between
-        two packed layers part of the first: it gives the bits or codes of the next one. Between binary layers the bits
-        are those without it; codes of several bits can differ by 1 where a number is near the midpoint of two.
-    floats: "float32", or "bfloat16" to round what stays float to 8 bits of precision, for a smaller file.
+    fuse: in each Sequential, fold batch norms, clipping (ReLU, ReLU6, Hardtanh), dropout and Flatten between two packed
+        layers into the first layer, which then outputs the codes that the second one takes as its input. Max pooling
+        between them operates on the codes. If the second layer is binary, fusion does not change the result; codes of
+        several bits can differ by 1 where a value is near the midpoint between two codes.
+    floats: "float32", or "bfloat16" to round all remaining float32 weights to bfloat16, for a smaller file.
     classes, image: see ``PackedModel``; ``retrograd predict`` needs both.
 
     Raises:
         TypeError: model is not a Module.
-        ValueError: it has no low-bit layers, an option is out of range, or a layer, which is named, cannot be packed.
+        ValueError: the model has no low-bit layers, an option is out of range, or a layer cannot be packed; the message
+            names the layer.
 
     >>> from retrograd import lowbit, nn
     >>> signs = {"weight": lowbit.BinaryConnect(), "activation": lowbit.Sign()}
@@ -176,7 +179,7 @@ def pack(
 
 
 def _reason(module: Any, path: str, skipped: list[str]) -> str | None:
-    """The reason why a module is not packed; empty if it has nothing to pack, None if it is packed."""
+    """Return why a module is not packed: "" if it has nothing to pack, None if it is packed."""
     if any(not each or path == each or path.startswith(f"{each}.") for each in skipped):
         return _SKIPPED if module._parameter_names else ""
     if isinstance(module, LowBit) and module.weight_quantizer is not None:
@@ -220,7 +223,7 @@ def checked_image(image: Any) -> dict[str, Any] | None:
     """Return the checked conversion of an image to an input, with a mean and std for each channel; None stays None.
 
     Raises:
-        ValueError: image is not a dict of such entries.
+        ValueError: image is not a dict with valid entries.
     """
     if image is None:
         return None

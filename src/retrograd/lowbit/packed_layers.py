@@ -28,21 +28,21 @@ from .shift_quantizers import DeepShiftPS, DeepShiftQ
 
 __all__ = ["Packed", "PackedSum"]
 
-INT16 = 2**15
+_INT16_LIMIT = 2**15
 _FLOAT64 = np.dtype(np.float64)
-MOST_LISTED = 256  # most distinct values in a filter, for any quantizer
+MOST_LISTED = 256  # largest number of distinct values of a filter whose values are stored in a list
 
 
 @dataclass(frozen=True, eq=False)
 class Codes:
-    """The codes (N, *S, K) that a packed layer passes to the next one instead of numbers; see ``specs/low_bit.py``."""
+    """Codes (N, *S, K), which a fused packed layer returns instead of a float Tensor; see ``specs/low_bit.py``."""
 
     array: np.ndarray
     zero_point: int = 0
 
     def __getattr__(self, name: str) -> NoReturn:
         raise AttributeError(
-            f"packed layers pass on codes, which have no {name!r}; call the Sequential as a whole, or use "
+            f"the output of a fused packed layer is codes, which have no {name!r}; call the whole Sequential, or use "
             "pack(model, fuse=False)"
         )
 
@@ -90,7 +90,7 @@ class Packed(Module):
             if len(lists) == 1:
                 numbers = kernels.lines(lists[0], places.reshape(-1), 0)
                 return numbers.reshape(places.shape)
-            return in_place(kernels.pick(lists, by_filter(places, self.form), 1), weight.shape, self.form)
+            return from_filters(kernels.pick(lists, by_filter(places, self.form), 1), weight.shape, self.form)
         numbers = kernels.scaled_integers(weight.integers(), spread(weight.step, self.form, weight.shape))
         return numbers
 
@@ -101,13 +101,13 @@ class Packed(Module):
 
 
 class PackedSum(Packed):
-    """A low-bit Linear or convolution for inference: the weight is stored in bits, the sums are of integers.
+    """A low-bit Linear or convolution for inference, with the weight stored in bits and integer sums.
 
-    arithmetic: "binary", "int8", "int16" or "float". For "float", ``reason`` says why, and y is that of the
+    arithmetic: "binary", "int8", "int16" or "float". For "float", ``reason`` says why, and y equals the output of the
     low-bit layer. Otherwise y = (sum * scale) * factor + bias, where sum is exact and each step is rounded.
-    For binary layers this equals the low-bit layer in eval mode, to the bit, unless it has algorithm="winograd".
-    For int8 and int16, y is at most 8 * 2**-24 times the sum of |x w| and |bias| from the exact result (float32;
-    8 * 2**-53 for float64). NaN in the input counts as the lowest number.
+    For "binary", y is bitwise equal to the low-bit layer's in eval mode, unless the layer has algorithm="winograd".
+    For "int8" and "int16", the error of y is at most 8 * 2**-24 times the sum of all |x w| and |bias| (float32;
+    8 * 2**-53 for float64). NaN in the input is treated as the lowest level.
 
     Raises, when it is called:
         TypeError: input is not a Tensor of the layer's dtype.
@@ -134,7 +134,7 @@ class PackedSum(Packed):
             members["reason"] = f"the numbers of {quantizer} are not evenly spaced"
             return
         integers, step = self._integers()
-        kind, most, reason = element_of(by_filter(integers, form), levels, is_sign(quantizer, own))
+        kind, most, reason = arithmetic_of(by_filter(integers, form), levels, is_sign(quantizer, own))
         members.update(arithmetic=kind, most=most, reason=reason, levels=levels)
         if kind == "float":
             return
@@ -155,7 +155,7 @@ class PackedSum(Packed):
         return int(self.form.in_channels if self.ndim else self.form.in_features)
 
     def _integers(self) -> tuple[np.ndarray, np.ndarray]:
-        """The integer weight and the steps. Shift weights drop the trailing zero bits common to a filter."""
+        """Return the integer weight and the steps. Shift weights lose the trailing zero bits common to a filter."""
         weight = self.weights["weight"]
         integers = weight.integers()
         if isinstance(weight.format, Uniform):
@@ -166,7 +166,7 @@ class PackedSum(Packed):
         return exact("cast")(shifted, integers.dtype), kernels.mul(weight.step, kernels.cast(powers, weight.step.dtype))
 
     def limit(self) -> np.ndarray:
-        """(Co,) int64: the largest possible absolute value of each sum."""
+        """Return the largest possible absolute value of each sum, int64 (Co,)."""
         most = max(abs(self.levels.low), abs(self.levels.high))
         sums = exact("norm")(by_filter(self._integers()[0], self.form), 1, (1,), False)
         found: np.ndarray = exact("mul")(sums, from_host(most, np.int64))
@@ -221,16 +221,16 @@ class PackedSum(Packed):
         return self._finished(array, input.zero_point, window, None)
 
     def _window(self, shape: tuple[int, ...], *size: Any) -> tuple[Window, Any]:
-        """The window for an input (N, Ci, *S), and the padding that is applied first.
+        """Return the window for an input (N, Ci, *S), and the padding to apply before it.
 
-        A Linear on codes of an image is a convolution with one output: a Flatten was between them.
+        After a fused Flatten, the input of a Linear is the codes of an image: a convolution with one output position.
         """
         form: Any = self.form
         extents = shape[2:]
         if self.ndim == 0:
             return conv_window(extents, extents or 1), None
         name, transposed, padding = type(form).__name__, form.transposed, form.padding
-        wanted, extra = size[0] if size else None, (0,) * self.ndim
+        output_size, extra = size[0] if size else None, (0,) * self.ndim
         if transposed:
             extra = extra if size else form.output_padding
             if form.target_shape is not None:
@@ -243,7 +243,7 @@ class PackedSum(Packed):
                     padding,
                     extra,
                     form.dilation,
-                    wanted,
+                    output_size,
                     None,
                     form.target_shape,
                 )
@@ -257,7 +257,7 @@ class PackedSum(Packed):
             transposed,
             extra,
             padding_mode=form.padding_mode,
-            output_size=wanted,
+            output_size=output_size,
         )
         return window_of(call, shape, self.shape, None)
 
@@ -362,7 +362,7 @@ def _weight(layer: Any, name: str) -> Weight:
 
 
 def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight:
-    """The weight with a list of values for each filter, or one list for all if that takes no more bits.
+    """Return the weight with a list of values for each filter, or one list for all if that takes no more bits.
 
     Values are distinguished by their bits, so 0 and -0 are different.
     """
@@ -381,7 +381,7 @@ def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight
     if count <= MOST_LISTED and Listed(count).bits <= Listed(most).bits:
         format, lists, places = Listed(count), every, of_every.reshape(quantized.shape)
     else:
-        format, places = Listed(most), in_place(places, quantized.shape, layer)
+        format, places = Listed(most), from_filters(places, quantized.shape, layer)
     return stored(format, places[np.newaxis], summed, lists)
 
 
@@ -389,7 +389,7 @@ def _contiguous(x: np.ndarray) -> np.ndarray:
     return x if x.flags.c_contiguous else kernels.reshaped(x, x.shape)
 
 
-def in_place(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
+def from_filters(rows: np.ndarray, shape: tuple[int, ...], layer: Any) -> np.ndarray:
     """Return the weight of this shape from its rows: the inverse of ``by_filter``."""
     if not getattr(layer, "transposed", False):
         return reshaped(rows, shape)
@@ -415,8 +415,8 @@ def by_filter(w: np.ndarray, layer: Any) -> np.ndarray:
     return reshaped(split, (layer.groups * w.shape[1], -1))
 
 
-def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[str, int, str]:
-    """The kernels that a layer runs on, the largest absolute value of an input code, and why it is float."""
+def arithmetic_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[str, int, str]:
+    """Return a layer's arithmetic, the largest absolute value of an input code, and the reason if it is "float"."""
     low, high = levels.low, levels.high
     if not filters.size:
         return "float", 0, "it has no weights"
@@ -425,7 +425,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
     ends = [number(exact(name)(filters, (0, 1), False), "the bits of the weights") for name in ("amin", "amax")]
     if ends[0] >= -128 and ends[1] < 128 and high - low <= 255 and low <= 0 <= high:
         element, most = "int8", high - low
-    elif max(-ends[0], ends[1]) < INT16 and low >= -INT16 and high < INT16:
+    elif max(-ends[0], ends[1]) < _INT16_LIMIT and low >= -_INT16_LIMIT and high < _INT16_LIMIT:
         element, most = "int16", max(-low, high)
     else:
         return "float", 0, "the codes of its input or of a filter exceed 16 bits; Fixed(4, 4) has fewer, for example"
@@ -437,7 +437,7 @@ def element_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple[st
 
 
 def check_codes(module: Any, input: Any, dtype: np.dtype[Any], words: int, ndim: int = 0) -> None:
-    """Raise unless the module's input is such codes, with ndim position axes if ndim is not 0."""
+    """Raise unless input is Codes of this dtype, with ``words`` in the last axis; ndim: spatial axes, 0 for any."""
     if not isinstance(input, Codes):
         kind = type(input).__name__
         raise TypeError(f"{type(module).__name__}: input is {kind}, expected the codes of a packed layer")

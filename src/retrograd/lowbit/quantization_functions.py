@@ -20,27 +20,27 @@ __all__: list[str] = []
 
 
 class SignIdentity(Pointwise, formula="sign_identity", value="binary_sign"):
-    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+    """1 where x >= 0 (including -0), else -1; NaN stays NaN"""
 
 
 class SignClipped(Pointwise, formula="sign_clipped", value="binary_sign"):
-    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+    """1 where x >= 0 (including -0), else -1; NaN stays NaN"""
 
 
 class SignPolynomial(Pointwise, formula="sign_polynomial", value="binary_sign"):
-    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+    """1 where x >= 0 (including -0), else -1; NaN stays NaN"""
 
 
 class SwishSign(Pointwise, formula="swish_sign"):
-    """binary_sign(x), whose gradient takes beta"""
+    """binary_sign(x); beta is a parameter of the gradient"""
 
 
 class RandomSign(Pointwise, Binary, formula="random_sign"):
-    """1 with probability (x + 1) / 2, limited to 0 and 1, else -1; y is uniform in [0, 1); NaN stays"""
+    """1 with probability (x + 1) / 2, clipped to [0, 1], else -1; y is uniform in [0, 1); NaN stays NaN"""
 
 
 class Ternary(Pointwise, formula="ternary"):
-    """z where x > y, -z where x < -y, 0 between; y is a threshold, z a scale; NaN stays"""
+    """z where x > y, -z where x < -y, else 0; y is a threshold, z a scale; NaN stays NaN"""
 
 
 class PowerOfTwo(Pointwise, formula="power_of_two"):
@@ -48,7 +48,7 @@ class PowerOfTwo(Pointwise, formula="power_of_two"):
 
 
 class RandomPowerOfTwo(Pointwise, Binary, formula="random_power_of_two"):
-    """``power_of_two`` with the exponent floor(log2(|x|)) or one more, with the probability of the part cut off"""
+    """``power_of_two`` whose exponent is log2(|x|) rounded down, or up with the probability of its fractional part"""
 
 
 class PowerOfTwoOrZero(Pointwise, formula="power_of_two_or_zero"):
@@ -60,25 +60,23 @@ class RandomPowerOfTwoOrZero(Pointwise, Binary, formula="random_power_of_two_or_
 
 
 class RandomRound(Pointwise, Binary, formula="random_round"):
-    """floor(x), or one more with the probability x - floor(x); y is uniform in [0, 1); the gradient to x is g"""
+    """floor(x), plus 1 with probability x - floor(x); y is uniform in [0, 1); the gradient to x is g"""
 
 
 class ShiftSign(Pointwise, Binary, formula="shift_sign"):
-    """2**p s: p is x rounded and limited to low and high; s = -1, 0 or 1 is the sign of y rounded to an integer"""
+    """2**p s: p is x rounded and clipped to [low, high]; s is y rounded and clipped to -1, 0 or 1"""
 
 
 class FixedPoint(Pointwise, formula="fixed_point"):
-    """floor(scale x) / scale, limited to low and high"""
+    """floor(scale x) / scale, clipped to [low, high]"""
 
 
 class AffineLevels(Pointwise, formula="affine_levels"):
-    """``uniform`` with a number for the step: scale times the integer nearest to inverse x, inverse being 1 / scale"""
+    """``uniform`` whose step is a number: scale times the integer nearest to inverse * x, with inverse = 1 / scale"""
 
 
 class Uniform(Pointwise, Binary, formula="uniform"):
-    """y q with q the integer nearest to x / y, ties to even, limited to low and high; y is the step, which is
-    given
-    """
+    """y q, with q the integer nearest to x / y, ties to even, clipped to [low, high]; the step y is not learned"""
 
 
 class LearnedStep(Pointwise, Binary, formula="learned_step"):
@@ -86,7 +84,7 @@ class LearnedStep(Pointwise, Binary, formula="learned_step"):
 
 
 class UnitLevels(Pointwise, formula="unit_levels"):
-    """x limited to 0 and 1, and rounded to multiples of 1 / levels, ties to even"""
+    """x clipped to [0, 1] and rounded to multiples of 1 / levels, ties to even"""
 
 
 class TanhLevels(Pointwise, Binary, formula="tanh_levels"):
@@ -94,16 +92,16 @@ class TanhLevels(Pointwise, Binary, formula="tanh_levels"):
 
 
 class Pact(Pointwise, Binary, formula="pact"):
-    """x limited to 0 and y, and rounded to multiples of y / levels; the limit y is learned"""
+    """x clipped to [0, y] and rounded to multiples of y / levels; the limit y is learned"""
 
 
-def mean_size(x: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """mean |x| over axes, which keep extent 1; 0 without elements; the gradient at 0 is 0."""
-    return vector_norm_of("mean_size", x, 1, axes, True, None) * _share(x.array, axes)
+def mean_abs(x: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """Return mean |x| over axes, kept with extent 1; 0 if there are no elements. The gradient at 0 is 0."""
+    return vector_norm_of("mean_abs", x, 1, axes, True, None) * _share(x.array, axes)
 
 
-def mean_size_of(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
-    """``mean_size`` of an array."""
+def mean_abs_of(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """``mean_abs`` of an array."""
     found: np.ndarray = kernels.mul(kernels.norm(x, 1, axes, True), from_host(_share(x, axes), x.dtype))
     return found
 
@@ -113,15 +111,15 @@ def _share(x: np.ndarray, axes: tuple[int, ...]) -> float:
 
 
 class MeanScaledSign(Function):
-    """y = alpha sign(x) with alpha = mean |x| over ``axes``; is_exact: the gradient goes through alpha, too.
+    """y = alpha sign(x) with alpha = mean |x| over ``axes``; is_exact: gradients also flow through alpha.
 
-    gx = g alpha where -1 <= x <= 1, else 0, plus sign(x) times the mean of g sign(x)
+    gx = g alpha where -1 <= x <= 1, else 0; plus, if is_exact, sign(x) times the mean of g sign(x)
     """
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], is_exact: bool) -> Tensor:
         ctx.axes, ctx.is_exact = axes, is_exact
-        scale = mean_size_of(x.array, axes)
+        scale = mean_abs_of(x.array, axes)
         ctx.save_for_backward(x, scale)
         return wrap(kernels.scaled_sign(x.array, scale))
 
@@ -130,22 +128,22 @@ class MeanScaledSign(Function):
         x, constant = ctx.saved_tensors
         if not ctx.is_exact:
             return run(scaled_sign_grad, (x, g, wrap(constant))), None, None
-        scale = mean_size(x, ctx.axes) if recording() else wrap(constant)
+        scale = mean_abs(x, ctx.axes) if recording() else wrap(constant)
         through_scale = mean(run(scaled_sign, (x, g)), ctx.axes, True)
         return run(mean_scaled_sign_grad, (x, g, scale, through_scale)), None, None
 
 
-class SignAndSize(Function):
-    """sign(x), with the gradient of ``clipped_grad``, and the mean of |x| along ``axis``, which stays with extent 1."""
+class SignAndMeanAbs(Function):
+    """sign(x), with the gradient of ``clipped_grad``, and the mean of |x| along ``axis``, kept with extent 1."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(x)
         ctx.axis = axis
-        return wrap(kernels.binary_sign(x.array)), wrap(mean_size_of(x.array, (axis,)))
+        return wrap(kernels.binary_sign(x.array)), wrap(mean_abs_of(x.array, (axis,)))
 
     @staticmethod
-    def backward(ctx: Any, g: Tensor, gsize: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, g: Tensor, gmean: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
         one = wrap(ones((), x.array.dtype, like=x.array))
-        return run(mean_scaled_sign_grad, (x, g, one, gsize * _share(x.array, (ctx.axis,)))), None
+        return run(mean_scaled_sign_grad, (x, g, one, gmean * _share(x.array, (ctx.axis,)))), None

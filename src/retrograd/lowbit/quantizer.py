@@ -18,24 +18,24 @@ __all__ = ["Levels", "Quantizer"]
 
 Own = Mapping[str, Any]  # the tensors that a layer keeps for a quantizer, by their names
 Axes = tuple[int, ...]
-LEAST = 1e-8  # limit of learned steps and ranges, which stay positive
+LEAST = 1e-8  # lower limit of learned steps and ranges, which must stay positive
 
 
 class Window(Protocol):
     """The operations of a layer from which a quantizer computes a factor of the output."""
 
-    def apart(self, x: Tensor) -> tuple[Tensor, int]:
-        """x with its groups, if there are several, on a separate axis, and the axis of a group's channels."""
+    def split_groups(self, x: Tensor) -> tuple[Tensor, int]:
+        """Return x, with several groups split off into a separate axis, and the index of the channel axis."""
 
     def average(self, sizes: Tensor) -> Tensor:
-        """The mean over the window of each output of sizes, x reduced to one channel."""
+        """Return the mean of ``sizes``, x reduced to one channel, over the window of each output."""
 
 
 class Levels(NamedTuple):
     """Quantized numbers: step times an integer from low, low + stride, ..., high.
 
-    step: a number, or an array that the weights broadcast with.
-    is_nearest: the integer is x / step rounded, of two the even one, and limited.
+    step: a number, or an array that broadcasts with the weights.
+    is_nearest: whether the integer is x / step, rounded with ties to even and clipped to [low, high].
     """
 
     step: Any
@@ -46,14 +46,14 @@ class Levels(NamedTuple):
 
 
 class Quantizer:
-    """A quantizer's options: frozen, comparable, printable, and shareable between layers.
+    """Base class of quantizers: frozen dataclasses of options that can be compared, printed and shared between layers.
 
-    The layer keeps what a quantizer learns or observes, under names that begin with that of the quantized tensor:
+    The layer stores the tensors that a quantizer learns or observes, prefixed with the name of the quantized tensor:
     ``weight_step``, ``activation_alpha``. A custom quantizer is a frozen dataclass with some of these methods.
 
-    for_weights, for_activations: what it can quantize.
-    limits: the range in which the optimizer keeps the float weights, or None.
-    replaces_weight: ``own_of_weight`` takes the place of the float weight, which is no longer a parameter.
+    for_weights, for_activations: whether it can quantize weights and activations.
+    limits: the range to which the optimizer clips the float weights, or None.
+    replaces_weight: whether the tensors of ``own_of_weight`` replace the float weight, which is then no parameter.
     """
 
     for_weights: ClassVar[bool] = False
@@ -65,56 +65,56 @@ class Quantizer:
         return None
 
     def own_of_weight(self, w: np.ndarray) -> dict[str, Tensor]:
-        """The tensors that a layer keeps for its weight w: parameters, and buffers, which are plain Tensors."""
+        """Return the tensors that a layer stores for its weight w: Parameters, or plain Tensors as buffers."""
         return {}
 
     def own_of_activation(self, dtype: np.dtype) -> dict[str, Tensor]:
-        """The tensors that a layer keeps for its input."""
+        """Return the tensors that a layer stores for its input."""
         return {}
 
     def weight(self, w: Tensor | None, axes: Axes, own: Own, training: bool) -> Tensor:
-        """The quantized weight; w is None if the quantizer replaces it.
+        """Return the quantized weight; w is None if the quantizer replaces it.
 
         axes: the axes of a filter: all except that of the output channels.
         """
         raise NotImplementedError
 
     def activation(self, x: Tensor, own: Own) -> Tensor:
-        """The quantized input x of a layer."""
+        """Return the quantized input x of a layer."""
         raise NotImplementedError
 
     def observe(self, x: np.ndarray, own: Own) -> None:
-        """Look at an input, in training and in ``calibrate``, before it is quantized."""
+        """Update the layer's tensors from an input before it is quantized, in training and in ``calibrate``."""
 
     def is_ready(self, own: Own) -> bool:
-        """Whether ``observe`` has seen enough."""
+        """Return whether ``observe`` has seen enough inputs to quantize."""
         return True
 
     def activation_and_factor(self, x: Tensor, own: Own, window: Window) -> tuple[Tensor, Tensor | None]:
-        """``activation``, and the factor of the layer's output before the bias is added, or None."""
+        """Return ``activation``, and the factor by which to multiply the output before the bias is added, or None."""
         return self.activation(x, own), None
 
     def factor(self, x: Tensor, window: Window) -> Tensor | None:
-        """The factor of the layer's output, without the activation."""
+        """Return only the factor of ``activation_and_factor``."""
         return None
 
     def bias(self, b: Tensor) -> Tensor:
-        """The bias that belongs to activations of this quantizer."""
+        """Return the bias, quantized if the quantizer of the activations does so."""
         return b
 
     def signs(self, w: Tensor, axes: Axes) -> tuple[Tensor, Tensor | None] | None:
-        """The signs and the scale of weights that are their product, or None.
+        """Return (signs, scale) if the quantized weight is their product, else None.
 
-        The ``axes`` have extent 1 in the scale; None means 1.
+        The ``axes`` have extent 1 in the scale; a scale of None means 1.
         """
         return None
 
     def weight_levels(self, w: np.ndarray | None, axes: Axes, own: Own) -> Levels | None:
-        """The levels of the quantized weight w; None if they are not evenly spaced."""
+        """Return the levels of the quantized weight w; None if they are not evenly spaced."""
         return None
 
     def activation_levels(self, own: Own) -> Levels | None:
-        """The levels of a quantized input; None if they are not evenly spaced."""
+        """Return the levels of a quantized input; None if they are not evenly spaced."""
         return None
 
     def __repr__(self) -> str:
@@ -151,7 +151,7 @@ def check_flag(quantizer: Quantizer, argument: str) -> None:
 
 
 def draws_like(x: Tensor) -> Tensor:
-    """Uniform random numbers in [0, 1) in the shape of x, from the generator that ``manual_seed`` seeds."""
+    """Return uniform random numbers in [0, 1) with the shape of x, from the generator that ``manual_seed`` seeds."""
     numbers, dtype = empty_like(x.array), x.array.dtype
     kernels.copy(numbers, from_host(default_generator.random(x.array.shape, dtype), dtype, like=x.array))
     return wrap(numbers)
@@ -163,12 +163,12 @@ def scalar(value: float, like: Tensor) -> Tensor:
 
 
 def parameter_of(value: Any, dtype: np.dtype, low: float, high: float = np.inf) -> Parameter:
-    """A Parameter that the optimizer keeps from low to high."""
+    """Return a Parameter that the optimizer clips to [low, high]."""
     parameter = Parameter(from_host(value, dtype))
     parameter.limits = low, high
     return parameter
 
 
 def is_sign(quantizer: Quantizer, own: Own) -> bool:
-    """Whether an activation quantizer returns only -1 and 1."""
+    """Return whether an activation quantizer returns only -1 and 1."""
     return quantizer.is_ready(own) and quantizer.activation_levels(own) == Levels(1.0, -1, 1, stride=2)

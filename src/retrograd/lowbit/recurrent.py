@@ -11,7 +11,7 @@ from .quantizer import Quantizer
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNCell"]
 
-_MATRICES = ("w_ih", "w_hh", "w_hr")  # what is quantized; biases, peepholes and gains stay float
+_MATRICES = ("w_ih", "w_hh", "w_hr")  # the quantized weights; biases, peepholes and gains stay float
 
 
 class _Recurrent(LowBit):

@@ -1,7 +1,7 @@
 """DeepShift quantizers: weights are sums of powers of two, so that products become shifts.
 
-A weight of b bits is a sign and b - 1 bits of an exponent. ``DeepShiftQ`` uses all of these for exponents. Where 0 is
-also a value, it replaces the smallest exponent.
+A weight of b bits is a sign bit and b - 1 exponent bits. ``DeepShiftQ`` with one shift uses every code for an exponent.
+Otherwise, the number 0 takes the code of the smallest exponent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _DeepShift(Quantizer):
 
     @property
     def has_zero(self) -> bool:
-        """Whether one of the codes is 0."""
+        """Whether a code stands for the number 0."""
         raise NotImplementedError
 
     @property
@@ -61,7 +61,7 @@ class _DeepShift(Quantizer):
         return (0, count - 1) if self.positive_only else (1 - count, 0)
 
     def terms(self, w: np.ndarray | None, own: Own) -> np.ndarray:
-        """The numbers whose sum over the first axis is the weight, each 0 or a power of two with a sign."""
+        """Return the terms, each 0 or a signed power of two; their sum over the first axis is the weight."""
         raise NotImplementedError
 
     def draws(self, training: bool) -> bool:
@@ -72,15 +72,15 @@ class _DeepShift(Quantizer):
 class DeepShiftQ(_DeepShift):
     """Weights: the power of two nearest to |w| on a logarithmic scale, with the sign of w; the gradient is g.
 
-    The exponents are -(2**(bits - 1) - 1) to 0. The exponent is log2(|w|) rounded, ties to even. A
-    smaller |w| becomes the smallest power, with the sign of w, and so does 0, with a plus: one shift has no 0.
-    The optimizer keeps the float weights within the largest sum.
+    The exponent is log2(|w|), rounded with ties to even, from -(2**(bits - 1) - 1) to 0. A smaller |w| becomes the
+    smallest power with the sign of w. With one shift, 0 cannot be represented and becomes the smallest positive power.
+    The optimizer clips the float weights to the largest representable magnitude.
 
-    bits: 2 to 6, of one shift: a sign and an exponent.
-    shifts: n, 1 to 4, for a sum of n such numbers: each one quantizes what those before leave. 0 is then a number, too,
-        where the exponent would be below the smallest one, which is -(2**(bits - 1) - 2).
-    positive_only: exponents from 0 upwards instead: shifts to the left.
-    rounding: "stochastic" rounds log2(|w|) up with the probability of the part cut off, in training.
+    bits: bits per shift, 2 to 6: a sign and an exponent.
+    shifts: n, 1 to 4: the weight is a sum of n such numbers, each quantizing the remainder left by those before it. If
+        n > 1, a term is 0 where its exponent would be below the smallest one, which is then -(2**(bits - 1) - 2).
+    positive_only: use exponents from 0 upward instead, that is, left shifts.
+    rounding: "stochastic" rounds log2(|w|) up with the probability of its fractional part, in training.
 
     Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 
@@ -130,18 +130,18 @@ class DeepShiftQ(_DeepShift):
 
 @dataclass(frozen=True, repr=False)
 class DeepShiftPS(_DeepShift):
-    """Weights: 2**p s of two parameters in place of the weight: p is ``weight_shift`` rounded, s is ``weight_sign``
-    rounded to -1, 0 or 1, ties to even.
+    """Weights: 2**p s, computed from two parameters that replace the weight.
 
-    The exponents are -(2**(bits - 1) - 2) to 0, since 0 is a value, too. The gradient of shift is g log(2) 2**p s; that
-    of sign is g, not multiplied by 2**p, as in the source. The optimizer keeps shift within the exponents, and sign
-    within -1 and 1. They start from the float weights: log2(|w|) and the sign. Steps are in exponents: Adam or RAdam
-    with lr=0.01 to 0.03 train them; weight_decay would pull p to 0, and so weights to 1.
+    p is ``weight_shift`` rounded, from -(2**(bits - 1) - 2) to 0; s is ``weight_sign`` rounded to -1, 0 or 1, ties to
+    even. The gradient of weight_shift is g log(2) 2**p s. The gradient of weight_sign is g, not multiplied by 2**p, as
+    in the source. The optimizer clips weight_shift to the range of p, and weight_sign to [-1, 1]. They are initialized
+    from the float weights: log2(|w|) and the sign. A training step changes exponents, so use Adam or RAdam with lr=0.01
+    to 0.03. weight_decay would pull p toward 0, and so the weights toward 1.
 
     bits, positive_only: as ``DeepShiftQ``.
-    shifts: n, 1 to 4, for a sum of n such numbers; shift and sign then have n as their first axis.
-    rounding: "stochastic" rounds shift and sign up with the probability of the part cut off, in training.
-    freeze_sign: the sign is not trained.
+    shifts: n, 1 to 4: the weight is a sum of n such numbers. If n > 1, both parameters have a first axis of extent n.
+    rounding: "stochastic" rounds both parameters up with the probability of their fractional part, in training.
+    freeze_sign: do not train weight_sign.
 
     Source: M. Elhoushi et al., "DeepShift: Toward Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
 

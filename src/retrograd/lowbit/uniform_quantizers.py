@@ -26,7 +26,7 @@ from .quantization_functions import (
     TanhLevels,
     Uniform,
     UnitLevels,
-    mean_size,
+    mean_abs,
 )
 from .quantizer import LEAST, Axes, Levels, Own, Quantizer, check_flag, check_int, parameter_of, scalar
 
@@ -37,16 +37,16 @@ _MOST_BITS = 16
 
 @dataclass(frozen=True, repr=False)
 class Fixed(Quantizer):
-    """Activations, and the bias of their layer: floor(2**fraction_bits x) / 2**fraction_bits, limited to
-    -2**(integer_bits - 1) and the number one step below 2**(integer_bits - 1).
+    """Activations and bias of a layer in fixed point: rounded down to multiples of 2**-fraction_bits and clipped.
 
-    The gradient is g where nothing was limited, else 0. float32 has 24 bits: with more, the numbers are
-    rounded.
+    y = floor(2**fraction_bits x) / 2**fraction_bits, clipped to [-2**(integer_bits - 1),
+    2**(integer_bits - 1) - 2**-fraction_bits]. The gradient is g where x is not clipped, else 0. float32 has 24 bits of
+    precision, so numbers with more bits are rounded.
 
-    integer_bits: the sign and the digits before the point, 1 to 32. fraction_bits: those behind it, 0 to 31. At most 32
-        together.
+    integer_bits: bits before the binary point, including the sign, 1 to 32.
+    fraction_bits: bits after the binary point, 0 to 31. Their sum is at most 32.
 
-    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), without the 0 in the gradient.
+    Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298), where the gradient is g also for clipped x.
 
     Raises:
         ValueError: a number of bits is out of range.
@@ -81,9 +81,13 @@ class Fixed(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class DoReFa(Quantizer):
-    """k bits. Activations: x limited to 0 and 1, rounded to multiples of 1 / (2**k - 1); the gradient is g from 0 to 1,
-    ends included, else 0. Weights: 2 q - 1 with q = tanh(w) / (2 m) + 1/2 rounded as above, m the largest |tanh(w)| of
-    the layer; the gradient is g (1 - tanh(w)**2) / m. Weights of 1 bit: mean |w| sign(w), and the gradient g.
+    """DoReFa-Net's quantization of weights and activations to k bits.
+
+    Activations: x clipped to [0, 1] and rounded to multiples of 1 / (2**k - 1). The gradient is g where 0 <= x <= 1,
+    else 0.
+    Weights: 2 q - 1, where q is tanh(w) / (2 m) + 1/2 rounded to the same multiples and m is the largest |tanh(w)| of
+    the layer. The gradient is g (1 - tanh(w)**2) / m.
+    Weights with k = 1: mean |w| sign(w). The gradient is g.
 
     bits: k, 1 to 16.
 
@@ -119,7 +123,7 @@ class DoReFa(Quantizer):
         if self.bits > 1:
             return None
         with no_grad():
-            alpha = mean_size(w, tuple(range(w.array.ndim)))
+            alpha = mean_abs(w, tuple(range(w.array.ndim)))
             sign = SignClipped.apply(w)
             # the signs receive g alpha, but w must receive g
             inverse = where(alpha > 0, alpha, 1.0).reciprocal()
@@ -138,10 +142,10 @@ class DoReFa(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class PACT(Quantizer):
-    """Activations: x limited to 0 and alpha, rounded to multiples of alpha / (2**bits - 1); alpha is learned.
+    """Activations: x clipped to [0, alpha] and rounded to multiples of alpha / (2**bits - 1); alpha is learned.
 
     gx = g where 0 <= x < alpha, else 0; the gradient of alpha is the sum of g where x >= alpha. The source adds the
-    square of alpha to the loss: put ``activation_alpha`` into a group with weight_decay.
+    square of alpha to the loss; for this, put ``activation_alpha`` into a parameter group with weight_decay.
 
     bits: 1 to 16. alpha: the initial value.
 
@@ -176,15 +180,15 @@ class PACT(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class LSQ(Quantizer):
-    """Weights or activations: s q with q = x / s rounded, and limited to the integers of ``bits`` bits; s is learned.
+    """Weights or activations: s q, where q is x / s rounded and clipped to integers of ``bits`` bits; s is learned.
 
-    gx = g where q is within its limits, else 0. The gradient of s is the sum of g (q - x / s), of g times the limit
-    outside of them, divided by sqrt(n q_max), n the number of weights or of features of a sample. s starts as
-    2 mean |x| / sqrt(q_max), of activations at the first batch.
+    gx = g where x / s is not clipped, else 0. The gradient of s is the sum of g (q - x / s), or of g q where x / s is
+    clipped, divided by sqrt(n q_max), where n is the number of weights, or of features per sample. The initial s is
+    2 mean |x| / sqrt(q_max), for activations of the first batch.
 
     bits: 2 to 16.
-    signed: q from -2**(bits - 1) to 2**(bits - 1) - 1, else from 0 to 2**bits - 1; by default weights are signed and
-        activations, as those of relu, are not.
+    signed: True for q from -2**(bits - 1) to 2**(bits - 1) - 1, False for q from 0 to 2**bits - 1. By default, weights
+        are signed and activations are not, as after ReLU.
 
     Source: S. K. Esser et al., "Learned Step Size Quantization", 2019 (arXiv:1902.08153).
 
@@ -247,13 +251,14 @@ class LSQ(Quantizer):
 
 @dataclass(frozen=True, repr=False)
 class Int8(Quantizer):
-    """8 bits, rounded to the nearest integer, ties to even. The gradient is g where nothing was limited.
+    """8-bit integers, rounded to nearest, ties to even. The gradient is g where the integer is not clipped, else 0.
 
-    Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel; s is constant for the gradient.
-    Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is exact.
-    low and high are the smallest and largest number of all inputs, with 0 among them, that the layer has seen in
-    training and in ``calibrate``: the buffers ``activation_low`` and ``activation_high``. Inputs with inf or NaN do not
-    count.
+    Weights: s q with q from -127 to 127 and s = max |w| / 127 of each output channel. The gradient treats s as a
+    constant.
+    Activations: s (q - z) with q from 0 to 255, s = (high - low) / 255 and z = -low / s rounded, so that 0 is
+    represented exactly. low and high are the minimum and maximum of 0 and of all inputs that the layer has seen in
+    training and in ``calibrate``, stored in the buffers ``activation_low`` and ``activation_high``. Inputs that contain
+    inf or NaN are ignored.
 
     Source: B. Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
     Inference", 2017 (arXiv:1712.05877).
@@ -280,7 +285,7 @@ class Int8(Quantizer):
     def scale_and_zero(self, own: Own) -> tuple[float, int]:
         """Return s and z of activations."""
         low, high = _number(own["low"]), _number(own["high"])
-        if not low < high:  # zeros, or nothing at all
+        if not low < high:  # all inputs were 0, or none was seen
             return 1.0, 0
         scale = (high - low) / 255
         return scale, round(-low / scale)

@@ -34,7 +34,7 @@ from .transformer import *
 if TYPE_CHECKING:
     from . import grad
 
-_FAMILIES = (
+_MODULES = (
     "activation",
     "attention",
     "container",
@@ -66,7 +66,7 @@ __all__ = [
     "init",
     "utils",
 ]
-__all__ += [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+__all__ += [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
 
 
 def _sync_batch_norm() -> type:

@@ -34,7 +34,7 @@ from ..ops.shape.splitting import unbind
 from ..specs.geometry import as_tuple
 from . import init
 from .arguments import check_ints
-from .convolution import Activation, Extents, Padding, folded
+from .convolution import Activation, Extents, Padding, activation_function
 from .layer import OverAxes, layer
 from .module import Module
 from .parameter import Parameter, as_float_dtype, empty_weight
@@ -121,7 +121,7 @@ class ConvCell(OverAxes, Module):
 
     def _set_up(self) -> None:
         name, dtype = type(self).__name__, self.__dict__.pop("dtype")
-        del self.__dict__["device"]  # checked like every layer's
+        del self.__dict__["device"]  # the constructor's wrapper has checked it, see module.checked
         check_ints(name, in_channels=self.in_channels, hidden_channels=self.hidden_channels)
         self.kernel_size = as_tuple(self.kernel_size, self.ndim, f"{name}: kernel_size", 1)
         size = self.kernel_size if self.state_kernel_size is None else self.state_kernel_size
@@ -133,7 +133,7 @@ class ConvCell(OverAxes, Module):
             )
         self.dilation = as_tuple(self.dilation, self.ndim, f"{name}: dilation", 1)
         self.state_dilation = as_tuple(self.state_dilation, self.ndim, f"{name}: state_dilation", 1)
-        folded(name, self.activation)
+        activation_function(name, self.activation)
         rows, kind = self.gates * self.hidden_channels, as_float_dtype(dtype)
         self.weight_ih: Parameter = empty_weight((rows, self.in_channels, *self.kernel_size), dtype)
         self.weight_hh: Parameter = empty_weight((rows, self.hidden_channels, *self.state_kernel_size), dtype)
@@ -153,7 +153,7 @@ class ConvCell(OverAxes, Module):
             init.uniform_(parameter, -bound, bound)
 
     def _act(self, a: Tensor) -> Tensor:
-        return folded(type(self).__name__, self.activation)(a)
+        return activation_function(type(self).__name__, self.activation)(a)
 
     def _of_input(self, x: Tensor) -> Tensor:
         """Return W_ih * x + b_ih for x (N, Ci, *I)."""
@@ -181,8 +181,8 @@ class ConvCell(OverAxes, Module):
         """hx: the previous state, zeros by default."""
         require_tensor(type(self).__name__, input)
         if input.array.ndim != self.ndim + 2:
-            wanted = f"(N, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{type(self).__name__}: input.shape={input.array.shape} must be {wanted}")
+            expected = f"(N, {self.in_channels}, {self.ndim} extents)"
+            raise ValueError(f"{type(self).__name__}: input.shape={input.array.shape} must be {expected}")
         return self._step(self._of_input(input), hx)[1]
 
     def _state(self, ax: Tensor, state: Any, label: str = "hx") -> Tensor:
@@ -370,8 +370,8 @@ class _OverTime(ConvCell):
         require_tensor(name, input)
         if input.array.ndim != self.ndim + 3:
             first = "N, T" if self.batch_first else "T, N"
-            wanted = f"({first}, {self.in_channels}, {self.ndim} extents)"
-            raise ValueError(f"{name}: input.shape={input.array.shape} must be {wanted}")
+            expected = f"({first}, {self.in_channels}, {self.ndim} extents)"
+            raise ValueError(f"{name}: input.shape={input.array.shape} must be {expected}")
         x, counts = sequence(name, input, self.batch_first, lengths)
         if self.checkpoint is None or not is_grad_enabled():
             y, state = self._steps(x, hx, counts)

@@ -51,7 +51,7 @@ _NAMED: dict[str, Callable[..., Tensor]] = {
 }
 
 
-def folded(name: str, activation: Any) -> Callable[[Tensor], Tensor]:
+def activation_function(name: str, activation: Any) -> Callable[[Tensor], Tensor]:
     """Return the function for ``activation``, a function or its name; ``name`` is the layer's name, for messages.
 
     Raises:
@@ -120,7 +120,7 @@ class _Convolution(OverAxes, Module):
         if workspace is not None:
             as_bytes(name, workspace)
         if activation is not None:
-            folded(name, activation)
+            activation_function(name, activation)
         self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
         self.kernel_size: tuple[int, ...] = self._extents("kernel_size", kernel_size, 1)
         self.stride: tuple[int, ...] = self._extents("stride", stride, 1)
@@ -147,7 +147,7 @@ class _Convolution(OverAxes, Module):
         return tuple(low for low, _ in pairs) if all(low == high for low, high in pairs) else pairs
 
     def _activated(self, y: Tensor) -> Tensor:
-        return y if self.activation is None else folded(type(self).__name__, self.activation)(y)
+        return y if self.activation is None else activation_function(type(self).__name__, self.activation)(y)
 
     def reset_parameters(self) -> None:
         """Draw new values: weight and bias from U(-b, b), b = 1 / sqrt(fan_in), as PyTorch does."""

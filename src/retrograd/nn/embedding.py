@@ -112,7 +112,7 @@ class Embedding(_Table):
         scale_grad_by_freq: bool = False,
         sparse: bool = False,
     ) -> Self:
-        """A layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
+        """Return a layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
 
         Raises:
             ValueError: ``embeddings`` is not a matrix.
@@ -130,7 +130,7 @@ class EmbeddingBag(_Table):
     weight (num_embeddings, embedding_dim), drawn from N(0, 1). mode "sum", "mean" or "max".
 
     include_last_offset: offsets also contain the end of the last bag. The other options are those of ``Embedding``;
-    entries equal to padding_idx do not count.
+    entries equal to padding_idx are ignored.
 
     Raises:
         ValueError: as for ``Embedding``, or mode or offsets are invalid.
@@ -174,7 +174,7 @@ class EmbeddingBag(_Table):
         include_last_offset: bool = False,
         padding_idx: int | None = None,
     ) -> Self:
-        """A layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
+        """Return a layer with the table ``embeddings`` (V, D), not trained if ``freeze``.
 
         Raises:
             ValueError: ``embeddings`` is not a matrix.

@@ -11,7 +11,7 @@ operators and is itself differentiable: gradients of any order follow by composi
 options are those of the forward pass; padding is with zeros.
 
 input (N, Ci, *I), grad_output (N, Co, *O), both with N or both without; weight (Co, Ci/groups, *R), or for a transposed
-convolution (Ci, Co/groups, *R). The names follow torch.nn.grad, which has input and weight of convolution.
+convolution (Ci, Co/groups, *R). The names follow torch.nn.grad, which has only those of conv input and conv weight.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def conv2d_input(
 
     The gradient of conv2d with respect to its input, of shape ``input_size``: (N, Ci, *I) or (Ci, *I). The input's
     values are not needed. The options are those of the forward pass; ``padding`` may be numbers, pairs or a word.
-    The input may also have the larger size that conv_transpose2d with ``output_padding`` makes of grad_output.
+    ``input_size`` may also be the larger size that conv_transpose2d with ``output_padding`` computes from grad_output.
 
     Raises:
         TypeError: an operand is not a floating-point Tensor, or their types differ.

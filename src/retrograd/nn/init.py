@@ -107,7 +107,7 @@ def uniform_(
     a, b = as_real("uniform_", "a", a), as_real("uniform_", "b", b)
     if not (math.isfinite(a) and math.isfinite(b) and a <= b):
         raise ValueError(f"uniform_: a={a} must be at most b={b}, both finite; values are drawn from [a, b)")
-    if not _left_alone(tensor):
+    if not _is_skipped(tensor):
         _fill(tensor, random.as_generator("uniform_", generator).uniform(a, b, tensor.array.shape))
     return tensor
 
@@ -124,7 +124,7 @@ def normal_(
     mean, std = as_real("normal_", "mean", mean), as_real("normal_", "std", std)
     if not std >= 0:
         raise ValueError(f"normal_: std={std} must be at least 0")
-    if not _left_alone(tensor):
+    if not _is_skipped(tensor):
         _fill(tensor, random.as_generator("normal_", generator).normal(mean, std, tensor.array.shape))
     return tensor
 
@@ -135,7 +135,7 @@ def constant_(tensor: AnyTensor, val: float) -> AnyTensor:
     Raises:
         TypeError: tensor is not a floating-point Tensor.
     """
-    if not _left_alone(tensor):
+    if not _is_skipped(tensor):
         _fill(tensor, as_element("constant_", "val", val, tensor.array.dtype))
     return tensor
 
@@ -240,7 +240,7 @@ def trunc_normal_(
         raise ValueError(f"trunc_normal_: std={std} must be above 0 and finite")
     if not a < b:
         raise ValueError(f"trunc_normal_: a={a} must be below b={b}; values are drawn from [a, b]")
-    if _left_alone(tensor):
+    if _is_skipped(tensor):
         return tensor
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn("trunc_normal_: mean is more than 2 std from [a, b]", stacklevel=2)
@@ -258,7 +258,7 @@ def eye_(tensor: AnyTensor) -> AnyTensor:
         TypeError: tensor is not a floating-point Tensor.
     """
     rows, columns = _extents("eye_", tensor, (2,))
-    if not _left_alone(tensor):
+    if not _is_skipped(tensor):
         _fill(tensor, identity(rows, columns, like=tensor.array))
     return tensor
 
@@ -275,7 +275,7 @@ def dirac_(tensor: AnyTensor, groups: int = 1) -> AnyTensor:
     outputs, *_ = _extents("dirac_", tensor, (3, 4, 5))
     if outputs % as_count("dirac_", "groups", groups):
         raise ValueError(f"dirac_: groups={groups!r} must be an int that divides the {outputs} output channels")
-    if _left_alone(tensor):
+    if _is_skipped(tensor):
         return tensor
     kernels.fill_dirac(tensor.array, groups)
     return tensor
@@ -295,7 +295,7 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
     shape = tensor.array.shape
     if len(shape) < 2:
         raise ValueError(f"orthogonal_: tensor.shape={shape} needs at least 2 dimensions")
-    if _left_alone(tensor) or 0 in shape:
+    if _is_skipped(tensor) or 0 in shape:
         return tensor
     rows, columns = shape[0], math.prod(shape[1:])
     drawn = random.as_generator("orthogonal_", generator).normal(0.0, 1.0, (max(rows, columns), min(rows, columns)))
@@ -307,7 +307,7 @@ def orthogonal_(tensor: AnyTensor, gain: float = 1, generator: np.random.Generat
 def sparse_(
     tensor: AnyTensor, sparsity: float, std: float = 0.01, generator: np.random.Generator | None = None
 ) -> AnyTensor:
-    """Fill a matrix with draws from N(0, std**2), of which the fraction ``sparsity`` of each column becomes 0.
+    """Fill a matrix with draws from N(0, std**2), and set the fraction ``sparsity`` of each column to 0.
 
     Source: J. Martens, "Deep learning via Hessian-free optimization", 2010.
 
@@ -319,7 +319,7 @@ def sparse_(
     if not 0 <= as_real("sparse_", "sparsity", sparsity) <= 1:
         raise ValueError(f"sparse_: sparsity={sparsity} is a fraction and must lie in [0, 1]")
     normal_(tensor, 0.0, std, generator)
-    if not _left_alone(tensor):
+    if not _is_skipped(tensor):
         draw = random.as_generator("sparse_", generator)
         zeros = math.ceil(sparsity * rows)
         chosen = [draw.permutation(rows)[:zeros] for _ in range(columns)]
@@ -349,26 +349,26 @@ kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kai
 
 
 @contextlib.contextmanager
-def values_left_alone() -> Iterator[None]:
-    """Make the functions above check their arguments but write nothing, within a with block."""
-    previous, _alone.inside = getattr(_alone, "inside", False), True
+def initialization_skipped() -> Iterator[None]:
+    """Context manager in which the functions above check their arguments but write nothing."""
+    previous, _skipping.inside = getattr(_skipping, "inside", False), True
     try:
         yield
     finally:
-        _alone.inside = previous
+        _skipping.inside = previous
 
 
-_alone = threading.local()
+_skipping = threading.local()
 
 
 def _fill(tensor: Tensor, values: Any) -> None:
     kernels.assign(tensor.array, from_host(values, like=tensor.array))
 
 
-def _left_alone(tensor: Tensor) -> bool:
-    """Check the tensor; return True if nothing is to be written."""
+def _is_skipped(tensor: Tensor) -> bool:
+    """Check the tensor; return whether ``initialization_skipped`` is active."""
     _check(tensor)
-    return getattr(_alone, "inside", False)
+    return getattr(_skipping, "inside", False)
 
 
 def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, ...]:
@@ -376,8 +376,8 @@ def _extents(name: str, tensor: Tensor, allowed: Collection[int]) -> tuple[int, 
     _check(tensor)
     shape = tensor.array.shape
     if len(shape) not in allowed:
-        wanted = " or ".join(map(str, allowed))
-        raise ValueError(f"{name}: tensor.shape={shape} has {len(shape)} dimensions, needs {wanted}")
+        expected = " or ".join(map(str, allowed))
+        raise ValueError(f"{name}: tensor.shape={shape} has {len(shape)} dimensions, needs {expected}")
     return shape
 
 
@@ -428,9 +428,9 @@ def skip_init(module_cls: type[AnyModule], *args: Any, **kwargs: Any) -> AnyModu
     """Return module_cls(*args, **kwargs) with undefined values in its parameters; no function of ``nn.init`` runs.
 
     Raises:
-        RuntimeError: module_cls is not a class of Modules.
+        RuntimeError: module_cls is not a subclass of Module.
     """
     if not isinstance(module_cls, type) or not issubclass(module_cls, Module):
-        raise RuntimeError(f"skip_init: expected a class of Modules, got {module_cls!r}")
-    with values_left_alone():
+        raise RuntimeError(f"skip_init: expected a subclass of Module, got {module_cls!r}")
+    with initialization_skipped():
         return module_cls(*args, **kwargs)

@@ -42,8 +42,8 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
     options = _parameters(cls)
     signature = inspect.Signature([_SELF, *options.values()], return_annotation="None")
     buffers = {name for name, option in options.items() if option.annotation == "Tensor | None"}
-    set_up = getattr(cls, "_set_up", None)  # not looked up in a user's subclass
-    adapted = getattr(cls, "_adapted", None)  # for losses, some of whose options were replaced
+    set_up = getattr(cls, "_set_up", None)  # looked up now, so that a user's subclass cannot replace it
+    adapted = getattr(cls, "_adapted", None)  # for losses: converts the deprecated size_average and reduce
 
     def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
         if adapted is not None:
@@ -149,7 +149,7 @@ def _joined(own: str, general: str) -> str:
 class OverAxes(Described):
     """Base of layers for any number of axes: ``class Conv2d(_Conv, ndim=2)``.
 
-    Its docstring describes the layer. The rest of ``_Conv``'s docstring, which holds for any number of axes, follows.
+    The docstring of ``Conv2d`` is followed by that of ``_Conv`` without its first paragraph.
     """
 
     ndim: ClassVar[int]

@@ -1,8 +1,8 @@
 """Lazy layers: they infer the number of input channels or features from the first input or from loaded weights.
 
-Until then their parameters are ``UninitializedParameter``; afterwards the layer has the class it is named after. Names,
+Until then their parameters are ``UninitializedParameter``; then a LazyLinear becomes a Linear, for example. Names,
 arguments and state_dict are PyTorch's: a state saved before the first call loads into a layer that is still lazy, and
-the state of an ordinary layer gives a lazy one its size.
+a lazy layer infers its size from the state of an ordinary layer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .convolution import (
 from .linear import Linear
 from .module import Module
 from .normalization import BatchNorm1d, BatchNorm2d, BatchNorm3d, InstanceNorm1d, InstanceNorm2d, InstanceNorm3d
-from .parameter import UninitializedBuffer, UninitializedParameter, forget, is_lazy
+from .parameter import UninitializedBuffer, UninitializedParameter, is_lazy, unmaterialize
 
 __all__ = [
     "LazyBatchNorm1d",
@@ -128,9 +128,9 @@ class _Lazy(Module):
         """Return the reason why parameters and buffers of these shapes cannot be loaded, or None."""
         size = self._size_of_members(shapes)
         for name, shape in shapes.items():
-            wanted = self._shapes(size)[name]
-            if shape != wanted:
-                return f"{name}: copying a param with shape {shape} from checkpoint, the shape must be {wanted}."
+            expected = self._shapes(size)[name]
+            if shape != expected:
+                return f"{name}: copying a param with shape {shape} from checkpoint, the shape must be {expected}."
         return None
 
     def learn_from_shapes(self, shapes: Mapping[str, Shape]) -> None:
@@ -144,8 +144,8 @@ class _Lazy(Module):
         if not isinstance(self, _Lazy):  # a backward rule repeats the first call when the layer is no longer lazy
             return self.forward(input, *args, **kwargs)
         kind, size = type(self), getattr(self, self.size_name)
-        waiting = [tensor for name in self._shapes(0) if is_lazy(tensor := self.__dict__[name])]
-        if waiting or not size:
+        uninitialized = [tensor for name in self._shapes(0) if is_lazy(tensor := self.__dict__[name])]
+        if uninitialized or not size:
             self.initialize_parameters(input)
         self.__class__ = self.cls_to_become
         try:
@@ -153,8 +153,8 @@ class _Lazy(Module):
         except Exception:  # a failed call leaves the layer lazy
             self.__class__ = kind
             setattr(self, self.size_name, size)
-            for tensor in waiting:
-                forget(tensor)
+            for tensor in uninitialized:
+                unmaterialize(tensor)
             raise
 
 

@@ -82,26 +82,33 @@ class Loss(Described, Module):
     _limits: ClassVar[dict[str, tuple[str, Callable[[Any], bool]]]] = {}  # option -> what it must be, and the check
     _errors = "ValueError: the reduction is unknown."
     _shown = ()  # as in PyTorch
-    _older: ClassVar[tuple[str, ...]] = ("size_average", "reduce", "reduction")  # the first options by position
+    _torch_order: ClassVar[tuple[str, ...]] = (
+        "size_average",
+        "reduce",
+        "reduction",
+    )  # PyTorch's order of the first options
 
     @classmethod
     def _by_position(cls) -> tuple[list[str], list[str]]:
         """Return the names of the arguments before the options, and of the options in PyTorch's order."""
         options: dict[str, Parameter] = vars(cls).get("_options") or cls._options  # type: ignore[attr-defined]
-        places = [name for name, p in options.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
-        return places, [*cls._older, *(name for name in options if name not in (*places, *cls._older))]
+        positional = [name for name, p in options.items() if p.kind is p.POSITIONAL_OR_KEYWORD]
+        return positional, [
+            *cls._torch_order,
+            *(name for name in options if name not in (*positional, *cls._torch_order)),
+        ]
 
     @classmethod
     def _adapted(cls, args: tuple[Any, ...], given: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Return the arguments of the constructor with ``size_average`` and ``reduce`` converted to ``reduction``."""
-        if not cls._older:
+        if not cls._torch_order:
             return args, given
-        places, names = cls._by_position()
-        if len(places) < len(args) <= len(places) + len(names):
-            more = dict(zip(names, args[len(places) :], strict=False))
+        positional, names = cls._by_position()
+        if len(positional) < len(args) <= len(positional) + len(names):
+            more = dict(zip(names, args[len(positional) :], strict=False))
             if more.keys() & given.keys():
                 raise TypeError(f"got multiple values for argument {min(more.keys() & given.keys())!r}")
-            args, given = args[: len(places)], more | given
+            args, given = args[: len(positional)], more | given
         size_average, reduce = given.pop("size_average", None), given.pop("reduce", None)
         if size_average is not None or reduce is not None:
             given["reduction"] = reduction_of(cls.__name__, size_average, reduce)
@@ -110,13 +117,13 @@ class Loss(Described, Module):
     @classmethod
     def _signature(cls, parameters: list[Parameter]) -> list[Parameter]:
         """Return the parameters of the constructor as its signature shows them."""
-        if not cls._older:
+        if not cls._torch_order:
             return parameters
-        places, names = cls._by_position()
+        positional, names = cls._by_position()
         known = {p.name: p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in parameters}
         return [
             known.get(name, Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=None, annotation="bool | None"))
-            for name in ("self", *places, *names)
+            for name in ("self", *positional, *names)
         ]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -144,8 +151,8 @@ class CrossEntropyLoss(Loss):
 
     x (N, C, *D) or (C,); target int64 class indices (N, *D) or (), or probabilities of x's shape.
 
-    weight: (C,), one factor per class. Targets equal to ignore_index do not count. label_smoothing: share of the
-    uniform distribution mixed into every target. reduction: "mean" (over the targets that count, by their weights),
+    weight: (C,), one factor per class. Targets equal to ignore_index are ignored. label_smoothing: share of the
+    uniform distribution mixed into every target. reduction: "mean" (the weighted mean over the other targets),
     "sum" or "none".
 
     Raises:
@@ -161,7 +168,7 @@ class CrossEntropyLoss(Loss):
 
     _limits = {"label_smoothing": ("between 0 and 1", lambda label_smoothing: 0.0 <= label_smoothing <= 1.0)}
 
-    _older = ("size_average", "ignore_index", "reduce", "reduction")
+    _torch_order = ("size_average", "ignore_index", "reduce", "reduction")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return cross_entropy(
@@ -179,14 +186,14 @@ class NLLLoss(Loss):
     """-weight[t] * x[t] for log-probabilities x; see ``nll_loss``.
 
     x (N, C, *D) or (C,); target int64 (N, *D) or (). weight: (C,) one factor per class. Targets equal to ignore_index
-    do not count. reduction: "mean" (over the targets that count, by their weights), "sum" or "none".
+    are ignored. reduction: "mean" (the weighted mean over the other targets), "sum" or "none".
     """
 
     weight: Tensor | None = None
     _: KW_ONLY
     ignore_index: int = -100
 
-    _older = ("size_average", "ignore_index", "reduce", "reduction")
+    _torch_order = ("size_average", "ignore_index", "reduce", "reduction")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return nll_loss(input, target, self.weight, ignore_index=self.ignore_index, reduction=self.reduction)
@@ -331,7 +338,7 @@ class HuberLoss(Loss):
 
     _limits = {"delta": ("above 0", lambda delta: delta > 0)}
 
-    _older = ()
+    _torch_order = ()
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return huber_loss(input, target, delta=self.delta, reduction=self.reduction)
@@ -370,7 +377,7 @@ class PoissonNLLLoss(Loss):
     _: KW_ONLY
     eps: float = 1e-8
 
-    _older = ("size_average", "eps", "reduce", "reduction")
+    _torch_order = ("size_average", "eps", "reduce", "reduction")
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return poisson_nll_loss(input, target, self.log_input, self.full, eps=self.eps, reduction=self.reduction)
@@ -387,7 +394,7 @@ class GaussianNLLLoss(Loss):
     full: bool = False
     eps: float = 1e-6
 
-    _older = ()
+    _torch_order = ()
 
     def forward(self, input: Tensor, target: Tensor, var: Tensor | float) -> Tensor:
         return gaussian_nll_loss(input, target, var, self.full, self.eps, reduction=self.reduction)
@@ -469,7 +476,7 @@ class TripletMarginWithDistanceLoss(Loss):
 
     _limits = {"margin": ("above 0", lambda margin: margin > 0)}
 
-    _older = ()
+    _torch_order = ()
 
     def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
         return triplet_margin_with_distance_loss(
@@ -501,7 +508,7 @@ class CTCLoss(Loss):
         super().__init__(reduction=reduction)
         self.blank, self.zero_infinity = blank, zero_infinity
 
-    _older = ()
+    _torch_order = ()
 
     def forward(
         self,

@@ -139,8 +139,8 @@ def summary(
     if (input_size is None) == (inputs is None):
         raise ValueError("summary: give either input_size (a shape, or a list of shapes) or inputs")
     args, kwargs = _arguments(model, input_size, inputs)
-    watch = _Watch(model)
-    with _undone(model), no_grad(), watch.running():
+    watch = _CallRecorder(model)
+    with _temporary_eval(model), no_grad(), watch.running():
         model(*args, **kwargs)
     parameters = list(model.parameters())
     sizes = [p.array.size for p in parameters]
@@ -176,7 +176,7 @@ def _arguments(model: Module, input_size: Any, inputs: Any) -> tuple[Sequence[An
 
 
 @contextmanager
-def _undone(model: Module) -> Iterator[None]:
+def _temporary_eval(model: Module) -> Iterator[None]:
     """Switch to eval mode within the block; restore modes, buffers and the random number generator after it."""
     modes = [(module, module.training) for module in model.modules()]
     buffers = [(buffer, buffer.array, kernels.duplicate(buffer.array)) for buffer in model.buffers()]
@@ -194,7 +194,7 @@ def _undone(model: Module) -> Iterator[None]:
             buffer.array = data
 
 
-class _Watch(Listener):
+class _CallRecorder(Listener):
     """Records a row for each call of a module, and counts the multiply-adds of the kernels it runs."""
 
     def __init__(self, model: Module) -> None:

@@ -3,8 +3,8 @@
 Layers accept 0 and 1 as bools, as PyTorch's do, and refuse strings and other numbers. ``bias=None`` means no bias, and
 ``layer.bias`` is then None. A layer is created on the CPU, then moved to its ``device``.
 
-Module paths are not tracked while a network runs: each Module.__call__ that an exception leaves adds its module to the
-exception.
+Module paths are not tracked while a network runs: each Module.__call__ that an exception propagates through adds its
+module to the exception.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..ops.dtypes.conversion import destination, named_type
 from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_class
 from .module_hooks import Hooked
-from .module_state import Stated, Tree
+from .module_state import HasStateDict, Tree
 from .parameter import Buffer, Parameter, as_float_dtype, is_lazy
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     """
     parameters = list(inspect.signature(init).parameters.values())[1:]
     flags = [(place, p.name) for place, p in enumerate(parameters) if p.annotation in (bool, "bool")]
-    position = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
+    device_position = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
     signature = inspect.Signature(parameters)
 
     @functools.wraps(init)
@@ -60,8 +60,8 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
             elif name in kwargs:
                 kwargs[name] = _flag(self, name, kwargs[name])
         on: str | None = None
-        if position >= 0:
-            device = args[position] if position < len(args) else kwargs.get("device")
+        if device_position >= 0:
+            device = args[device_position] if device_position < len(args) else kwargs.get("device")
             on = None if device is None else as_any_device(type(self).__name__, device)
         try:
             init(self, *args, **kwargs)
@@ -85,21 +85,21 @@ def _flag(layer: Any, name: str, value: Any) -> bool:
 _PREFIX, _MODULES = "_retrograd_module_path", "_retrograd_modules"
 
 
-class _Left(list["Module"]):
-    """The modules that an exception has left, outermost first; a pickled copy is empty."""
+class _ModuleTrace(list["Module"]):
+    """The modules that an exception has propagated through, outermost first; a pickled copy is empty."""
 
     def __reduce__(self) -> Any:
-        return _Left, ()
+        return _ModuleTrace, ()
 
 
 def add_module_path(error: Exception, module: Module) -> None:
-    """Prefix the message of error, which leaves a call of ``module``: ``in features.3 (Conv2d(16, 32, ...)): ``.
+    """Prefix the message of an exception raised in a call of ``module``: ``in features.3 (Conv2d(16, 32, ...)): ``.
 
     Each enclosing module replaces the prefix of the module inside it, so the outermost prefix remains. An exception
     whose message is not its only argument (KeyError, OSError, ...) keeps its arguments and gets a note instead.
     """
     members: dict[str, Any] = error.__dict__
-    members[_MODULES] = modules = _Left([module, *members.get(_MODULES, ())])
+    members[_MODULES] = modules = _ModuleTrace([module, *members.get(_MODULES, ())])
     words = f"in {described(modules)}"
     previous: str | None = members.get(_PREFIX)
     members[_PREFIX] = words
@@ -341,7 +341,7 @@ def _cast(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
 # ---- Module: the base class of every layer and network --------------------------------------------------------------
 
 
-class Module(Tree, Hooked, Lookup, Stated, Convertible):
+class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
     """The base class of layers and networks; holds parameters, buffers and child modules under their attribute names.
 
     A subclass calls ``super().__init__()`` first, assigns its members and defines ``forward``. Parameters, buffers and
@@ -452,20 +452,20 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(value, Parameter):
-            self._make_way(name, "_parameter_names")
+            self._delete_other_kind(name, "_parameter_names")
             self.register_parameter(name, value)
         elif isinstance(value, Module):
-            self._make_way(name, "_child_names")
+            self._delete_other_kind(name, "_child_names")
             self.register_module(name, value)
         elif isinstance(value, Buffer):
-            self._make_way(name, "_buffer_names")
+            self._delete_other_kind(name, "_buffer_names")
             self.register_buffer(name, value, value.persistent)
         else:
             if value is not None:
                 self._check_replacement(name, value)
             object.__setattr__(self, name, value)
 
-    def _make_way(self, name: str, registry: str) -> None:
+    def _delete_other_kind(self, name: str, registry: str) -> None:
         """Delete the entry under name if it is of another kind."""
         if name in self.__dict__ and name not in self.__dict__.get(registry, ()):
             delattr(self, name)
@@ -548,17 +548,17 @@ class Module(Tree, Hooked, Lookup, Stated, Convertible):
         """
         if not isinstance(mode, bool):
             raise ValueError(f"train: mode={mode!r} is not a bool; use train(True), or eval() for train(False)")
-        left = list(self.modules())[:1]  # visits all of them: a module that contains itself is refused
+        pending = list(self.modules())[:1]  # modules() visits all, and raises if a module contains itself
         seen = {id(self)}
-        while left:
-            module = left.pop()
+        while pending:
+            module = pending.pop()
             module.training = mode
             for child in module.children():
                 if type(child).train is not Module.train:
                     child.train(mode)
                 elif id(child) not in seen:
                     seen.add(id(child))
-                    left.append(child)
+                    pending.append(child)
         return self
 
     def eval(self) -> Self:

@@ -1,6 +1,6 @@
 """Module hooks and backward rules: user functions that run around the forward and backward pass.
 
-A module without hooks pays nothing: registering one sets a flag that `Module.__call__` tests anyway.
+A module without hooks has no overhead: registering a hook sets a flag that `Module.__call__` tests anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__: list[str] = []
 # ---- Backward rules of modules: `layer.backward_rule = rule` and `model.backward_rules()` ---------------------------
 
 
-class Ruled:
+class HasBackwardRule:
     """The methods of Module that replace its backward."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ Hook = Callable[..., Any]
 _KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
-class Hooked(Ruled):
+class Hooked(HasBackwardRule):
     """The hook methods of Module, as in PyTorch."""
 
     _is_plain = True  # no hooks and no rule, and forward is this package's own: Module.__call__ takes the fast path
@@ -254,7 +254,7 @@ def _before(
     )
 
 
-class _Passage(Function):
+class _BackwardHookFunction(Function):
     """Identity on tensors whose gradients pass through a function."""
 
     @staticmethod
@@ -318,11 +318,11 @@ class _BackwardCall:
 
 
 def _pass(items: tuple[Any, ...], receive: Callable[..., Any]) -> tuple[tuple[Any, ...], list[int]]:
-    """Return the items with a _Passage after every tensor that requires a gradient, and the positions of these."""
+    """Pass each tensor that requires a gradient through a _BackwardHookFunction; return the items, the positions."""
     positions = [index for index, item in enumerate(items) if isinstance(item, Tensor) and item.requires_grad]
     if not positions or not is_grad_enabled():
         return items, []
-    passed: Iterator[Tensor] = iter(_Passage.apply(receive, *[items[index] for index in positions]))
+    passed: Iterator[Tensor] = iter(_BackwardHookFunction.apply(receive, *[items[index] for index in positions]))
     results = list(items)
     for index in positions:
         results[index] = next(passed)

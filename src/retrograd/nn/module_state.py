@@ -19,7 +19,7 @@ from .parameter import NO_SHAPE, is_lazy
 if TYPE_CHECKING:
     from .module import Module
 
-__all__ = ["IncompatibleKeys", "Stated", "Tree", "fill", "fitting", "kept", "walk"]
+__all__ = ["IncompatibleKeys", "HasStateDict", "Tree", "checked_arrays", "fill", "undo_of_fill", "walk"]
 
 
 # ---- Traversal, with loops because modules may be nested deeper than Python's recursion limit -----------------------
@@ -121,8 +121,8 @@ class Tree:
             own = module is root or type(module).apply is Tree.apply  # an overridden apply is called instead
             return module.named_children() if own else iter(())
 
-        for _, module, left in walk(root, within):
-            if left:
+        for _, module, leaving in walk(root, within):
+            if leaving:
                 if module is root or type(module).apply is Tree.apply:
                     fn(module)
                 else:
@@ -140,8 +140,8 @@ class Tree:
                     seen.add(id(child))
                     yield name, child
 
-        for _, module, left in walk(root, unseen):
-            if not left or id(module) in memo:
+        for _, module, leaving in walk(root, unseen):
+            if not leaving or id(module) in memo:
                 continue
             if module is root or type(module).__deepcopy__ is Tree.__deepcopy__:
                 copy._reconstruct(module, memo, *module.__reduce_ex__(4))  # type: ignore[attr-defined]  # stores it in memo
@@ -172,9 +172,9 @@ class Tree:
             return numbers[id(child)]
 
         lines: list[str] = []
-        waiting: list[tuple[int, str, Any]] = [(0, "", self)]
-        while waiting:
-            depth, label, module = waiting.pop()
+        pending: list[tuple[int, str, Any]] = [(0, "", self)]
+        while pending:
+            depth, label, module = pending.pop()
             margin = "  " * depth
             if not _has_tree_repr(module) and module is not self:
                 text = label + ("" if module is _END else repr(module))
@@ -187,8 +187,8 @@ class Tree:
                 lines.append(f"{start}{arguments})")
                 continue
             lines += [start, *(f"{margin}  {line}" for line in arguments.splitlines())]
-            waiting.append((depth, ")", _END))
-            waiting += [(depth + 1, *entry) for entry in reversed(entries)]
+            pending.append((depth, ")", _END))
+            pending += [(depth + 1, *entry) for entry in reversed(entries)]
         return "\n".join(lines)
 
 
@@ -207,8 +207,8 @@ def _numbered(root: Module) -> dict[int, int]:
     def within(module: Module) -> Iterator[tuple[str, Module]]:
         return module._members() if module is root or _has_tree_repr(module) else iter(())
 
-    for _, module, left in walk(root, within):
-        if left and id(module) not in numbers:
+    for _, module, leaving in walk(root, within):
+        if leaving and id(module) not in numbers:
             if module is root or _has_tree_repr(module):
                 below = tuple((name, numbers[id(module.__dict__[name])]) for name in module._child_names)
                 key: Any = type(module).__name__, module._arguments(), below
@@ -224,10 +224,10 @@ _COUNTS = ("num_batches_tracked", "n_averaged")  # buffers that divide a mean
 Shapes = dict[str, tuple[int, ...]]
 
 
-def fitting(
+def checked_arrays(
     module: Module, own: Mapping[str, Tensor], state_dict: Mapping[str, Any], assign: bool
 ) -> tuple[dict[str, np.ndarray], list[str]]:
-    """Return the arrays for the keys in both, and the reasons why any do not fit; nothing is changed."""
+    """Return the arrays for the keys in own and state_dict, and error messages for those that do not fit."""
     arrays: dict[str, np.ndarray] = {}
     problems: list[str] = []
     for key in (key for key in own if key in state_dict):
@@ -246,7 +246,7 @@ def fitting(
             problems.append(problem)
         arrays[key] = array
     if not problems:
-        for path, shapes in _waiting(own, arrays).items():
+        for path, shapes in _lazy_shapes(own, arrays).items():
             owner = module.get_submodule(path)  # a user's own module may lack the method
             problem = owner.misfit_of_shapes(shapes) if hasattr(owner, "misfit_of_shapes") else None
             if problem:
@@ -256,7 +256,7 @@ def fitting(
 
 def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray], assign: bool) -> None:
     """Copy (or assign) the arrays, which must fit, into their Tensors."""
-    for path, shapes in _waiting(own, arrays).items():
+    for path, shapes in _lazy_shapes(own, arrays).items():
         owner = module.get_submodule(path)
         if hasattr(owner, "learn_from_shapes"):
             owner.learn_from_shapes(shapes)
@@ -270,7 +270,7 @@ def fill(module: Module, own: Mapping[str, Tensor], arrays: Mapping[str, np.ndar
             kernels.assign(target.array, array)  # a float64 beyond float32's range becomes infinite
 
 
-def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:
+def undo_of_fill(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callable[[], None]:
     """Return a function that undoes ``fill``; lazy parameters keep the shapes that they were given."""
     targets: list[Any] = [own[key] for key in arrays if not is_lazy(own[key])]
     before = [(target, target.array, kernels.duplicate(target.array), target.grad) for target in targets]
@@ -283,14 +283,14 @@ def kept(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> Callabl
     return put_back
 
 
-def _waiting(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
+def _lazy_shapes(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> dict[str, Shapes]:
     """Return the paths of the modules that infer their sizes from these arrays, with the shapes."""
-    waiting: dict[str, Shapes] = {}
+    found: dict[str, Shapes] = {}
     for key, array in arrays.items():
         if is_lazy(own[key]):
             path, _, name = key.rpartition(".")
-            waiting.setdefault(path, {})[name] = array.shape
-    return waiting
+            found.setdefault(path, {})[name] = array.shape
+    return found
 
 
 def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
@@ -326,7 +326,7 @@ class IncompatibleKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
-class Stated:
+class HasStateDict:
     """The methods of Module that save and load its state, as in PyTorch."""
 
     _state_hooks: dict[str, HookDict]
@@ -346,15 +346,17 @@ class Stated:
         root = cast("Module", self)
 
         def within(module: Module) -> Iterator[tuple[str, Module]]:
-            own = module is root or type(module).state_dict is Stated.state_dict  # an overridden one is called instead
+            own = (
+                module is root or type(module).state_dict is HasStateDict.state_dict
+            )  # an overridden one is called instead
             return module._members() if own else iter(())
 
-        for path, module, left in walk(root, within):
+        for path, module, leaving in walk(root, within):
             start = f"{prefix}{path}." if path else prefix
-            if module is not root and type(module).state_dict is not Stated.state_dict:
-                if left:
+            if module is not root and type(module).state_dict is not HasStateDict.state_dict:
+                if leaving:
                     module.state_dict(destination=result, prefix=start, keep_vars=keep_vars)
-            elif left:
+            elif leaving:
                 for hook, public in _hooks(module, "save"):
                     replaced = hook(module, result, start, versions[start])
                     if replaced is not None and public:
@@ -370,10 +372,10 @@ class Stated:
         return result
 
     def _save_to_state_dict(self, destination: dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        """Put the members of this module, without its children's, into ``destination``."""
+        """Store the members of this module, but not of its children, in ``destination``."""
         for name, tensor in _own_members(self):
             destination[prefix + name] = tensor if keep_vars else tensor.detach()
-        if type(self).get_extra_state is not Stated.get_extra_state:
+        if type(self).get_extra_state is not HasStateDict.get_extra_state:
             destination[prefix + _EXTRA] = self.get_extra_state()
 
     def load_state_dict(
@@ -409,9 +411,9 @@ class Stated:
         own: dict[str, Tensor] = {}
         extra: dict[str, Module] = {}
         after = []
-        for path, module, left in walk(root, lambda module: module._members()):
+        for path, module, leaving in walk(root, lambda module: module._members()):
             start = f"{path}." if path else ""
-            if left:
+            if leaving:
                 after += [(module, hook) for (hook,) in _hooks(module, "load_post")]
                 continue
             found_version = versions.get(path, {})
@@ -420,15 +422,15 @@ class Stated:
                 local["assign_to_params_buffers"] = True
             module._load_from_state_dict(state, start, local, strict, missing, unexpected, errors)
             own |= {start + name: tensor for name, tensor in _own_members(module)}
-            if type(module).set_extra_state is not Stated.set_extra_state:
+            if type(module).set_extra_state is not HasStateDict.set_extra_state:
                 extra[start + _EXTRA] = module
         named = set(missing)
         missing += [key for key in (*own, *extra) if key not in state and key not in named]
         unexpected += [key for key in state if key not in own and key not in extra]
-        arrays, misfits = fitting(root, own, state, assign)
+        arrays, misfits = checked_arrays(root, own, state, assign)
         found = IncompatibleKeys(missing, unexpected)
         self._refuse([] if after else _absent(found, strict), [*errors, *misfits])
-        put_back = kept(own, arrays) if extra or after else None
+        put_back = undo_of_fill(own, arrays) if extra or after else None
         fill(root, own, arrays, assign)
         mark([own[key].array for key in arrays], "load_state_dict")
         try:
@@ -484,7 +486,7 @@ class Stated:
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call hook(module, state_dict, prefix, local_metadata) after state_dict() has read this module.
 
-        The modules below it have been read by then, too. The hook may change the dict and local_metadata,
+        It runs after the modules below this one have been read. The hook may change the dict and local_metadata,
         {"version": ...}; it must return None.
 
         Raises:

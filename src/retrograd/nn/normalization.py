@@ -79,8 +79,8 @@ class _ChannelNorm(OverAxes, Module):
         self.num_features, self.momentum = num_features, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         kind = as_float_dtype(dtype)
-        for member, wanted in (("weight", affine), ("bias", affine and bias)):
-            self.register_parameter(member, Parameter(empty(num_features, kind)) if wanted else None)
+        for member, exists in (("weight", affine), ("bias", affine and bias)):
+            self.register_parameter(member, Parameter(empty(num_features, kind)) if exists else None)
         for member in ("running_mean", "running_var"):
             values = Tensor(empty(num_features, kind)) if track_running_stats else None
             self.register_buffer(member, values)
@@ -255,14 +255,14 @@ class _Affine(Described, Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _start(self, shape: tuple[int, ...], dtype: Any, **wanted: bool) -> None:
+    def _start(self, shape: tuple[int, ...], dtype: Any, **members: bool) -> None:
         kind = as_float_dtype(dtype)
-        for member, want in wanted.items():
+        for member, exists in members.items():
             # parameters of shape (C, H, W) are channels-last in memory, like images, to avoid a copy at every call
             memory = (*shape[1:], shape[0]) if len(shape) > 2 else shape
             values = empty(memory, kind)
             values = moveaxis(values, -1, 0) if len(shape) > 2 else values
-            self.register_parameter(member, Parameter(values) if want else None)
+            self.register_parameter(member, Parameter(values) if exists else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:

@@ -52,14 +52,14 @@ class _Padding(OverAxes, Module):
 
     def __init__(self, padding: int | tuple[int, ...]) -> None:
         super().__init__()
-        wanted = 2 * self.ndim
+        count = 2 * self.ndim
         try:
-            numbers = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * wanted
+            numbers = tuple(padding) if isinstance(padding, (tuple, list)) else (padding,) * count
             numbers = tuple(map(operator.index, numbers))
         except TypeError:
             numbers = ()
-        if len(numbers) != wanted:
-            raise ValueError(f"{type(self).__name__}: padding={padding!r} must be an int or {wanted} ints")
+        if len(numbers) != count:
+            raise ValueError(f"{type(self).__name__}: padding={padding!r} must be an int or {count} ints")
         self.padding = numbers
 
     def forward(self, input: Tensor) -> Tensor:

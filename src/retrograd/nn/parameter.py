@@ -132,7 +132,7 @@ def _rebuild(
     grad_req: str,
     limits: tuple[float, float] | None = None,
 ) -> Parameter:
-    memory = memory if memory.flags.writeable else memory.copy()  # as joblib maps it from a file
+    memory = memory if memory.flags.writeable else memory.copy()  # read-only if joblib has memory-mapped it
     parameter = kind(memory.transpose([axes.index(place) for place in range(len(axes))]), requires_grad)
     parameter.grad_req, parameter.limits = grad_req, limits
     return parameter
@@ -274,7 +274,7 @@ class UninitializedBuffer(Uninitialized):
         super().__init__(requires_grad, dtype)
 
 
-def forget(tensor: Tensor) -> None:
+def unmaterialize(tensor: Tensor) -> None:
     """Undo ``materialize``."""
     dtype = tensor.dtype
     tensor.__class__ = UninitializedParameter if isinstance(tensor, Parameter) else UninitializedBuffer

@@ -46,22 +46,22 @@ __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 
 class Layout(NamedTuple):
-    """The layout of the input. packed: the PackedSequence; batch_first: (N, T, ...); alone: (T, ...), without a batch.
+    """The layout of the input. packed: the PackedSequence; batch_first: (N, T, ...); unbatched: (T, ...).
 
     rows: the position of each row of the packed data in the padded batch, its first two axes flattened.
     """
 
     packed: PackedSequence | None = None
     batch_first: bool = False
-    alone: bool = False
+    unbatched: bool = False
     rows: np.ndarray | None = None
 
-    def restored(self, y: Tensor) -> Any:
+    def to_input_layout(self, y: Tensor) -> Any:
         """Return y (T, N, ...) in the layout of the input."""
         if self.packed is not None:
             joined = reshape(y, y.array.shape[0] * y.array.shape[1], *y.array.shape[2:])
             return self.packed.with_data(PickRows.apply(joined, self.rows))
-        if self.alone:
+        if self.unbatched:
             return reshape(y, y.array.shape[0], *y.array.shape[2:])
         return transpose(y, 0, 1) if self.batch_first else y
 
@@ -102,8 +102,8 @@ def time_first(name: str, input: Any, features: int, batch_first: bool, lengths:
         raise TypeError(f"{name}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
     shape = input.array.shape
     if len(shape) not in (2, 3) or shape[-1] != features:
-        wanted = f"(N, T, {features})" if batch_first else f"(T, N, {features})"
-        raise ValueError(f"{name}: input.shape={shape}, needs {wanted}, or without a batch (T, {features})")
+        expected = f"(N, T, {features})" if batch_first else f"(T, N, {features})"
+        raise ValueError(f"{name}: input.shape={shape}, needs {expected}, or without a batch (T, {features})")
     if len(shape) == 3:
         return Layout(None, batch_first), transpose(input, 0, 1) if batch_first else input, lengths
     if lengths is not None:
@@ -264,7 +264,7 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalization gains 1 and shifts 0."""
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; set norm gains to 1 and shifts to 0."""
         for spec, directions in zip(self.layers, self._names, strict=True):
             for names in directions:
                 init_weights(self, names, spec, self.forget_bias)
@@ -293,7 +293,7 @@ class RNNBase(Module):
         """
         name = type(self).__name__
         layout, x, ends = time_first(name, input, self.input_size, self.batch_first, lengths)
-        h0, c0 = self._states(hx, x.array.shape[1], layout.alone)
+        h0, c0 = self._states(hx, x.array.shape[1], layout.unbatched)
         weights = [[self._weights(names) for names in directions] for directions in self._names]
         masks = None
         if self.training and (self.variational_dropout or self.layers[0].recurrent_dropout) and start_sequence(self):
@@ -318,36 +318,36 @@ class RNNBase(Module):
             ends,
             self.return_cells,
         )
-        result = [layout.restored(y)]
+        result = [layout.to_input_layout(y)]
         if self.return_states:
-            last = self._joined(layout.unsorted_states(hn), layout.alone)
+            last = self._joined(layout.unsorted_states(hn), layout.unbatched)
             if self.mode == "LSTM":
-                last = last, self._joined(layout.unsorted_states(cn), layout.alone)
+                last = last, self._joined(layout.unsorted_states(cn), layout.unbatched)
             result.append(last)
         if self.return_cells:
             assert cells is not None
-            result.append(layout.restored(cells))
+            result.append(layout.to_input_layout(cells))
         return result[0] if len(result) == 1 else tuple(result)
 
-    def _states(self, hx: Any, batch: int, alone: bool) -> tuple[list[Any], list[Any]]:
+    def _states(self, hx: Any, batch: int, unbatched: bool) -> tuple[list[Any], list[Any]]:
         """Return h0 and c0 of each layer, (D, N, O) and (D, N, H)."""
         none: list[Any] = [None] * self.num_layers
         if hx is None:
             return none, none
         outputs, units = [spec.output for spec in self.layers], [spec.hidden for spec in self.layers]
         if self.mode != "LSTM":
-            return self._cut("hx", hx, outputs, batch, alone), none
+            return self._cut("hx", hx, outputs, batch, unbatched), none
         if not isinstance(hx, (tuple, list)) or len(hx) != 2:
             raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(hx).__name__}")
-        return self._cut("hx[0]", hx[0], outputs, batch, alone), self._cut("hx[1]", hx[1], units, batch, alone)
+        return self._cut("hx[0]", hx[0], outputs, batch, unbatched), self._cut("hx[1]", hx[1], units, batch, unbatched)
 
-    def _cut(self, label: str, state: Any, widths: list[int], batch: int, alone: bool) -> list[Any]:
+    def _cut(self, label: str, state: Any, widths: list[int], batch: int, unbatched: bool) -> list[Any]:
         """Split a state into (D, N, width) per layer."""
         name, directions = type(self).__name__, len(self.layers[0].reverse)
         if state is None:
             raise ValueError(f"{name}: {label} is None; pass both states, or no hx")
         if self.has_even_states:
-            _check_state(name, label, state, (directions * self.num_layers, batch, widths[0]), alone)
+            _check_state(name, label, state, (directions * self.num_layers, batch, widths[0]), unbatched)
             parts = [state]
             if self.num_layers > 1:
                 parts = [state[n * directions : (n + 1) * directions] for n in range(self.num_layers)]
@@ -359,12 +359,12 @@ class RNNBase(Module):
                 )
             parts = list(state)
             for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
-                _check_state(name, f"{label}[{number}]", part, (directions, batch, width), alone)
-        return [reshape(part, directions, 1, -1) for part in parts] if alone else parts
+                _check_state(name, f"{label}[{number}]", part, (directions, batch, width), unbatched)
+        return [reshape(part, directions, 1, -1) for part in parts] if unbatched else parts
 
-    def _joined(self, states: list[Tensor], alone: bool) -> Any:
+    def _joined(self, states: list[Tensor], unbatched: bool) -> Any:
         """Return the states of all layers in one Tensor, or in a tuple if their widths differ."""
-        if alone:
+        if unbatched:
             states = [reshape(state, state.array.shape[0], state.array.shape[2]) for state in states]
         if not self.has_even_states:
             return tuple(states)
@@ -579,8 +579,8 @@ def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1
     return widths
 
 
-def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, int], alone: bool) -> None:
-    shape = (expected[0], expected[2]) if alone else expected
+def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, int], unbatched: bool) -> None:
+    shape = (expected[0], expected[2]) if unbatched else expected
     if not isinstance(state, Tensor):
         raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
     if state.array.shape != shape:

@@ -82,7 +82,7 @@ class RNNCellBase(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; normalization gains 1 and shifts 0."""
+        """Draw new values from U(-b, b), b = 1 / sqrt(H), as PyTorch does; set norm gains to 1 and shifts to 0."""
         init_weights(self, self._names, self.spec, self.forget_bias)
 
     def reset(self) -> None:
@@ -125,12 +125,14 @@ class RNNCellBase(Module):
         batch = shape[0] if len(shape) == 2 else 1
         reshaped: list[Tensor | None] = []
         for label, state, width in zip(("h", "c"), states, (spec.output, spec.hidden), strict=False):
-            wanted = (*shape[:-1], width)
+            expected = (*shape[:-1], width)
             if state is not None:
                 if not isinstance(state, Tensor):
-                    raise TypeError(f"{name}: {label} must be a Tensor of shape {wanted}, got {type(state).__name__}")
-                if state.array.shape != wanted:
-                    raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {wanted}; input.shape={shape}")
+                    raise TypeError(f"{name}: {label} must be a Tensor of shape {expected}, got {type(state).__name__}")
+                if state.array.shape != expected:
+                    raise ValueError(
+                        f"{name}: {label}.shape={state.array.shape}, needs {expected}; input.shape={shape}"
+                    )
                 state = reshape(state, 1, batch, width)
             reshaped.append(state)
         weights = self._weights(self._names)

@@ -42,8 +42,8 @@ def output_and_state(cell: Any, result: Any) -> tuple[Tensor, Any]:
         return result, result
     if not isinstance(result, (tuple, list)) or not result or not isinstance(result[0], Tensor):
         raise TypeError(f"{_name(cell)} returned {type(result).__name__}, expected a Tensor or a tuple of Tensors")
-    apart = getattr(cell, "output_apart", False) or (len(result) == 2 and isinstance(result[1], (tuple, list)))
-    return (result[0], result[1]) if apart else (result[0], result)
+    separate = getattr(cell, "output_apart", False) or (len(result) == 2 and isinstance(result[1], (tuple, list)))
+    return (result[0], result[1]) if separate else (result[0], result)
 
 
 def over_time(
@@ -64,7 +64,7 @@ def over_time(
         ended = None if lengths is None else exact("le")(lengths, from_host(t, lengths.dtype))
         if ended is not None and any_true(ended, "whether a sequence has ended"):
             y = masked_fill(y, wrap(_broadcastable(ended, y)), 0.0)
-            after = _carried(ended, state, after)
+            after = _keep_ended(ended, state, after)
         ys[t], state = y, after
     return stack(ys, 0), state
 
@@ -80,8 +80,8 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
         raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
     axes = 3 if batch_first or lengths is not None else 2
     if input.array.ndim < axes:
-        wanted = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
-        raise ValueError(f"{name}: input.shape={input.array.shape}, needs {wanted}")
+        expected = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
+        raise ValueError(f"{name}: input.shape={input.array.shape}, needs {expected}")
     x = transpose(input, 0, 1) if batch_first else input
     if not x.array.shape[0]:
         raise ValueError(f"{name}: input.shape={input.array.shape} has no steps; it needs at least 1")
@@ -97,13 +97,13 @@ def _broadcastable(mask: np.ndarray, like: Tensor) -> np.ndarray:
     return mask.reshape(*mask.shape, *(1,) * (like.array.ndim - mask.ndim))
 
 
-def _carried(ended: np.ndarray, before: Any, after: Any) -> Any:
+def _keep_ended(ended: np.ndarray, before: Any, after: Any) -> Any:
     """Return the old state where a sequence has ended, else the new one."""
     if isinstance(after, Tensor):
         before = wrap(zeros_like(after.array)) if before is None else before
         return where(wrap(_broadcastable(ended, after)), before, after)
-    older = [None] * len(after) if before is None else before
-    return like(after, [_carried(ended, old, new) for old, new in zip(older, after, strict=True)])
+    olds = [None] * len(after) if before is None else before
+    return like(after, [_keep_ended(ended, old, new) for old, new in zip(olds, after, strict=True)])
 
 
 def _name(cell: Any) -> str:
@@ -262,17 +262,17 @@ class ZoneoutCell(_CellWrapper):
     def __init__(self, cell: Any, zoneout: float | Sequence[float] = 0.0) -> None:
         super().__init__(cell)
         for p in zoneout if isinstance(zoneout, Sequence) else [zoneout]:
-            _check_chance("ZoneoutCell", "zoneout", p)
+            _check_probability("ZoneoutCell", "zoneout", p)
         self.zoneout = zoneout
 
     def forward(self, input: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
         y, after = self._inner(input, hx)
         entries = [after] if isinstance(after, Tensor) else list(after)
         before = [None] * len(entries) if hx is None else [hx] if isinstance(after, Tensor) else list(hx)
-        chances = list(self.zoneout) if isinstance(self.zoneout, Sequence) else [self.zoneout] * len(entries)
-        if len(chances) != len(entries):
+        probabilities = list(self.zoneout) if isinstance(self.zoneout, Sequence) else [self.zoneout] * len(entries)
+        if len(probabilities) != len(entries):
             raise ValueError(f"ZoneoutCell: zoneout={self.zoneout!r}, but the state has {len(entries)} entries")
-        mixed = [self._mixed(p, old, new) for p, old, new in zip(chances, before, entries, strict=True)]
+        mixed = [self._mixed(p, old, new) for p, old, new in zip(probabilities, before, entries, strict=True)]
         for new, result in zip(entries, mixed, strict=True):
             if new is y:
                 y = result
@@ -318,7 +318,7 @@ class VariationalDropoutCell(_CellWrapper):
     ) -> None:
         super().__init__(cell)
         for label, p in (("drop_inputs", drop_inputs), ("drop_states", drop_states), ("drop_outputs", drop_outputs)):
-            _check_chance("VariationalDropoutCell", label, p)
+            _check_probability("VariationalDropoutCell", label, p)
         self.drop_inputs, self.drop_states, self.drop_outputs = drop_inputs, drop_states, drop_outputs
         self.__dict__["_masks"] = {}
 
@@ -359,6 +359,6 @@ class VariationalDropoutCell(_CellWrapper):
         return ", ".join(changed(self, drop_inputs=0, drop_states=0, drop_outputs=0))
 
 
-def _check_chance(name: str, label: str, p: Any) -> None:
+def _check_probability(name: str, label: str, p: Any) -> None:
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 <= float(p) < 1:
         raise ValueError(f"{name}: {label}={p!r} must be a probability, 0 <= p < 1")

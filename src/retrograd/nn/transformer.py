@@ -299,7 +299,7 @@ class TransformerDecoder(Module):
 class Transformer(Module):
     """decoder(tgt, encoder(src)): src (S, N, E), tgt (T, N, E) -> (T, N, E), each stack followed by a LayerNorm.
 
-    Weights are drawn by Glorot's uniform rule. custom_encoder, custom_decoder: modules in place of the two stacks;
+    Weights are initialized with ``xavier_uniform_``. custom_encoder, custom_decoder: modules that replace the stacks;
     the other arguments are explained in ``TransformerEncoderLayer``.
 
     Raises:

@@ -36,7 +36,7 @@ def _network(features: int) -> nn.Sequential:
 
 
 def _backpropagation(layers: Sequence[Module]) -> None:
-    """Leave the true gradients."""
+    """Train with the true gradients."""
 
 
 def _feedback(layers: Sequence[Module]) -> None:
@@ -93,7 +93,7 @@ def feedback(
         angles[name] = figures[name]["angles"]["1"]
     rows = []
     for name, values in accuracy.items():
-        of_layers = [*figures[name]["angles"].values()][:-1]  # the last layer has its own error
+        of_layers = [*figures[name]["angles"].values()][:-1]  # the last layer gets the true error
         rows.append([name, f"{values[-1]:.2%}", *[_degrees(angle[0], angle[-1]) for angle in of_layers]])
     return Study(
         title="Feedback alignment against backpropagation",
@@ -101,7 +101,8 @@ def feedback(
         headings=["", "held-out accuracy", *[f"angle, layer {number}" for number in (1, 2, 3)]],
         rows=rows,
         table_text="Angles are those between the gradient of a layer's parameters and the true one, in degrees: the "
-        "means of the first epoch and of the last. At 90 the two have nothing in common; below it, a step helps.",
+        "means of the first epoch and of the last. At 90 they are orthogonal; below 90, a small step lowers the "
+        "loss.",
         facts={f"right by {name}": f"{values[-1]:.2%}" for name, values in accuracy.items()},
         curves=[
             curves("Held-out accuracy", accuracy, percent=True),

@@ -65,12 +65,12 @@ KINDS = {
         binary=True,
     ),
     "XNOR-Net": _Kind(
-        "As BNN, with a scale for each filter and the mean size of the inputs of each window (Rastegari et al., 2016).",
+        "As BNN, with a scale for each filter and for each window of the input (Rastegari et al., 2016).",
         _XNOR,
         binary=True,
     ),
     "DeepShift-Q": _Kind(
-        "Powers of two as weights, 5 bits each, of float weights; 10-bit activations (Elhoushi et al., 2019).", _Q, _Q
+        "5-bit powers of two as weights, from float weights; 10-bit activations (Elhoushi et al., 2019).", _Q, _Q
     ),
     "DeepShift-PS": _Kind("As DeepShift-Q, with sign and exponent trained as parameters.", _PS, _PS, rate=4.0),
 }
@@ -150,7 +150,7 @@ def low_bit(
 
 
 def _converted(model: Module, task: ImageTask) -> Module:
-    """Return a copy with 8-bit integers, its ranges taken from training images."""
+    """Return a copy converted to 8-bit integers, calibrated on training images."""
     model = copy.deepcopy(model).eval()
     count = min(_CALIBRATION, len(task.train))
     batches = [task.train.take(range(first, min(first + _BATCH, count)))[0] for first in range(0, count, _BATCH)]
@@ -205,7 +205,7 @@ def _seconds(model: Module, batch: Tensor) -> float:
 def _study(
     task: ImageTask, recipe: Recipe, figures: dict[str, dict[str, Any]], histories: dict[str, list[float]]
 ) -> Study:
-    whole = figures[FLOAT]
+    baseline = figures[FLOAT]
     rows = []
     for name, found in figures.items():
         rows.append(
@@ -215,18 +215,18 @@ def _study(
                 f"{found['packed_accuracy']:.2%}",
                 str(found["disagreements"]),
                 bytes_text(found["bytes"]),
-                f"1/{whole['bytes'] / found['bytes']:.1f}" if name != FLOAT else "1",
+                f"1/{baseline['bytes'] / found['bytes']:.1f}" if name != FLOAT else "1",
                 f"{1e6 * found['seconds']:.1f} us",
-                f"{whole['seconds'] / found['seconds']:.2f}",
+                f"{baseline['seconds'] / found['seconds']:.2f}",
             ]
         )
     return Study(
         title="One LeNet in few bits",
         subtitle=f"{task.title}, {recipe.epochs} epochs",
-        headings=["", "as trained", "packed", "differ", "file", "of float", "time of an image", "faster"],
+        headings=["", "as trained", "packed", "differ", "file", "size to float", "time per image", "speedup"],
         rows=rows,
         table_text="Accuracy on held-out images, as trained (simulated in float) and packed (computed on bits), and "
-        f"on how many images the two differ; the size of the file; the time of an image in batches of {_BATCH}.",
+        f"on how many images the two differ; the size of the file; the time per image in batches of {_BATCH}.",
         facts={name: f"{found['packed_accuracy']:.2%}" for name, found in figures.items()},
         curves=[
             curves("Held-out accuracy: binary", _only(histories, FLOAT, "BNN", "XNOR-Net"), percent=True),

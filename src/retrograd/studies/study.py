@@ -153,11 +153,11 @@ def study_page(study: Study) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [_line("th", headings), *[_line("td", row) for row in rows]]
+    lines = [_table_row("th", headings), *[_table_row("td", row) for row in rows]]
     return f'<table class="times">{"".join(lines)}</table>'
 
 
-def _line(tag: str, cells: Sequence[str]) -> str:
+def _table_row(tag: str, cells: Sequence[str]) -> str:
     """Format a row of a table: the first cell is a name, the others are numbers."""
     first, *others = map(escape, cells)
     numbers = "".join(f'<{tag} class="n">{cell}</{tag}>' for cell in others)
@@ -165,7 +165,7 @@ def _line(tag: str, cells: Sequence[str]) -> str:
 
 
 def settings_of(task: ImageTask, recipe: Recipe) -> Mapping[str, Any]:
-    """Return the recipe in words, for the page."""
+    """Return the settings that the page shows."""
     return {
         "images": f"{len(task.train):,} to train on, {len(task.held_out):,} held out",
         "epochs": recipe.epochs,

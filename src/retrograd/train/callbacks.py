@@ -133,7 +133,7 @@ class LRScheduler(Callback):
             self.scheduler.load_state_dict(dict(check_table("LRScheduler state_dict", state_dict)))
 
 
-class _Watch(Callback):
+class _BestTracker(Callback):
     """Tracks the best epoch."""
 
     monitor: str
@@ -168,7 +168,7 @@ class _Watch(Callback):
             setattr(self, name, value)
 
 
-class BestWeights(_Watch):
+class BestWeights(_BestTracker):
     """Restores the weights of the best epoch at the end of training.
 
     monitor: name of the record's entry to compare: "held_out_loss", "held_out_accuracy", "loss", "accuracy".
@@ -241,7 +241,7 @@ class EarlyStopping(BestWeights):
             super().on_end(fit)
 
 
-class ModelCheckpoint(_Watch):
+class ModelCheckpoint(_BestTracker):
     """Writes the model's weights to a file after an epoch; ``load_checkpoint(path)["model"]`` reads them.
 
     path: the file, replaced atomically.

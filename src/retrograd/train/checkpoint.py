@@ -32,8 +32,8 @@ __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 _FORMAT, _VERSION = "retrograd checkpoint", 1
 _ARRAY, _ITEMS = "__array__", "__items__"  # markers in the JSON tree
 _Entries = dict[str, np.ndarray]
-_MOST = 64 * 1024**3  # bytes of a checkpoint
-_MOST_TEXT = 64 * 1024**2  # bytes of its metadata, which takes twenty times as many in memory as Python objects
+_MAX_BYTES = 64 * 1024**3
+_MAX_METADATA = 64 * 1024**2  # bytes; as Python objects, metadata takes twenty times as much memory
 _DEEPEST = 100  # levels of nested dicts and lists
 # the header that write_array writes before an array's data
 _HEADER = re.compile(rb"\{'descr': '([<>|][A-Za-z][0-9]*)', 'fortran_order': False, 'shape': \(([0-9, ]*)\), \} *\n")
@@ -59,7 +59,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     tree = _pack(state, "", entries)
     content = json.dumps({"format": _FORMAT, "version": _VERSION, "state": tree}, allow_nan=False)
     entries["metadata"] = np.frombuffer(content.encode(), np.uint8)
-    if entries["metadata"].size > _MOST_TEXT:
+    if entries["metadata"].size > _MAX_METADATA:
         raise ValueError(f"save_checkpoint: {len(content):,} bytes besides the arrays; store many numbers in arrays")
     entries["sha256"] = np.frombuffer(_digest(entries), np.uint8)
     try:
@@ -80,7 +80,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        with open_outside(path, _MOST) as file:
+        with open_outside(path, _MAX_BYTES) as file:
             entries = _entries_of(path, file)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such checkpoint") from None
@@ -114,7 +114,7 @@ def _entries_of(path: Path, file: BinaryIO) -> _Entries:
 
 def _metadata(path: Path, entries: _Entries) -> Any:
     metadata = None
-    if "metadata" in entries and entries["metadata"].size <= _MOST_TEXT:
+    if "metadata" in entries and entries["metadata"].size <= _MAX_METADATA:
         with suppress(ValueError, RecursionError):
             metadata = json.loads(entries["metadata"].tobytes().decode(), **STRICT_JSON)
     if not isinstance(metadata, dict) or metadata.get("format") != _FORMAT:

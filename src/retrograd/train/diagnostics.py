@@ -26,8 +26,8 @@ __all__ = [
     "first_not_finite",
     "leaves",
     "profile",
+    "state_restored",
     "tensors_in",
-    "unchanged",
     "wrapped_forwards",
 ]
 
@@ -68,7 +68,7 @@ def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forwa
 
 
 @contextmanager
-def unchanged(model: Module) -> Iterator[None]:
+def state_restored(model: Module) -> Iterator[None]:
     """Restore parameters, buffers, gradients, modes and the random generator after the block."""
     state = {name: np.copy(tensor.array) for name, tensor in model.state_dict().items()}
     gradients = [(parameter, parameter.grad) for parameter in model.parameters()]
@@ -111,7 +111,7 @@ def first_not_finite(model: Module, x: Tensor) -> str:
 
         return checked
 
-    with unchanged(model), wrapped_forwards(model, wrap), no_grad(), np.errstate(all="ignore"):
+    with state_restored(model), wrapped_forwards(model, wrap), no_grad(), np.errstate(all="ignore"):
         model(x)
     return clauses[0] if clauses else "all layers' outputs are finite, only the loss is not"
 
@@ -152,15 +152,15 @@ def profile(
     """Time every leaf module of ``model`` in a training step on this batch.
 
     Rows are in order of execution. The last row is the loss and everything else outside of layers. Each layer's forward
-    is timed as a whole, its backward operator by operator in the actual sweep. Parameters, buffers, gradients and the
-    random generator are restored.
+    is timed as a whole, its backward operator by operator within the real backward pass. Parameters, buffers, gradients
+    and the random generator are restored.
 
     Raises:
         ValueError: repeats is not positive.
     """
     if repeats < 1:
         raise ValueError(f"profile: repeats={repeats} must be at least 1")
-    with unchanged(model):
+    with state_restored(model):
         model.train()
         runs = [_run(model, x, target, loss) for _ in range(repeats + 1)][1:]  # the first run compiles and warms up
     rows = []

@@ -58,7 +58,7 @@ def fit(
         Anything that a Dataset has after the target, such as sample weights, is passed to loss after it.
     epochs: number of passes over the data.
     batch_size: samples per step, unless data is a DataLoader; the order is random in each epoch.
-    loss: a function of the model's output and the target, a mean over the batch.
+    loss: a function of the model's output and the target that returns the mean over the batch.
     optimizer: an optimizer of the model's parameters; None means Adam with its default learning rate.
     held_out: data (as above) to evaluate after each epoch, in eval mode; or the fraction of data, between 0 and 1, to
         hold out at random.
@@ -158,7 +158,7 @@ class Fit:
                 self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
                 while self.epoch < epochs and self.stopped is None:
                     for batch in self.loader:
-                        samples = self._step(*batch) if self.workers is None else self._step_of_all(batch)
+                        samples = self._step(*batch) if self.workers is None else self._shared_step(batch)
                         self._notify("on_step_end", samples)
                     self._end_epoch()
                 self._notify("on_end")
@@ -192,8 +192,8 @@ class Fit:
         self.progress.step(self.epoch + 1, len(target), *_means(self.sums))
         return len(target)
 
-    def _step_of_all(self, batch: Any) -> int:
-        """Run one step of all processes, in which this one computes its shards of the batch."""
+    def _shared_step(self, batch: Any) -> int:
+        """Run one step together with the other processes; this one computes its shards of the batch."""
         start = perf_counter()
         self.steps += 1
         self._notify("on_step_start")

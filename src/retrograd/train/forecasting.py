@@ -44,11 +44,11 @@ __all__ = [
 
 # ---- Baseline forecasts: seasonal naive and autoregression ----------------------------------------------------------
 
-_LEAST_CORRELATION = 0.1
+_MIN_CORRELATION = 0.1
 
 
 def seasonal_naive(values: np.ndarray, origins: np.ndarray, horizon: int, period: int) -> np.ndarray:
-    """Predict the value one period earlier, or as many periods as needed to be known: (len(origins), horizon).
+    """Predict each value as the latest known one a whole number of periods before it: (len(origins), horizon).
 
     Each origin must be at least one period into the series.
     """
@@ -103,7 +103,7 @@ def _design(values: np.ndarray, order: int) -> np.ndarray:
 def period_of(values: np.ndarray) -> int | None:
     """Return the period of the series, up to a quarter of its length; None if it has none.
 
-    It is the lag of the highest autocorrelation after the first negative one, without the linear trend.
+    After removal of the linear trend, it is the lag of the highest autocorrelation after the first negative one.
     """
     time = np.arange(len(values), dtype=np.float64)
     rest = values - np.polynomial.Polynomial.fit(time, values, 1)(time)
@@ -113,7 +113,7 @@ def period_of(values: np.ndarray) -> int | None:
     if not len(below):
         return None
     best = int(below[0] + correlation[below[0] :].argmax())
-    return best if correlation[best] > _LEAST_CORRELATION * correlation[0] else None
+    return best if correlation[best] > _MIN_CORRELATION * correlation[0] else None
 
 
 def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
@@ -125,7 +125,7 @@ def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 # ---- `retrograd train series`: a network that forecasts a series of numbers -----------------------------------------
 
 _PERIODS = 3  # periods in the network's input window
-_LEAST_PERIODS = 4
+_MIN_PERIODS = 4
 _HELD_OUT = 0.2
 _SUNSPOTS = 132  # months: eleven years
 
@@ -224,7 +224,7 @@ class SeriesTask(Task):
 
 
 def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
-    """Build a GRU and a series: a column of a CSV file, or the bundled sunspots if path is None.
+    """Build the task of a GRU on a series: a column of a CSV file, or the bundled sunspots if path is None.
 
     Raises:
         TrainingError: the file cannot be used, or the series is constant, too short, or has no period.
@@ -277,9 +277,9 @@ def _detected_period(name: str, values: np.ndarray) -> int:
 
 
 def _check_length(name: str, size: int, first: int, period: int, horizon: int) -> None:
-    if size < _LEAST_PERIODS * period:
+    if size < _MIN_PERIODS * period:
         raise TrainingError(
-            f"{name}: {size:,} values are fewer than {_LEAST_PERIODS} periods of {period}; pass a longer series, or a "
+            f"{name}: {size:,} values are fewer than {_MIN_PERIODS} periods of {period}; pass a longer series, or a "
             "shorter --period"
         )
     spare = min(first - _PERIODS * period, size - first)
@@ -371,7 +371,7 @@ def _errors(error_of: dict[str, tuple[float, float]]) -> str:
 
 
 def _steps(task: SeriesTask, by_method: dict[str, np.ndarray]) -> str:
-    """Tabulate mean absolute errors by number of steps ahead."""
+    """Return a table of mean absolute errors by number of steps ahead."""
     horizon = task.horizon
     ahead = sorted({1, max(1, horizon // 4), max(1, horizon // 2), max(1, 3 * horizon // 4), horizon})
     head = "".join(f"<th>{step}</th>" for step in ahead)

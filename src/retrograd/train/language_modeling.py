@@ -58,7 +58,7 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
     if order < 1:
         raise ValueError(f"witten_bell: order={order!r} must be at least 1")
     codes, size = np.concatenate([train, test]), len(train)
-    since = np.concatenate([np.arange(size), np.arange(len(test))])  # number of characters before each
+    preceding = np.concatenate([np.arange(size), np.arange(len(test))])  # number of characters before each
     context = np.zeros(len(codes), np.int64)  # equal numbers for equal contexts
     result = np.empty((order + 1, len(test)))
     result[0] = 1.0 / characters
@@ -66,7 +66,7 @@ def witten_bell(train: np.ndarray, test: np.ndarray, characters: int, order: int
         lower = result[length]
         if length:
             _, context = np.unique(context * characters + np.roll(codes, length), return_inverse=True)
-        known = since >= length
+        known = preceding >= length
         pair = context * characters + codes
         pairs, counts = np.unique(pair[:size][known[:size]], return_counts=True)
         contexts = int(context.max(initial=0)) + 1
@@ -87,7 +87,7 @@ def bits(probabilities: np.ndarray) -> float:
 # ---- `retrograd train text`: a network that predicts the next character ---------------------------------------------
 
 STEPS = 64  # characters per sample, the length of backpropagation through time
-_READERS = 8  # streams of held-out text; fewer streams mean fewer starts without context
+_HELD_OUT_STREAMS = 8  # fewer streams have fewer starts without context
 _ORDER = 6
 
 _KERNELS = (
@@ -116,7 +116,7 @@ class TextTask(Task):
     samples = "sequences"
     shuffle = False
     carried = {"h": 1, "c": 1}
-    held_out_batch = _READERS
+    held_out_batch = _HELD_OUT_STREAMS
 
     model: TextNetwork
     corpus: Corpus
@@ -153,7 +153,7 @@ class TextTask(Task):
 
     def tests(self) -> DataLoader:
         """The batches of the last part, in order."""
-        return DataLoader(self.test, min(_READERS, len(self.test)))
+        return DataLoader(self.test, min(_HELD_OUT_STREAMS, len(self.test)))
 
     def result(self, trainer: Trainer) -> str:
         result, best = self.bits(trainer), self.best_grams
@@ -169,9 +169,9 @@ class TextTask(Task):
         losses = trainer.history.column("held_out_loss")
         lowest = 1 + min(range(len(losses)), key=losses.__getitem__)
         if lowest == len(losses):
-            return ". The n-grams are ahead: the held-out loss was still falling, so more --epochs help"
+            return ". The n-grams are better: the held-out loss was still falling, so more --epochs help"
         return (
-            f". The n-grams are ahead: the held-out loss was lowest after epoch {lowest}, so the network "
+            f". The n-grams are better: the held-out loss was lowest after epoch {lowest}, so the network "
             "overfits; fewer --epochs or a longer text help"
         )
 
@@ -181,7 +181,7 @@ class TextTask(Task):
 
 
 def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
-    """Build a character LSTM and a text: that of a file, or of Python's ``help()`` if path is None.
+    """Build the task of a character LSTM on the text of a file, or of Python's ``help()`` if path is None.
 
     streams: the batch size.
     sizes: width, hidden and layers of the network, which override the defaults.
@@ -200,15 +200,15 @@ def text_task(path: Path | None, streams: int, **sizes: int) -> TextTask:
             f"batch-size={streams} is too large for a text of {len(corpus.codes):,} characters, of which "
             f"{len(first):,} are for training: each sequence of a batch needs {STEPS}; choose at most {most}"
         )
-    readers = min(_READERS, (min(len(second), len(last)) - 1) // STEPS)
+    held_out_streams = min(_HELD_OUT_STREAMS, (min(len(second), len(last)) - 1) // STEPS)
     arguments = {"characters": len(corpus.alphabet), "streams": streams, **sizes}
     return TextTask(
         name="text",
         title=f"Text of {corpus.source}",
         model=TextNetwork(**arguments),
         train=in_streams(first, streams),
-        held_out=in_streams(second, readers),
-        test=in_streams(last, readers),
+        held_out=in_streams(second, held_out_streams),
+        test=in_streams(last, held_out_streams),
         corpus=corpus,
         kernels=_KERNELS,
         source=corpus.source,

@@ -89,7 +89,7 @@ class TextNetwork(nn.Module):
         return scores
 
     def step(self, codes: Tensor, states: States | None) -> tuple[Tensor, States]:
-        """Map codes int64 (T, N) to scores (T * N, characters), and return the states after them, too."""
+        """Return the scores (T * N, characters) for codes int64 (T, N), and the final states."""
         y, states = self.lstm(self.embedding(codes), states)
         return self.head(self.dropout(y.reshape(-1, y.shape[2]))), states
 
@@ -177,12 +177,12 @@ def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     )
 
 
-def _block(inside: int, out: int, pool: bool = False) -> list[nn.Module]:
-    convolution = nn.Conv2d(inside, out, kernel_size=3, padding=1, bias=False)
+def _block(channels: int, out: int, pool: bool = False) -> list[nn.Module]:
+    convolution = nn.Conv2d(channels, out, kernel_size=3, padding=1, bias=False)
     return [convolution, *([nn.MaxPool2d(2)] if pool else []), nn.BatchNorm2d(out), nn.ReLU()]
 
 
-def _text_numbers(
+def _min_text_elements(
     characters: int, streams: int, width: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.3
 ) -> int:
     products = width * hidden + (2 * layers - 1) * hidden * hidden
@@ -193,16 +193,16 @@ def _text_numbers(
 class _Network:
     """The description of a network: how to build it, and its input and arguments.
 
-    takes: the kind of its input.
+    input_kind: "images", "text" or "series".
     arguments: a check for each argument.
-    numbers: the least number of elements of its arrays, computed from the arguments.
+    min_elements: computes a lower bound of the number of elements of all its arrays from the arguments.
     optional: arguments that may be missing.
     """
 
     build: Callable[..., nn.Module]
-    takes: str
+    input_kind: str
     arguments: Mapping[str, Check] = field(default_factory=dict)
-    numbers: Callable[..., int] = lambda: 0
+    min_elements: Callable[..., int] = lambda: 0
     optional: tuple[str, ...] = ()
 
 
@@ -223,7 +223,7 @@ _NETWORKS = {
             "layers": count(1, 64),
             "dropout": number(0, 1),
         },
-        _text_numbers,
+        _min_text_elements,
         ("width", "hidden", "layers", "dropout"),
     ),
     "series": _Network(
@@ -256,7 +256,7 @@ def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
             why.
     """
     network, arguments = _described(state.get("network"))
-    if network.takes != takes:
+    if network.input_kind != takes:
         raise ValueError(f"its network is not for {takes}")
     arrays = check_table("model", state.get("model"))
     for key, array in arrays.items():
@@ -264,7 +264,7 @@ def saved_network(state: Mapping[str, Any], takes: str) -> nn.Module:
             raise ValueError(f"model[{brief(key)}] is {brief(array)}; it must be an array")
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
-    stored, needed = sum(array.size for array in arrays.values()), network.numbers(**arguments)
+    stored, needed = sum(array.size for array in arrays.values()), network.min_elements(**arguments)
     if stored < needed:
         raise ValueError(f"its network has at least {brief(needed)} numbers, but only {stored} are stored")
     model = network.build(**arguments)
@@ -279,7 +279,7 @@ def image_of(description: Any) -> dict[str, int]:
         ValueError: the network does not take images, or there is no such network.
     """
     network, arguments = _described(description)
-    if network.takes != "images":
+    if network.input_kind != "images":
         raise ValueError("its network is not for images")
     known = {"digits": {"size": 8, "channels": 1}, "mnist": {"size": 28, "channels": 1}}
     image = known.get(description["name"], arguments)

@@ -24,13 +24,13 @@ from .trainer import Trainer
 __all__ = ["EXPLANATION", "REPORT", "ReportError", "explained", "gradients_section", "links", "write_report"]
 
 
-# ---- Gradients of a trained network on held-out samples, in a page beside the report --------------------------------
+# ---- Gradients of a trained network on held-out samples, in a page next to the report --------------------------------
 
 EXPLANATION = "explain.html"
 
 
 def explained(trainer: Trainer) -> ModelExplanation | None:
-    """Return the network's layers as they ran in eval mode on a few held-out samples; None for a task without any."""
+    """Return the network's layers as they ran in eval mode on some held-out samples; None if the task has none."""
     task, model = trainer.task, trainer.model
     samples = min(task.explained, len(task.held_out))
     if not samples:
@@ -45,18 +45,18 @@ def explained(trainer: Trainer) -> ModelExplanation | None:
 
 
 def links(explanation: ModelExplanation) -> dict[str, str]:
-    """Return, for each layer whose gradients can be explained, its anchor in the page beside the report."""
+    """Return, for each layer whose gradients can be explained, its anchor in that page."""
     paths = [each["path"] for each in explanation.to_dict()["layers"] if not each["why_not"]]
     return {path: f"{EXPLANATION}#{urlencode({'layer': path})}" for path in paths}
 
 
 # ---- The report's section about the gradients of each layer; empty if none were measured ----------------------------
 
-_WIDTH, _HEIGHT = 200.0, 22.0  # size of a layer's line
+_WIDTH, _HEIGHT = 200.0, 22.0  # size of a layer's sparkline
 
 
 def gradients_section(history: Sequence[Mapping[str, Any]], model: Module) -> str:
-    """Return HTML: the figures of the last measured epoch, and a line of each layer's norm over all of them."""
+    """Return HTML: each layer's figures in the last measured epoch, and a sparkline of its norm over all epochs."""
     epochs = [rows_of(record, model) for record in history if "gradients" in record]
     if not epochs:
         return ""
@@ -67,7 +67,7 @@ def gradients_section(history: Sequence[Mapping[str, Any]], model: Module) -> st
     head = f"<tr><th>layer</th>{cells}<th></th></tr>"
     text = (
         "Means of the steps that were measured in the last epoch: the norm of the gradient, the shares of its elements "
-        "that are 0, and NaN or infinite, and the norm of the step to that of the weights"
+        "that are 0, and NaN or infinite, and the ratio of the norms of the weight update and the weights"
         f"{'; the angle is to the true gradient, without backward rules' * angles}. The lines are the norms over "
         f"{counted(len(epochs), 'epoch')}, on one logarithmic scale."
     )
@@ -82,10 +82,10 @@ def _row(row: LayerGradients, epochs: Sequence[Sequence[LayerGradients]], angles
     kinds = ["n", "n", "n bad" if row.not_finite else "n", "n", "n"]
     cells = "".join(f'<td class="{kind}">{escape(value)}</td>' for kind, value in zip(kinds, values, strict=False))
     name = escape(f"{row.path} {row.kind}".strip())
-    return f"<tr><td>{name}</td>{cells}<td>{_line(row.path, epochs)}</td></tr>"
+    return f"<tr><td>{name}</td>{cells}<td>{_sparkline(row.path, epochs)}</td></tr>"
 
 
-def _line(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
+def _sparkline(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
     """Draw the norm of a layer over the epochs as an ``<svg>``; epochs in which it is 0 or unknown are skipped."""
     logs = [[(row.path, math.log10(row.norm)) for row in rows if row.norm] for rows in epochs]
     every = [value for rows in logs for _, value in rows]
@@ -105,7 +105,7 @@ def _line(path: str, epochs: Sequence[Sequence[LayerGradients]]) -> str:
 # ---- The report page ------------------------------------------------------------------------------------------------
 
 REPORT = "report.html"
-_MOST_TIMED = 256
+_MAX_TIMED = 256
 
 
 class ReportError(RuntimeError):
@@ -115,10 +115,10 @@ class ReportError(RuntimeError):
 def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Evaluate held-out samples, time the layers, write ``report.html`` next to the checkpoint, and return its path.
 
-    For an image network, ``explain.html`` is written beside it; it shows the gradients of held-out images entry by
+    For an image network, ``explain.html`` is written next to it; it shows the gradients of held-out images entry by
     entry.
 
-    shares: for each worker its shards, the seconds of its steps, and those that it waited for others.
+    shares: for each worker its shards, the seconds of its steps, and the seconds that it waited for other workers.
 
     Raises:
         PicturesMissing: Matplotlib is not installed.
@@ -143,7 +143,7 @@ def report_page(
     task, settings = trainer.task, trainer.settings
     with use_kernels(settings.kernels):
         page = task.page(trainer)
-        count = min(settings.batch_size, len(task.train), _MOST_TIMED)
+        count = min(settings.batch_size, len(task.train), _MAX_TIMED)
         x, target = task.train.take(range(count))
         rows = profile(trainer.model, x, target, repeats=5, loss=task.loss)
     chosen = {name.replace("_", " "): value for name, value in settings.as_dict().items()}

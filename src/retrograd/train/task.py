@@ -1,4 +1,4 @@
-"""Task, a network with its training data, and Settings, the options of its training."""
+"""Task: a network with its training data; Settings: the options of its training."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = ["Settings", "Task"]
 class Settings:
     """Everything that determines the final weights besides the data and the network; part of every checkpoint.
 
-    lr: Adam's learning rate at the first step; it falls to 0 along half a cosine.
+    lr: Adam's highest learning rate; it falls to 0 along half a cosine.
     kernels: "compiled" or "textbook".
 
     Raises:
@@ -90,7 +90,7 @@ class Task:
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
     ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
     entries; ``held_out_batch``, the batch size of held-out samples; ``explained``, the number of held-out samples whose
-    gradients the page beside the report explains.
+    gradients ``explain.html`` explains.
     """
 
     samples: ClassVar[str]

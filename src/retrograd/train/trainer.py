@@ -92,14 +92,14 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
         if not same(saved, own):
             raise ValueError(f"its {name} is {brief(saved)}, this run's is {brief(own)}")
     epoch = count(0, trainer.settings.epochs)("epoch", state["epoch"])
-    steps = _check_place(trainer, epoch, state)
+    steps = _check_position(trainer, epoch, state)
     _check_optimizer(trainer, steps, state["optimizer"])
     for key, array in check_table("model", state["model"]).items():
         if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
 
 
-def _check_place(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
+def _check_position(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
     """Return the number of steps; the loader's position, the sums and the history must be consistent with it."""
     batches, total = len(trainer.loader), len(trainer.task.train)
     position = count(0, batches)("loader['position']", check_table("loader", state["loader"]).get("position"))
@@ -295,7 +295,7 @@ class Trainer(Fit):
         """
         state = load_checkpoint(self.path)
         if self.workers is None and "shards" in state:
-            raise CheckpointError(f"{self.path} is of a run with --workers; continue it with --workers, if only 1")
+            raise CheckpointError(f"{self.path} is of a run with --workers; continue it with --workers N, at least 1")
         try:
             self.load_state_dict(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:

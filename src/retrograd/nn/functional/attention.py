@@ -38,7 +38,7 @@ class Projections(NamedTuple):
     bias: Optional  # (3E,)
     more_keys: tuple[tuple[Optional, Optional], ...]  # rows (1, 1, E) appended to key and value; None: zeros
     out: Callable[[Tensor], Tensor]
-    fixed: tuple[Optional, Optional] = (None, None)  # key and value that are projected already, (N*H, S, D)
+    fixed: tuple[Optional, Optional] = (None, None)  # already projected key and value, (N*H, S, D)
 
 
 @operator
@@ -137,7 +137,7 @@ def attend(
     is_causal: bool,
     dropout_p: float,
 ) -> tuple[Tensor, Optional]:
-    """Return (y, weights) for query, key and value. masks: for the padding of keys, and for pairs of query and key.
+    """Return (y, weights) for query, key and value. masks: key_padding_mask and attn_mask.
 
     Raises: as ``multi_head_attention_forward``.
     """
@@ -151,7 +151,7 @@ def attend(
         )
     first = batch_first or unbatched  # the batch is the first axis
     if unbatched:
-        inputs = _one_sample(inputs)
+        inputs = _with_batch_axis(inputs)
     query = inputs[0]
     heads = parts.heads
     batch, rows = query.array.shape[:2] if first else query.array.shape[1::-1]
@@ -163,7 +163,7 @@ def attend(
         _bias(name, "attn_mask", masks[1], q, [(rows, keys), (batch * heads, rows, keys)]),
     ]
     for row_k, row_v in parts.more_keys:
-        k, v = append_row(k, _one_key(name, row_k, k)), append_row(v, _one_key(name, row_v, v))
+        k, v = append_row(k, _row_per_head(name, row_k, k)), append_row(v, _row_per_head(name, row_v, v))
         biases = [None if bias is None else append_row(bias, None, bias.ndim - 1) for bias in biases]
     causal = is_causal and biases[0] is None and not need_weights and not parts.more_keys
     bias = None if causal else _joined(biases, batch, heads, rows, k.array.shape[2])
@@ -206,7 +206,7 @@ def _check(name: str, inputs: tuple[Tensor, ...], parts: Projections, batch_firs
     return query.array.ndim == 2
 
 
-def _one_sample(inputs: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
+def _with_batch_axis(inputs: tuple[Tensor, Tensor, Tensor]) -> tuple[Tensor, Tensor, Tensor]:
     """Return the inputs with a batch axis; those that are the same Tensor remain the same."""
     query, key, value = inputs
     one = {id(x): reshape(x, 1, *x.array.shape) for x in inputs}
@@ -256,7 +256,7 @@ def _as_heads(name: str, own: Tensor, x: Tensor, heads: int) -> Tensor:
     return reshape(own, batch, heads, shape[1], depth)
 
 
-def _one_key(name: str, row: Optional, x: Tensor) -> Optional:
+def _row_per_head(name: str, row: Optional, x: Tensor) -> Optional:
     """Return bias_k or bias_v (1, 1, E) as one row per head, (N, H, 1, D)."""
     if row is None:
         return None
@@ -293,8 +293,8 @@ def _bias(name: str, label: str, mask: Any, q: Tensor, shapes: list[tuple[int, .
             f"{dtype} (added to the scores)"
         )
     if own.shape not in shapes:
-        wanted = " or ".join(map(str, shapes))
-        raise ValueError(f"{name}: {label}.shape={own.shape} must be {wanted}")
+        expected = " or ".join(map(str, shapes))
+        raise ValueError(f"{name}: {label}.shape={own.shape} must be {expected}")
     if own.dtype != bool_:
         return mask
     return Tensor(kernels.where(own, from_host(-np.inf, dtype), from_host(0, dtype)))

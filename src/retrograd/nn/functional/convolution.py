@@ -77,11 +77,11 @@ def conv2d(
         "same", "same_upper"   just enough for O = I/stride, rounded up; the odd element on the high side
         "same_lower"           the same, the odd element on the low side
         "causal"               dilation*(R-1) low: output o reads nothing after o*stride; O = I/stride, rounded up
-    padding_mode: the values there: "zeros"; "reflect", input mirrored at its first and last position; "replicate",
-        these repeated; "circular", input wrapped around.
-    algorithm: of the forward and backward passes; ``conv_plan`` prints it. "auto" chooses from the shapes by a cost
-        model; "exact" does the same without transforms (as within ``exact_convolution``). "direct" computes every
-        convolution without transforms; "depthwise", "pointwise" and "winograd" are refused for convolutions they
+    padding_mode: the values of the padding: "zeros"; "reflect", the input mirrored at its first and last elements;
+        "replicate", these elements repeated; "circular", the input wrapped around.
+    algorithm: used in the forward and backward passes; ``conv_plan`` prints it. "auto" chooses by a cost model, from
+        the shapes; "exact" does the same without transforms (as within ``exact_convolution``). "direct" computes every
+        convolution without transforms; "depthwise", "pointwise" and "winograd" raise an error for convolutions they
         cannot compute. "singa", "mxnet", "pytorch" and "numpy_ml" belong to the textbook set, see ``use_kernels``.
     workspace: limit in MB (1024*1024 bytes) on an algorithm's temporary memory in every pass; None means no limit.
         If the chosen algorithm does not fit, another is used; the result of each is bitwise the same under any
@@ -211,10 +211,10 @@ def conv_transpose2d(
         "causal"               O = I*stride, all cropped on the high side: y[o] depends only on x[i], i*stride <= o
     padding_mode: the values before and after x: "zeros", or, unlike PyTorch, "reflect", "replicate" and "circular":
         y[o] is then the sum over all integers i and all r with i*stride + r*dilation - low = o, with x continued as
-        by ``pad``. So a circular one with O = I*stride is the gradient of a circular convolution.
-    output_size, instead of output_padding where the stride allows several sizes: the extents *O, or the whole shape.
+        by ``pad``. With "circular" and O = I*stride, this is the gradient of a circular convolution.
+    Where the stride allows several sizes, pass output_size (the extents *O, or the whole shape) or output_padding.
     adj: MXNet's name for output_padding.
-    target_shape: MXNet's argument for *O: padding is the excess, the odd element on the low side.
+    target_shape: MXNet's argument for *O; padding is computed from it, with the odd element on the low side.
     algorithm, workspace: as in ``conv2d``.
 
     Raises:

@@ -59,7 +59,7 @@ def max_pool1d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over one axis (the first of equals); padding never counts, NaN wins.
+    """The largest element of each window over one axis (the first of equal ones); padding is ignored, NaN propagates.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
@@ -83,7 +83,7 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over two axes (the first of equals); padding never counts, NaN wins.
+    """The largest element of each window over two axes (the first of equal ones); padding is ignored, NaN propagates.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
@@ -109,7 +109,7 @@ def max_pool3d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:
-    """The largest element of each window over three axes (the first of equals); padding never counts, NaN wins.
+    """The largest element of each window over three axes (the first of equal ones); padding is ignored, NaN propagates.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
     O = (I + padding on both sides - dilation*(R-1) - 1)//stride + 1, rounded up with ``ceil_mode``; stride defaults
@@ -160,8 +160,8 @@ def avg_pool2d(
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O)
     O = (I + padding on both sides - R)//stride + 1, rounded up with ``ceil_mode``; stride defaults to kernel_size.
 
-    count_include_pad: padding counts as zeros in the mean, except for positions that ``ceil_mode`` adds after it; over
-        2 and 3 axes, a ``divisor_override`` divides the sum instead.
+    count_include_pad: include the padding in the mean as zeros, except for positions that ``ceil_mode`` adds after it.
+    divisor_override: for 2 and 3 axes: divide the sum by this number instead.
 
     Raises:
         TypeError: input is not a floating-point Tensor.
@@ -218,7 +218,7 @@ def avg_pool3d(
 @advised
 @operator(records=(AvgPool, Mean))
 def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows per axis, over one axis, that divide the input evenly.
+    """Adaptive average pooling over one axis: the mean of each of O windows that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
@@ -233,7 +233,7 @@ def adaptive_avg_pool1d(input: Tensor, output_size: OutputSize) -> Tensor:
 @advised
 @operator(records=(AvgPool, Mean))
 def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows per axis, over two axes, that divide the input evenly.
+    """Adaptive average pooling over two axes: the mean of each window; O windows per axis divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
@@ -250,7 +250,7 @@ def adaptive_avg_pool2d(input: Tensor, output_size: OutputSize) -> Tensor:
 @advised
 @operator(records=(AvgPool, Mean))
 def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
-    """The mean of O windows per axis, over three axes, that divide the input evenly.
+    """Adaptive average pooling over three axes: the mean of each window; O windows per axis divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> (N, C, *O) or (C, *O); output o is the mean of the positions floor(o*I/O) to
     ceil((o + 1)*I/O) - 1. output_size: O for all axes or one per axis; None means I.
@@ -265,7 +265,7 @@ def adaptive_avg_pool3d(input: Tensor, output_size: OutputSize) -> Tensor:
 @advised
 @operator(records=MaxPool)
 def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows per axis, over one axis, that divide the input evenly.
+    """Adaptive max pooling over one axis: the largest element of each of O windows that divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
@@ -279,7 +279,7 @@ def adaptive_max_pool1d(input: Tensor, output_size: OutputSize, return_indices: 
 @advised
 @operator(records=MaxPool)
 def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows per axis, over two axes, that divide the input evenly.
+    """Adaptive max pooling over two axes: the maximum of each window; O windows per axis divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
@@ -293,7 +293,7 @@ def adaptive_max_pool2d(input: Tensor, output_size: OutputSize, return_indices: 
 @advised
 @operator(records=MaxPool)
 def adaptive_max_pool3d(input: Tensor, output_size: OutputSize, return_indices: bool = False) -> Any:
-    """The largest element of O windows per axis, over three axes, that divide the input evenly.
+    """Adaptive max pooling over three axes: the maximum of each window; O windows per axis divide the input evenly.
 
     input (N, C, *I) or (C, *I) -> y (N, C, *O) or (C, *O), or with ``return_indices`` (y, flat indices into *I)
 
@@ -450,7 +450,7 @@ def max_unpool1d(
     padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the elements of input at the positions ``max_pool1d(..., return_indices=True)`` took them from.
+    """The partial inverse of ``max_pool1d(..., return_indices=True)``: elements at their indices, zeros elsewhere.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
@@ -473,7 +473,7 @@ def max_unpool2d(
     padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the elements of input at the positions ``max_pool2d(..., return_indices=True)`` took them from.
+    """The partial inverse of ``max_pool2d(..., return_indices=True)``: elements at their indices, zeros elsewhere.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it
@@ -498,7 +498,7 @@ def max_unpool3d(
     padding: Extent = 0,
     output_size: Sequence[int] | None = None,
 ) -> Tensor:
-    """Zeros with the elements of input at the positions ``max_pool3d(..., return_indices=True)`` took them from.
+    """The partial inverse of ``max_pool3d(..., return_indices=True)``: elements at their indices, zeros elsewhere.
 
     input, indices (N, C, *O) or (C, *O) -> (N, C, *I) or (C, *I), I = (O - 1)*stride + kernel_size - 2*padding on
     every axis. output_size: another I, less than a stride away (pooling drops the remainder of the division); it

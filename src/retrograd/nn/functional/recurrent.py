@@ -90,7 +90,7 @@ def run(
 ) -> tuple[Tensor, list[Tensor], list[Tensor], Tensor | None]:
     """Run all layers; return y (T, N, D*O) of the last one, and hn (D, N, O) and cn (D, N, H) of each.
 
-    With ``cells``, the cell states of the last layer are returned, too.
+    With ``cells``, also return the cell states of the last layer.
 
     x (T, N, I); weights: per layer, one for each direction; h0, c0: per layer, a state or None.
     """
@@ -298,11 +298,11 @@ def _unpacked(parameters: Tensor, layers: tuple[Recurrence, ...]) -> list[list[W
 
 def _by_layer(label: str, state: Any, layers: tuple[Recurrence, ...], data: Tensor, width: int) -> list[Any]:
     directions, count = layers[0].directions, len(layers)
-    wanted = (directions * count, data.array.shape[1], width)
+    expected = (directions * count, data.array.shape[1], width)
     require_float("rnn", state, label)
-    if state.array.shape != wanted:
+    if state.array.shape != expected:
         raise ValueError(
-            f"rnn: {label}.shape={state.array.shape}, needs {wanted}: layers * directions, sequences, units; "
+            f"rnn: {label}.shape={state.array.shape}, needs {expected}: layers * directions, sequences, units; "
             f"data.shape={data.array.shape}"
         )
     return [state] if count == 1 else [state[n * directions : (n + 1) * directions] for n in range(count)]

@@ -35,7 +35,7 @@ def clip_grad_norm_(
     """Multiply all gradients, in place, by min(1, max_norm / (norm + 1e-6)); return the old norm, a 0-d Tensor.
 
     The norm is that of one vector of all elements of all gradients: the norm_type-th root of the sum of their absolute
-    values to the power norm_type, or the largest absolute value for inf. Parameters without a gradient do not count.
+    values to the power norm_type, or the largest absolute value for inf. Parameters without a gradient are ignored.
     foreach: has no effect here.
 
     Raises:
@@ -43,10 +43,10 @@ def clip_grad_norm_(
         TypeError: one of the parameters is not a Tensor.
         RuntimeError: the norm is NaN or infinite and error_if_nonfinite is set; nothing is changed.
     """
-    _check_most("clip_grad_norm_", max_norm, foreach)
+    _check_max_norm("clip_grad_norm_", max_norm, foreach)
     arrays = _gradients("clip_grad_norm_", parameters)
     norm = _total("clip_grad_norm_", arrays, norm_type, error_if_nonfinite)
-    _limit("clip_grad_norm_", arrays, max_norm, norm)
+    _scale_down("clip_grad_norm_", arrays, max_norm, norm)
     return _as_tensor(norm, arrays)
 
 
@@ -75,7 +75,7 @@ def get_total_norm(
         TypeError: one of the tensors is not a Tensor.
         RuntimeError: the norm is NaN or infinite and error_if_nonfinite is set.
     """
-    _check_most("get_total_norm", 0, foreach)
+    _check_max_norm("get_total_norm", 0, foreach)
     arrays = [x.array for x in _all_tensors("get_total_norm", "tensors", tensors)]
     return _as_tensor(_total("get_total_norm", arrays, norm_type, error_if_nonfinite), arrays)
 
@@ -89,12 +89,12 @@ def clip_grads_with_norm_(
         ValueError: max_norm is negative or not a number.
         TypeError: one of the parameters is not a Tensor.
     """
-    _check_most("clip_grads_with_norm_", max_norm, foreach)
+    _check_max_norm("clip_grads_with_norm_", max_norm, foreach)
     norm = as_real("clip_grads_with_norm_", "total_norm", total_norm)
-    _limit("clip_grads_with_norm_", _gradients("clip_grads_with_norm_", parameters), max_norm, norm)
+    _scale_down("clip_grads_with_norm_", _gradients("clip_grads_with_norm_", parameters), max_norm, norm)
 
 
-def _check_most(name: str, max_norm: float, foreach: bool | None) -> None:
+def _check_max_norm(name: str, max_norm: float, foreach: bool | None) -> None:
     if not _is_number(max_norm) or not as_real(name, "max_norm", max_norm) >= 0:
         raise ValueError(f"{name}: max_norm={max_norm!r} must be a number of at least 0")
     if foreach is not None:
@@ -114,7 +114,7 @@ def _total(name: str, arrays: list[np.ndarray], norm_type: float, error_if_nonfi
     return norm
 
 
-def _limit(name: str, arrays: list[np.ndarray], max_norm: float, norm: float) -> None:
+def _scale_down(name: str, arrays: list[np.ndarray], max_norm: float, norm: float) -> None:
     factor = max_norm / (norm + 1e-6)
     if not factor >= 1:  # NaN propagates into the gradients
         for group in _by_dtype(arrays):

@@ -26,7 +26,7 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
     """Return a copy of conv that computes bn(conv(x)), both in eval mode; transpose: conv is a transposed convolution.
 
     Raises:
-        TypeError: one of them is not such a layer.
+        TypeError: conv is not a convolution, or bn is not a batch norm.
         ValueError: one of them is in training mode, or bn has no running statistics.
     """
     transpose = as_truth("fuse_conv_bn_eval", "transpose", transpose)
@@ -61,7 +61,7 @@ def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
     """Return a copy of linear that computes bn(linear(x)), both in eval mode.
 
     Raises:
-        TypeError: one of them is not such a layer.
+        TypeError: linear is not a Linear layer, or bn is not a batch norm.
         ValueError: one of them is in training mode, bn has no running statistics, or its channels do not fit.
     """
     fused = _copied("fuse_linear_bn_eval", linear, bn)
@@ -128,5 +128,5 @@ def _folded(
         w = weight * factor.reshape(channels)
         ordered = wrap(empty_like(weight.array))  # in the weight's memory order, which the kernels read in place
         kernels.copy(ordered.array, w.array)
-    wanted = weight.requires_grad, True if bias is None else bias.requires_grad
-    return Parameter(ordered, wanted[0]), Parameter(folded, wanted[1])
+    bias_requires_grad = True if bias is None else bias.requires_grad
+    return Parameter(ordered, weight.requires_grad), Parameter(folded, bias_requires_grad)

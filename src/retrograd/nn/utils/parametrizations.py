@@ -36,22 +36,22 @@ def orthogonal(
     """Keep a weight (..., M, N) orthogonal: its columns are orthonormal if M >= N, its rows otherwise.
 
     The weight is computed from ``original``, a tensor X of the same shape, as the first N columns of an orthogonal
-    matrix Q (M, M); a wide weight from the transposed one. Maps from X to Q:
+    matrix Q (M, M). If M < N, X and the weight are transposed. Maps from X to Q:
 
     - "matrix_exp": Q = exp(A), where A = L - LT is skew-symmetric, and L is the lower triangle of X
     - "cayley": Q = (1 - A / 2)^-1 (1 + A / 2)
-    - "householder": Q is the product of reflections, whose vectors are the columns of X below the diagonal; the signs
-      of the diagonal, which is not trained, are those of the columns
+    - "householder": Q is the product of reflections, whose vectors are the columns of X below the diagonal; the
+      diagonal of X is not trained, and its signs multiply the columns of Q
 
     The default is "matrix_exp" for square weights and "householder" for others.
 
     use_trivialization: multiply Q from the left by the buffer ``base`` (..., M, M), which holds the initial weight,
-    and start at X = -1, where Q is 1.
+    and start at X = -I, where Q = I.
 
     The weight starts at its own value if that is orthogonal, and at the Q of its QR factorization (with a positive
-    diagonal of R) otherwise. Without ``use_trivialization``, this holds for "householder" only; the other maps start
-    at the map of the weight. A tensor assigned to ``module.<name>`` is made orthogonal in the same way; those two maps
-    without ``use_trivialization`` refuse that with NotImplementedError.
+    diagonal of R) otherwise. Without ``use_trivialization``, this holds for "householder" only; the other maps are
+    applied to the initial weight as X. A tensor assigned to ``module.<name>`` is made orthogonal in the same way; the
+    other two maps without ``use_trivialization`` raise NotImplementedError.
 
     Sources: M. Lezcano-Casado, "Trivializations for gradient-based optimization on manifolds", 2019
     (arXiv:1909.09501); for the Cayley map, Z. Wen, W. Yin, "A feasible method for optimization with orthogonality
@@ -74,7 +74,7 @@ def orthogonal(
     if orthogonal_map is None:
         orthogonal_map = "matrix_exp" if shape[-2] == shape[-1] else "householder"
     if orthogonal_map not in _MAPS:
-        raise ValueError(f"orthogonal: orthogonal_map={orthogonal_map!r} is none of {', '.join(map(repr, _MAPS))}")
+        raise ValueError(f"orthogonal: orthogonal_map={orthogonal_map!r} must be one of {', '.join(map(repr, _MAPS))}")
     return register_parametrization(module, name, _Orthogonal(shape, orthogonal_map, use_trivialization))
 
 
@@ -203,8 +203,8 @@ def _reflected(x: Tensor) -> Tensor:
     """Return the first N columns of a product of reflections, times the diagonal's signs; x (..., M, N), M >= N."""
     vectors = x.tril(-1)
     q = householder_product(vectors, 2.0 / (1.0 + (vectors * vectors).sum(-2)))
-    line, one = diagonal(x.array), from_host(1, x.array.dtype)
-    signs = kernels.where(kernels.lt(line, from_host(0, line.dtype)), kernels.neg(one), one)
+    entries, one = diagonal(x.array), from_host(1, x.array.dtype)
+    signs = kernels.where(kernels.lt(entries, from_host(0, entries.dtype)), kernels.neg(one), one)
     return q * Tensor(signs[..., None, :])
 
 
@@ -223,7 +223,7 @@ class _WeightNorm(Module):
         super().__init__()
         self.dim = dim
 
-    def older_keys(self) -> dict[str, str]:
+    def legacy_keys(self) -> dict[str, str]:
         return {"_g": "original0", "_v": "original1"}
 
     def forward(self, g: Tensor, v: Tensor) -> Tensor:
@@ -247,7 +247,7 @@ class _SpectralNorm(Module):
                 self.register_buffer(name, Tensor(unit(drawn, eps)))
             self._power_method(matrix, 15)
 
-    def older_keys(self) -> dict[str, str]:
+    def legacy_keys(self) -> dict[str, str]:
         vectors = {f"{name}": f"0.{name}" for name in self._buffer_names}
         return {"_orig": "original", **vectors}
 

@@ -36,11 +36,11 @@ class ParametrizationList(Module):
         self.register_module("0", parametrization)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
-        """Rename keys of an older form, such as ``weight_g``, if the parametrization lists any in ``older_keys``."""
-        older: Callable[[], dict[str, str]] | None = getattr(self.__dict__["0"], "older_keys", None)
+        """Rename the keys of earlier functions, such as ``weight_g``, if the parametrization has ``legacy_keys``."""
+        legacy: Callable[[], dict[str, str]] | None = getattr(self.__dict__["0"], "legacy_keys", None)
         owner, found, name = prefix[:-1].rpartition("parametrizations.")
-        if older is not None and found:
-            moved = {f"{owner}{name}{end}": f"{prefix}{key}" for end, key in older().items()}
+        if legacy is not None and found:
+            moved = {f"{owner}{name}{end}": f"{prefix}{key}" for end, key in legacy().items()}
             if all(key in state_dict for key in moved) and not any(key in state_dict for key in moved.values()):
                 for key, place in moved.items():
                     state_dict[place] = state_dict.pop(key)
@@ -124,7 +124,7 @@ def register_parametrization(module: Module, tensor_name: str, parametrization: 
         if isinstance(originals, Tensor):
             originals = (originals,)
         computed = ParametrizationList(parametrization, tuple(originals), parameter.requires_grad)
-        _without_change(computed, parameter, tensor_name)
+        _check_shape_and_dtype(computed, parameter, tensor_name)
     delattr(module, tensor_name)
     if not is_parametrized(module):
         module.register_module("parametrizations", _Parametrizations())
@@ -171,7 +171,7 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 
 
 def compute(module: Module, name: str, function: Callable[[Any], Tensor], prefix: str = "") -> None:
-    """Define ``module.<name>``, no longer a member, as function(module)."""
+    """Define ``module.<name>``, which is no longer a member, as a property with the value function(module)."""
     kind = type(module)
     before: _Computed = kind.__dict__.get("_computed") or _Computed(kind, prefix, {})
     _reclass(module, _Computed(before.kind, before.prefix or prefix, {**before.functions, name: function}))
@@ -257,7 +257,7 @@ def _parameter(caller: str, module: Module, name: str) -> Parameter:
     return parameter
 
 
-def _without_change(computed: ParametrizationList, parameter: Parameter, name: str) -> None:
+def _check_shape_and_dtype(computed: ParametrizationList, parameter: Parameter, name: str) -> None:
     mode = computed.training
     value = computed.eval()()
     computed.train(mode)

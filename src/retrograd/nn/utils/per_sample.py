@@ -36,9 +36,9 @@ from .per_sample_fallback import (
     buffers_of,
     first_axis,
     free_axes,
+    has_active_rule,
     hooked,
     is_recurrent,
-    is_ruled,
     one_by_one,
     output_axis,
     own_parameters,
@@ -55,10 +55,10 @@ __all__ = ["per_sample_gradients", "register_per_sample_rule"]
 
 
 class Window:
-    """The time between the start and the end of one call of a layer, given as orders of nodes, which decrease.
+    """One call of a layer as an interval of the order numbers of graph nodes, which decrease with time.
 
-    whole: the call accounts for the parameters of the layer's children, too. owned: ids of its parameters.
-    once: a built-in rule accounts for a single use of each parameter; used: ids of those that were found.
+    whole: the call also accounts for the parameters of the layer's children. owned: ids of its parameters.
+    single_use: the rule is built in, and handles one use of each parameter. used: ids of the parameters used so far.
     outputs: (order, output) of the Tensors that the call returned. parent: the innermost window around this one.
     """
 
@@ -69,7 +69,19 @@ class Window:
     whole: bool
 
     __slots__ = (
-        *("__weakref__", "buffers", "end", "layer", "once", "outputs", "owned", "parent", "path", "start", "used"),
+        *(
+            "__weakref__",
+            "buffers",
+            "end",
+            "layer",
+            "outputs",
+            "owned",
+            "parent",
+            "path",
+            "single_use",
+            "start",
+            "used",
+        ),
         "whole",
     )
 
@@ -79,7 +91,7 @@ class Window:
         self.outputs: set[tuple[int, int]] = set()
         self.parent: Window | None = None
         self.buffers: Any = ()
-        self.once = False
+        self.single_use = False
         self.used: set[int] = set()
 
     def name(self) -> str:
@@ -119,7 +131,7 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
                 calls = [window for window in running if id(edge) in window.owned]
                 if not calls:
                     _refuse_use(names[id(edge)], node, "outside the forward of its layer")
-                if calls[0].once and id(edge) in calls[0].used:
+                if calls[0].single_use and id(edge) in calls[0].used:
                     _refuse_use(names[id(edge)], node, "a second time in one call of its layer")
                 calls[0].used.add(id(edge))
             continue
@@ -142,12 +154,12 @@ def check_uses(starts: Iterable[Any], names: dict[int, str], windows: Collection
 def _nested(windows: Iterable[Window]) -> list[Window]:
     """Return the windows, those that ended last first, with their parents set."""
     ordered = sorted(windows, key=lambda window: (window.end, -window.start))
-    open_ones: list[Window] = []
+    enclosing: list[Window] = []
     for window in ordered:
-        while open_ones and open_ones[-1].start <= window.end:
-            open_ones.pop()
-        window.parent = open_ones[-1] if open_ones else None
-        open_ones.append(window)
+        while enclosing and enclosing[-1].start <= window.end:
+            enclosing.pop()
+        window.parent = enclosing[-1] if enclosing else None
+        enclosing.append(window)
     return ordered
 
 
@@ -234,7 +246,7 @@ def per_sample_gradients(
     This is slower, but correct for any forward that keeps the samples separate and is repeatable: subclasses with their
     own ``forward``, weight and spectral normalization and other parametrizations, recurrent layers, attention, your own
     modules, layers with a backward rule, and all layers within `override_backward`, whose rule then sees each sample
-    alone. The output of each second run is compared with that of the batch.
+    alone. The output of each of these runs is compared with that of the batch.
 
     Samples are on axis 0 of each layer's input and output. In a model with layers that have ``batch_first=False``, they
     may be on axis 1. A parameter may only be used in the forward of a module that owns it; any other use is an error.
@@ -281,7 +293,7 @@ class _Watch:
         self.windows: weakref.WeakSet[Window] = weakref.WeakSet()  # of the calls whose graph is alive
         self.known: int | None = None  # samples in the latest call of a layer whose batch axis is certain
         self._open: list[tuple[Module, Window | None]] = []  # running calls; without a Window if others account for all
-        self._quiet = False  # layers run again, for single samples
+        self._quiet = False  # True while layers are rerun for single samples
         self._handles: list[Any] = []
 
     def start(self) -> None:
@@ -325,11 +337,11 @@ class _Watch:
         window = None
         if not self._quiet:
             rule = rule_of(layer)
-            window = Window(path, layer, is_ruled(layer) or rule is None or is_recurrent(layer), next_order())
+            window = Window(path, layer, has_active_rule(layer) or rule is None or is_recurrent(layer), next_order())
             for _, outer in self._open:
                 if outer is not None and outer.whole:
                     window.owned -= outer.owned  # its second runs account for these
-            window.once = not window.whole and rule is not None and is_built_in(rule)
+            window.single_use = not window.whole and rule is not None and is_built_in(rule)
             if window.owned:
                 self._check_hooks(path, layer)
                 window.buffers = buffers_of(layer) if window.whole else ()
@@ -352,7 +364,7 @@ class _Watch:
         window = self._open.pop()[1]
         if window is None or output is None:
             return None
-        rule = None if is_ruled(layer) and not is_recurrent(layer) else rule_of(layer)
+        rule = None if has_active_rule(layer) and not is_recurrent(layer) else rule_of(layer)
         if window.whole:  # one output may be computed from another: separate their gradients
             output = separated(output) if is_recurrent(layer) or not isinstance(output, Tensor) else output
             inputs, outputs = tensors_in([args, kwargs]), tensors_in(output)
@@ -396,12 +408,12 @@ class _Watch:
         y, data = call.y, call.y.array
         node, *rest = y._edge  # type: ignore[misc]  # it requires a gradient
         call.y = wrap(data)  # no reference cycle between the hook and its node
-        y.register_hook(partial(self._arrived, window, call, rule[0], weakref.ref(node), rest))
+        y.register_hook(partial(self._output_gradient, window, call, rule[0], weakref.ref(node), rest))
         self.windows.add(window)  # until the graph with that hook is freed
         if self.returned:
             self.outputs.append(y)
 
-    def _arrived(self, window: Window, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
+    def _output_gradient(self, window: Window, call: Call, rule: Rule, node: Any, rest: list[Any], g: Tensor) -> None:
         """Handle the gradient g of a call's output."""
         if self.is_active() and not self._quiet:
             bare = call.y
@@ -429,17 +441,17 @@ class _Watch:
                     f"{self.count} samples"
                 )
         check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
-        mine = own_parameters(call.layer, recurse=window.whole)
-        wanted = {name: p for name, p in mine.items() if id(p) in window.owned}
+        parameters = own_parameters(call.layer, recurse=window.whole)
+        owned = {name: p for name, p in parameters.items() if id(p) in window.owned}
         with no_grad():
             found = rule(*first_axis(call, g)) if not window.whole else rule(call, g)
-            missing = [name for name in wanted if name not in found]
+            missing = [name for name in owned if name not in found]
             if missing:
                 raise ValueError(
                     f"per_sample_gradients: the rule of {window.name()} returned no gradient for {missing}; let it "
                     "return one for every parameter, or freeze them: requires_grad_(False)"
                 )
-            for name, parameter in wanted.items():
+            for name, parameter in owned.items():
                 rows = found[name]
                 if any(overlap(rows.array, tensor.array) for tensor in (g, call.x)):
                     rows = wrap(kernels.duplicate(rows.array))

@@ -40,7 +40,7 @@ __all__ = [
     "gradients",
     "hooked",
     "is_recurrent",
-    "is_ruled",
+    "has_active_rule",
     "one_by_one",
     "output_axis",
     "own_parameters",
@@ -56,7 +56,7 @@ __all__ = [
 Buffers = list[tuple[dict[str, Any], str, Tensor, np.ndarray]]  # members of a module, name, buffer, copy
 
 
-def is_ruled(layer: Module) -> bool:
+def has_active_rule(layer: Module) -> bool:
     """Return whether a backward rule of the layer, or of an operator in it, is active."""
     return has_rule(layer) or bool(overridden())
 
@@ -128,7 +128,7 @@ def check_alone(call: Call) -> None:
     elif any(getattr(each, "scale_grad_by_freq", False) for each in layers):
         reason = "has scale_grad_by_freq=True, which counts over the whole batch; set it to False"
     if reason:
-        why = "has a backward rule" if is_ruled(layer) else "has no rule for its forward"
+        why = "has a backward rule" if has_active_rule(layer) else "has no rule for its forward"
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} {why}, so it is run for each sample on its own, but it {reason}"
         )
@@ -161,7 +161,7 @@ def free_axes(call: Call) -> int:
     """Return how many of the first two axes of the input may be the batch axis; 0 if it is certain."""
     layer, x = call.layer, call.x.array
     rule = rule_of(layer)
-    if rule is None or is_ruled(layer):
+    if rule is None or has_active_rule(layer):
         axes = 0 if hasattr(layer, "batch_first") else x.ndim
     elif rule == rule_named("Linear"):
         axes = x.ndim - 1
@@ -268,9 +268,9 @@ def _without_hooks(parameters: Sequence[Parameter]) -> Iterator[None]:
 
 def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
     """Return the parameters' gradients for each sample, from run(n), which computes the result for sample n alone."""
-    wanted = own_parameters(call.layer, recurse=True)
-    rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in wanted.items()}
-    parameters = list(wanted.values())
+    by_name = own_parameters(call.layer, recurse=True)
+    rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in by_name.items()}
+    parameters = list(by_name.values())
     check(call.y.grad_fn, [*tensors_in([call.args, call.kwargs]), *parameters])  # type: ignore[arg-type]
     with _without_hooks(parameters):
         for n in range(count):
@@ -280,7 +280,7 @@ def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
             if y is None or not y.requires_grad:
                 continue
             pieces = grad(y, parameters, part(g, n, call.axes[1]), retain_graph=True, allow_unused=True)
-            for name, piece in zip(wanted, pieces, strict=True):
+            for name, piece in zip(by_name, pieces, strict=True):
                 if piece is not None:
                     kernels.copy(rows[name][n, ...], piece.array)
     return {name: wrap(array) for name, array in rows.items()}
@@ -318,7 +318,7 @@ def hooked(parameter: Parameter, rows: Tensor, own: Container[int] = ()) -> Tens
 
 # ---- Recurrent layers and cells: run each sequence again on its own -------------------------------------------------
 
-_CHANCES = ("dropout", "variational_dropout", "zoneout", "recurrent_dropout")
+_RANDOM_OPTIONS = ("dropout", "variational_dropout", "zoneout", "recurrent_dropout")
 
 
 def is_recurrent(layer: Module) -> bool:
@@ -332,7 +332,7 @@ def _prepare(call: Call) -> np.ndarray:
     if call.x.array.ndim != getattr(layer, "ndim", 0) + 2 + sequences:
         raise ValueError(f"per_sample_gradients: {layer.describe()} was called without a batch axis; call it with one")
     spec = layer.layers[0] if hasattr(layer, "layers") else getattr(layer, "spec", None)
-    drawn = [key for key in _CHANCES if _is_set(getattr(layer, key, getattr(spec, key, 0.0)))]
+    drawn = [key for key in _RANDOM_OPTIONS if _is_set(getattr(layer, key, getattr(spec, key, 0.0)))]
     if layer.training and drawn:
         raise ValueError(
             f"per_sample_gradients: {layer.describe()} draws random numbers for {' and '.join(drawn)} in training, "
@@ -343,8 +343,8 @@ def _prepare(call: Call) -> np.ndarray:
     return found
 
 
-def _is_set(chances: Any) -> bool:
-    return any(chances) if isinstance(chances, (tuple, list)) else bool(chances)
+def _is_set(probabilities: Any) -> bool:
+    return any(probabilities) if isinstance(probabilities, (tuple, list)) else bool(probabilities)
 
 
 def _axis(layer: Any) -> int:

@@ -100,7 +100,7 @@ def register_named_rule(name: str, rule: Rule, prepare: Prepare | None) -> None:
 
 
 def refuse_per_sample(layer: type[Module], reason: str) -> None:
-    """Refuse per-sample gradients for a class and all of its subclasses; reason: the cause, and the way out."""
+    """Refuse per-sample gradients for a class and all of its subclasses; reason: the cause, and a remedy."""
     _REFUSED[layer] = reason
 
 
@@ -202,12 +202,12 @@ def _prepare_convolution(call: Call) -> None:
 
 def _operator_of(layer: Any, last: Any) -> Any:
     """Return the node of the layer's convolution: ``last`` or an ancestor of it."""
-    waiting = [last]
-    for node in waiting:
+    nodes = [last]
+    for node in nodes:
         own = node.function in (Conv, ConvInputGrad, DeformConv)
         if own and any(edge is p for edge in node.edges for p in layer.parameters()):
             return node
-        waiting += [edge[0] for edge in node.edges if type(edge) is tuple and edge[0] not in waiting]
+        nodes += [edge[0] for edge in node.edges if type(edge) is tuple and edge[0] not in nodes]
     raise ValueError(f"per_sample_gradients: the activation of {layer.describe()} does not depend on the convolution")
 
 

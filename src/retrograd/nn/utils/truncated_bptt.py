@@ -27,11 +27,11 @@ __all__ = ["SequenceMasks", "detached", "like", "masks_of", "start_sequence", "t
 # ---- Dropout masks shared by all pieces of a sequence ---------------------------------------------------------------
 
 
-class _Here(threading.local):
+class _Current(threading.local):
     masks: SequenceMasks | None = None
 
 
-_here = _Here()
+_current = _Current()
 
 
 class SequenceMasks:
@@ -45,10 +45,10 @@ class SequenceMasks:
 
     def __enter__(self) -> None:
         self._turns, self._used = {}, set()
-        self._outer, _here.masks = _here.masks, self
+        self._outer, _current.masks = _current.masks, self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        _here.masks, self._outer = self._outer, None
+        _current.masks, self._outer = self._outer, None
 
     def begin(self, module: object) -> None:
         key = id(module), self._turns.get(id(module), 0)
@@ -69,14 +69,14 @@ class SequenceMasks:
 
 def masks_of(module: object, own: dict[str, Any]) -> dict[str, Any]:
     """Return the masks of the module's sequence by name; ``own`` outside of a sequence in pieces."""
-    return own if _here.masks is None else _here.masks.of(module)
+    return own if _current.masks is None else _current.masks.of(module)
 
 
 def start_sequence(module: object) -> bool:
     """Start a sequence of the module; return whether its masks are shared by later pieces."""
-    if _here.masks is None:
+    if _current.masks is None:
         return False
-    _here.masks.begin(module)
+    _current.masks.begin(module)
     return True
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from ....engine.gradients import Copy
 from ....engine.inplace import Replaced
 from ....engine.subgraph import Identity
-from ....lowbit.quantization_functions import MeanScaledSign, SignAndSize
+from ....lowbit.quantization_functions import MeanScaledSign, SignAndMeanAbs
 from ....ops.dtypes.dtype import cast
 from ....ops.pointwise import activation, arithmetic, comparison, exponential, piecewise, rounding
 from ....ops.pointwise.gating import Glu
@@ -128,7 +128,7 @@ def mean_scaled_sign(w: Writer, x: Value, axes: tuple[int, ...], is_exact: bool)
     return w.node("Mul", _sign(w, x), _size(w, x, axes))
 
 
-@converter(SignAndSize)
+@converter(SignAndMeanAbs)
 def sign_and_size(w: Writer, x: Value, axis: int) -> tuple[Value, Value]:
     return _sign(w, x), _size(w, x, (axis,))
 
