@@ -20,9 +20,9 @@ Call = Callable[[], Any]
 OURS = "retrograd"
 
 
-def is_ours(way: str) -> bool:
+def is_ours(variant: str) -> bool:
     """Return whether a variant is retrograd's, judging by its name; such a variant is not a figure of PyTorch's."""
-    return way.startswith(OURS)
+    return variant.startswith(OURS)
 
 
 @dataclass(frozen=True)

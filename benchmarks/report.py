@@ -32,8 +32,8 @@ _OVERVIEW_COLUMNS = (
 )
 _COMPARED = {"s": "time", "rms": "rounding error", "MiB": "memory", "samples/s": "throughput", "times": "speedup"}
 
-_COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
-_LEVEL_COLUMNS = {"retrograd": 2, "PyTorch": 3, "its way": 4, "ratio": 5, "spread": 6}  # which of the cells
+_COLUMNS = ("row", "threads", "retrograd", "PyTorch", "configuration", "ratio", "spread", "target", "")
+_LEVEL_COLUMNS = {"retrograd": 2, "PyTorch": 3, "configuration": 4, "ratio": 5, "spread": 6}  # which of the cells
 _TITLES = {"avx2": "AVX2"}
 
 
@@ -208,20 +208,20 @@ def _reached(results: Sequence[Result]) -> tuple[int, int]:
 
 def line(result: Result) -> str:
     """Return one row as a line for the terminal."""
-    name, threads, ours, theirs, way, ratio, spread, target, mark = cells(result)
-    peer = f"  {'' if is_ours(way) else 'PyTorch '}{theirs} ({way})" if theirs else ""
+    name, threads, ours, theirs, variant, ratio, spread, target, mark = cells(result)
+    peer = f"  {'' if is_ours(variant) else 'PyTorch '}{theirs} ({variant})" if theirs else ""
     return f"{result.group}: {name}{_at(result)}: {ours}{peer}  {ratio} {spread} {target} {mark}".rstrip()
 
 
 def cells(result: Result) -> list[str]:
-    others = {way: figure for way, figure in result.theirs.items() if way != result.best}
-    ways = result.best + "".join(f"; {way} {amount(figure, result.unit)}" for way, figure in others.items())
+    others = {variant: figure for variant, figure in result.theirs.items() if variant != result.best}
+    variants = result.best + "".join(f"; {variant} {amount(figure, result.unit)}" for variant, figure in others.items())
     return [
         result.name,
         "" if result.threads is None else str(result.threads),
         amount(result.ours, result.unit),
         amount(result.theirs[result.best], result.unit) if result.best else "",
-        ways,
+        variants,
         "" if result.ratio is None else f"{result.ratio:.2f}",
         "" if result.spread is None else f"{result.spread[0]:.2f} to {result.spread[1]:.2f}",
         result.target,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrograd.distributed.reduction_tree import share, subtrees
+from retrograd.distributed.reduction_tree import shard_range, subtrees
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
 @cache
 def _sums(workers: int, shards: int) -> list[int]:
     """Return the number of sums that each worker sends: one for each whole subtree of its shards."""
-    return [len(subtrees(share(shards, workers, rank), shards)) for rank in range(workers)]
+    return [len(subtrees(shard_range(shards, workers, rank), shards)) for rank in range(workers)]
 
 
 def ring(link: Link, workers: int, size: int, adding: float) -> Stages:

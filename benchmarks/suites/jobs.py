@@ -80,16 +80,18 @@ def rows_of(jobs: Iterable[Job], quick: bool, compile: bool) -> Rows:
 def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, tuple[Operator, list[Any]]]:
     """Return PyTorch's variants: name -> the operator and its inputs."""
     inputs = lib.layouts(arrays, requires_grad=True)
-    ways = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
+    variants = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
     if compile:
-        ways[lib.COMPILED] = (lib.compiled(job.theirs), inputs[lib.CONTIGUOUS])
-    return ways
+        variants[lib.COMPILED] = (lib.compiled(job.theirs), inputs[lib.CONTIGUOUS])
+    return variants
 
 
 def _forward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
     inputs = job.tensors(arrays)
-    theirs = {way: _bind(operator, tensors) for way, (operator, tensors) in _candidates(job, arrays, compile).items()}
+    theirs = {
+        variant: _bind(operator, tensors) for variant, (operator, tensors) in _candidates(job, arrays, compile).items()
+    }
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(job.ours(*inputs).detach().numpy(), theirs[lib.CONTIGUOUS]().detach().numpy())]
@@ -113,8 +115,8 @@ def _backward(job: Job, compile: bool) -> Row:
         return retrograd.autograd.grad(y, inputs, g, retain_graph=True)
 
     theirs = {}
-    for way, (operator, tensors) in _candidates(job, arrays, compile).items():
-        theirs[way] = _peer_sweep(operator(*tensors), tensors, upstream, way)
+    for variant, (operator, tensors) in _candidates(job, arrays, compile).items():
+        theirs[variant] = _peer_sweep(operator(*tensors), tensors, upstream, variant)
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(gx.numpy(), px.numpy()) for gx, px in zip(ours(), theirs[lib.CONTIGUOUS](), strict=True)]
@@ -122,6 +124,6 @@ def _backward(job: Job, compile: bool) -> Row:
     return Row(job.group, f"{job.name} backward", ours, theirs, TARGET, values, tolerance=job.tolerance)
 
 
-def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, way: str) -> Call:
-    g = lib.theirs(upstream, lib.CHANNELS_LAST if way == lib.CHANNELS_LAST else lib.CONTIGUOUS)
+def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, variant: str) -> Call:
+    g = lib.theirs(upstream, lib.CHANNELS_LAST if variant == lib.CHANNELS_LAST else lib.CONTIGUOUS)
     return lambda: torch.autograd.grad(y, inputs, g, retain_graph=True)

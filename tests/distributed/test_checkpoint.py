@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from distributed.workers import PROGRAMS, has_ulfm, needs_mpi, run
 from retrograd.distributed import checkpoint, checkpoint_format
-from retrograd.distributed.checkpoint_format import Piece, deal
+from retrograd.distributed.checkpoint_format import Piece, assign_pieces
 
 sys.path.insert(0, str(PROGRAMS))
 from state import assert_equal, make_state
@@ -284,7 +284,7 @@ def test_other_files_stay(saved):
 def test_large_tensors_are_cut_and_small_ones_dealt_out():
     kinds = {"large": (("float32", (10, 100)), [0, 1, 2]), "own": (("float32", (900,)), [2])}
     kinds |= {f"small {k}": (("float64", (k,)), [0, 1, 2]) for k in range(12)}
-    found = deal(kinds, 3, split=1000)
+    found = assign_pieces(kinds, 3, split=1000)
     assert [piece for own in found for piece in own if piece.name == "large"] == [
         Piece("large", 0, 3),
         Piece("large", 3, 6),
@@ -295,7 +295,7 @@ def test_large_tensors_are_cut_and_small_ones_dealt_out():
     assert small == sorted(f"small {k}" for k in range(12))
     sizes = [sum(int(piece.name.split()[1]) for piece in own if "small" in piece.name) for own in found]
     assert sizes[2] == 0 and abs(sizes[0] - sizes[1]) < 30
-    assert deal({"w": (("int64", (2, 1000)), [1, 3, 4])}, 5, split=1) == [
+    assert assign_pieces({"w": (("int64", (2, 1000)), [1, 3, 4])}, 5, split=1) == [
         [],
         [Piece("w", 0, 1)],
         [],

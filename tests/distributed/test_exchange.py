@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from distributed.test_tree import by_definition
 from retrograd.distributed.gradient_bucket import Bucket
-from retrograd.distributed.reducer import Exchange, halves
-from retrograd.distributed.reduction_tree import share
+from retrograd.distributed.reducer import Exchange, can_halve
+from retrograd.distributed.reduction_tree import shard_range
 
 
 class Request:
@@ -64,7 +64,7 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
     shards, rng = workers + more, np.random.default_rng(seed)
     posts, exchanges, kept = {}, [], []
     for rank in range(workers):
-        bucket = Bucket(np.dtype(np.float32), share(shards, workers, rank), shards)
+        bucket = Bucket(np.dtype(np.float32), shard_range(shards, workers, rank), shards)
         bucket.append(0, size)
         if cut:
             bucket.append(1, size)
@@ -77,7 +77,7 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
         before = numbers.copy()
         for rank, (bucket, exchange) in enumerate(exchanges):
             bucket.clear()
-            for shard in share(shards, workers, rank):
+            for shard in shard_range(shards, workers, rank):
                 for position in range(1 + cut):
                     bucket.add(shard, position, numbers[shard, position])
             exchange.begin(0.3, step)
@@ -102,7 +102,9 @@ def test_a_gradient_without_memory_of_its_own_for_each_number():
 
 
 def test_halving_is_for_powers_of_2_of_workers_with_a_whole_subtree_each():
-    found = [(workers, shards) for workers in range(1, 9) for shards in range(workers, 17) if halves(workers, shards)]
+    found = [
+        (workers, shards) for workers in range(1, 9) for shards in range(workers, 17) if can_halve(workers, shards)
+    ]
     assert found == [
         *((2, shards) for shards in (2, 4, 8, 16)),
         *((4, shards) for shards in (4, 8, 16)),

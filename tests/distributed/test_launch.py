@@ -71,7 +71,7 @@ def starts(monkeypatch, tmp_path):
     (tmp_path / "x.py").touch()
     monkeypatch.setattr(launcher, "find_mpiexec", lambda: "mpiexec")
     monkeypatch.setattr(launcher, "_is_open_mpi", lambda mpiexec: True)
-    monkeypatch.setattr(launcher, "_QUICK", 0)
+    monkeypatch.setattr(launcher, "_MIN_RUNTIME", 0)
     monkeypatch.setattr(launcher, "_run", lambda line, variables: lines.append(line) or int(len(lines) == 1))
     return lines
 

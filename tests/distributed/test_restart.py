@@ -67,7 +67,7 @@ def test_the_final_bits_are_those_of_an_undisturbed_run(tmp_path, monkeypatch, c
         return [word for word in with_fault_tolerance(*arguments, **options) if word not in ("--with-ft", "ulfm")]
 
     monkeypatch.setattr(launcher, "command", without)
-    monkeypatch.setattr(launcher, "_QUICK", 0)
+    monkeypatch.setattr(launcher, "_MIN_RUNTIME", 0)
     output, killed = tmp_path / "disturbed", []
     killer = threading.Thread(target=kill_after_a_checkpoint, args=(output, rank, killed), daemon=True)
     killer.start()

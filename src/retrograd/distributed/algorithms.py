@@ -18,7 +18,7 @@ from ..torch_api.missing import attach_to_module
 from . import mpi
 from .data_parallel import DistributedDataParallel
 from .gradient_bucket import GradBucket
-from .process_group import ProcessGroup, enter
+from .process_group import ProcessGroup, describe_call
 from .work import Future, Work
 from .world import member
 
@@ -39,7 +39,9 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
     def steps() -> Generator[Any, None, Tensor]:
         total = x.copy()
         if group.comm is not None:
-            yield started(group, "allreduce_hook", lambda: group.lane(0).Iallreduce(mpi.load().IN_PLACE, total))
+            yield start_collective(
+                group, "allreduce_hook", lambda: group.lane(0).Iallreduce(mpi.load().IN_PLACE, total)
+            )
         total *= total.dtype.type(1 / group.size())
         return wrap(total)
 
@@ -71,9 +73,9 @@ def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
     return Future(_mean("fp16_compress_hook", group, bucket.buffer().array, _as_fp16, _from_fp16))
 
 
-def started(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
+def start_collective(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
     """Start a collective of a hook and return its handle."""
-    entered = enter(group.count, name)
+    entered = describe_call(group.count, name)
     with mpi.errors(entered):
         return Work(group, [start()], entered)
 
@@ -82,25 +84,25 @@ def _mean(
     name: str,
     group: ProcessGroup,
     x: np.ndarray,
-    coded: Callable[[np.ndarray], np.ndarray],
-    decoded: Callable[[np.ndarray], np.ndarray],
+    encode: Callable[[np.ndarray], np.ndarray],
+    decode: Callable[[np.ndarray], np.ndarray],
 ) -> Generator[Any, None, Tensor]:
     """Average x over the processes. It is sent as coded(x), a uint16 array with the same number of elements."""
     size, rank = group.size(), group.rank()
-    ends = [k * x.size // size for k in range(size + 1)]
-    lengths = np.diff(ends)
-    own = coded(x.astype(np.float32, copy=False) / np.float32(size))
+    bounds = [k * x.size // size for k in range(size + 1)]
+    lengths = np.diff(bounds)
+    own = encode(x.astype(np.float32, copy=False) / np.float32(size))
     if group.comm is not None:
-        mine = int(lengths[rank])
-        parts = np.empty((size, mine), np.uint16)
-        counts = [mine] * size
-        yield started(group, name, lambda: group.lane(0).Ialltoallv([own, lengths], [parts, counts]))
-        total = decoded(parts[0])
+        own_length = int(lengths[rank])
+        parts = np.empty((size, own_length), np.uint16)
+        counts = [own_length] * size
+        yield start_collective(group, name, lambda: group.lane(0).Ialltoallv([own, lengths], [parts, counts]))
+        total = decode(parts[0])
         for part in parts[1:]:
-            total += decoded(part)
-        own[ends[rank] : ends[rank + 1]] = coded(total)
-        yield started(group, name, lambda: group.lane(1).Iallgatherv(mpi.load().IN_PLACE, [own, lengths]))
-    return wrap(decoded(own).astype(x.dtype, copy=False))
+            total += decode(part)
+        own[bounds[rank] : bounds[rank + 1]] = encode(total)
+        yield start_collective(group, name, lambda: group.lane(1).Iallgatherv(mpi.load().IN_PLACE, [own, lengths]))
+    return wrap(decode(own).astype(x.dtype, copy=False))
 
 
 def as_bf16(x: np.ndarray) -> np.ndarray:
@@ -193,15 +195,15 @@ def topk_hook(state: TopK, bucket: GradBucket) -> Future:
 def _steps(state: TopK, bucket: GradBucket) -> Generator[Any, None, Tensor]:
     group, whole = state.group, state.with_memory(bucket)
     count, size = state.count(whole.size), group.size()
-    kept = whole.size - count
-    places = np.sort(np.argpartition(np.abs(whole), kept)[kept:]) if kept else np.arange(count)
-    values = whole[places]
-    whole[places] = 0
-    own = np.concatenate([places.astype(np.int32).view(np.uint8), values.view(np.uint8)])
+    remaining = whole.size - count
+    indices = np.sort(np.argpartition(np.abs(whole), remaining)[remaining:]) if remaining else np.arange(count)
+    values = whole[indices]
+    whole[indices] = 0
+    own = np.concatenate([indices.astype(np.int32).view(np.uint8), values.view(np.uint8)])
     rows = own[None]
     if group.comm is not None:
         rows = np.empty((size, own.size), np.uint8)
-        yield started(group, "topk_hook", lambda: group.lane(0).Iallgather(own, rows))
+        yield start_collective(group, "topk_hook", lambda: group.lane(0).Iallgather(own, rows))
     total = np.zeros_like(whole)
     for row in rows:
         total[row[: 4 * count].view(np.int32)] += row[4 * count :].view(whole.dtype)

@@ -17,19 +17,19 @@ from ..torch_api.missing import attach_to_module
 from .checkpoint_format import (
     METADATA,
     Checkpoint,
-    Files,
-    Kind,
+    CheckpointFiles,
     Node,
-    Stored,
-    deal,
-    describe,
+    StoredPiece,
+    TensorSpec,
+    assign_pieces,
+    build_node,
+    describe_node,
     file_name,
     holders_of,
     merge,
     read_metadata,
     remove_others,
-    why_not,
-    word,
+    write_error,
     write_metadata,
     write_pieces,
 )
@@ -44,7 +44,7 @@ __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "load"
 # ---- Loading into an existing state: everything is checked before anything is stored --------------------------------
 
 
-class Fitting:
+class LoadPlan:
     """The plan for loading a checkpoint into a state: the copies and updates to make.
 
     kinds: dtype and shape of each saved tensor. new: creates the array for a tensor that the state does not have yet.
@@ -53,12 +53,12 @@ class Fitting:
     the value to store there.
     """
 
-    def __init__(self, kinds: Mapping[str, Kind], new: Callable[[str], np.ndarray]) -> None:
-        self._kinds, self._new = kinds, new
+    def __init__(self, specs: Mapping[str, TensorSpec], allocate: Callable[[str], np.ndarray]) -> None:
+        self._specs, self._allocate = specs, allocate
         self.copies: list[tuple[str, np.ndarray]] = []
         self.updates: list[tuple[Any, Any, Any]] = []
 
-    def fit(self, target: Any, node: Node, place: str = "state_dict") -> Any:
+    def match(self, target: Any, node: Node, place: str = "state_dict") -> Any:
         """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing changes yet.
 
         None, an empty dict or an empty list accepts everything that was saved in its place.
@@ -74,7 +74,7 @@ class Fitting:
         if kind in ("list", "tuple"):
             return self._list(target, node, place)
         if isinstance(target, (Tensor, np.ndarray)) or (isinstance(target, (Mapping, list, tuple)) and target):
-            raise _misfit(place, _described(target), word(node))
+            raise _mismatch(place, _described(target), describe_node(node))
         return float(held) if kind == "float" else held
 
     def store(self) -> None:
@@ -83,30 +83,30 @@ class Fitting:
             container[key] = value
 
     def _tensor(self, target: Any, name: str, place: str) -> Any:
-        dtype, shape = self._kinds[name]
+        dtype, shape = self._specs[name]
         array = target.array if isinstance(target, Tensor) else target
         if target is None:
-            array = self._new(name)
+            array = self._allocate(name)
             target = Tensor(array)
             array = target.array
         elif not isinstance(array, np.ndarray):
-            raise _misfit(place, _described(target), "a tensor")
+            raise _mismatch(place, _described(target), "a tensor")
         elif array.shape != shape or not np.can_cast(dtype, array.dtype, "same_kind"):
-            raise _misfit(place, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
+            raise _mismatch(place, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
         self.copies.append((name, array))
         return target
 
     def _dict(self, target: Any, saved: Mapping[Any, Node], place: str) -> Any:
         if target is None:
-            return {key: self.fit(None, item, f"{place}[{key!r}]") for key, item in saved.items()}
+            return {key: self.match(None, item, f"{place}[{key!r}]") for key, item in saved.items()}
         if not isinstance(target, MutableMapping):
-            raise _misfit(place, _described(target), "a dict")
+            raise _mismatch(place, _described(target), "a dict")
         for key in [*target] or saved:
             if key not in saved:
                 raise CheckpointException(
                     f"checkpoint.load: {place}[{key!r}] is not in the checkpoint, which has {names(saved)} there"
                 )
-            value = self.fit(target.get(key), saved[key], f"{place}[{key!r}]")
+            value = self.match(target.get(key), saved[key], f"{place}[{key!r}]")
             if key not in target or value is not target[key]:
                 self.updates.append((target, key, value))
         return target
@@ -115,16 +115,16 @@ class Fitting:
         ((kind, held),) = node.items()
         listed = isinstance(target, (list, tuple))
         if target is not None and (not listed or (target and len(target) != len(held))):
-            raise _misfit(place, _described(target), word(node))
+            raise _mismatch(place, _described(target), describe_node(node))
         old = target or [None] * len(held)
-        new = [self.fit(old[k], item, f"{place}[{k}]") for k, item in enumerate(held)]
+        new = [self.match(old[k], item, f"{place}[{k}]") for k, item in enumerate(held)]
         if isinstance(target, list):
             self.updates.append((target, slice(None), new))
             return target
         return tuple(new) if kind == "tuple" or listed else new
 
 
-def _misfit(place: str, own: str, saved: str) -> CheckpointException:
+def _mismatch(place: str, own: str, saved: str) -> CheckpointException:
     return CheckpointException(f"checkpoint.load: {place} is {own} here and {saved} in the checkpoint")
 
 
@@ -194,37 +194,37 @@ def save(
     folder = _folder("save", checkpoint_id, "storage_writer", storage_writer, FileSystemWriter)
     group = _group(process_group, no_dist)
     arrays: dict[str, np.ndarray] = {}
-    node = describe({key: _state_of(value) for key, value in _checked("save", state_dict).items()}, arrays)
-    kinds = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
-    mine = {"token": os.urandom(8).hex(), "node": node, "kinds": kinds}
+    node = build_node({key: _state_of(value) for key, value in _checked("save", state_dict).items()}, arrays)
+    specs = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
+    mine = {"token": os.urandom(8).hex(), "node": node, "specs": specs}
     headers = exchange_objects(group, mine, f"checkpoint.save({str(folder)[-100:]!r})")
     whole = merge([(rank, each["node"]) for rank, each in enumerate(headers)])
-    tensors = holders_of([each["kinds"] for each in headers])
-    plan = deal(tensors, group.size())
+    tensors = holders_of([each["specs"] for each in headers])
+    plan = assign_pieces(tensors, group.size())
     files = [file_name(headers[0]["token"], rank, group.size()) for rank in range(group.size())]
     path = folder / files[group.rank()]
     digests, why = {}, ""
     try:
         digests = write_pieces(path, plan[group.rank()], arrays)
     except OSError as error:
-        why = why_not(folder, path.name, error)
+        why = write_error(folder, path.name, error)
     written = exchange_objects(group, {"digests": digests, "why": why}, "checkpoint.save: the files")
     try:
-        _refuse("save", [each["why"] for each in written])
+        _raise_failures("save", [each["why"] for each in written])
     except CheckpointException:
         with suppress(OSError):
             path.unlink()
         raise
-    stored: dict[str, list[Stored]] = {name: [] for name in tensors}
+    stored: dict[str, list[StoredPiece]] = {name: [] for name in tensors}
     for rank, pieces in enumerate(plan):
         for piece in pieces:
-            stored[piece.name].append(Stored(piece, files[rank], written[rank]["digests"][f"{piece}"]))
+            stored[piece.name].append(StoredPiece(piece, files[rank], written[rank]["digests"][f"{piece}"]))
     for parts in stored.values():
         parts.sort(key=lambda part: part.piece.first)
     checkpoint = Checkpoint(whole, {name: kind for name, (kind, _) in tensors.items()}, stored)
     if group.rank() == 0:
-        why = _finish(folder, checkpoint)
-    _refuse("save", [from_root(group, why, 0, "checkpoint.save: the metadata")])
+        why = _commit(folder, checkpoint)
+    _raise_failures("save", [from_root(group, why, 0, "checkpoint.save: the metadata")])
 
 
 def load(
@@ -262,22 +262,22 @@ def load(
     own = dict(_checked("load", state_dict))
     stateful = {key: value for key, value in own.items() if _is_stateful(value)}
     plain: Any = state_dict if not stateful else {key: None if key in stateful else own[key] for key in own}
-    files, fitting, why = None, None, ""
+    files, load_plan, why = None, None, ""
     try:
         checkpoint = read_metadata(folder)
-        files = Files(folder, checkpoint)
-        fitting = Fitting(checkpoint.kinds, files.new)
-        fitting.fit(plain, checkpoint.node)
-        for name, _ in fitting.copies:
+        files = CheckpointFiles(folder, checkpoint)
+        load_plan = LoadPlan(checkpoint.specs, files.allocate)
+        load_plan.match(plain, checkpoint.node)
+        for name, _ in load_plan.copies:
             files.check(name)
     except CheckpointException as error:
         why = str(error)
-    _refuse("load", exchange_objects(group, why, f"checkpoint.load({str(folder)[-100:]!r})"))
-    assert files is not None and fitting is not None
-    for name, array in fitting.copies:
+    _raise_failures("load", exchange_objects(group, why, f"checkpoint.load({str(folder)[-100:]!r})"))
+    assert files is not None and load_plan is not None
+    for name, array in load_plan.copies:
         files.copy(name, array)
-    mark([array for _, array in fitting.copies], "checkpoint.load")
-    fitting.store()
+    mark([array for _, array in load_plan.copies], "checkpoint.load")
+    load_plan.store()
     for key, value in stateful.items():
         value.load_state_dict(plain[key])
     if plain is not state_dict:
@@ -285,19 +285,19 @@ def load(
             state_dict[key] = plain[key]
 
 
-def _finish(folder: Path, checkpoint: Checkpoint) -> str:
+def _commit(folder: Path, checkpoint: Checkpoint) -> str:
     """Make the files the folder's checkpoint. Returns why that failed, or an empty string."""
     try:
         write_metadata(folder, checkpoint)
     except OSError as error:
-        return why_not(folder, METADATA, error)
+        return write_error(folder, METADATA, error)
     except CheckpointException as error:
         return str(error)
     remove_others(folder, checkpoint)
     return ""
 
 
-def _refuse(what: str, texts: list[str]) -> None:
+def _raise_failures(what: str, texts: list[str]) -> None:
     """Raise the same error in all processes if any of them has one."""
     failures = {rank: text for rank, text in enumerate(texts) if text}
     if failures:
@@ -320,8 +320,8 @@ def _folder(caller: str, given: Any, name: str, other: Any, kind: type) -> Path:
     return Path(other.path)  # type: ignore[attr-defined]
 
 
-def _group(group: ProcessGroup | None, alone: bool) -> ProcessGroup:
-    if alone or (group is None and not is_initialized()):
+def _group(group: ProcessGroup | None, no_dist: bool) -> ProcessGroup:
+    if no_dist or (group is None and not is_initialized()):
         return ProcessGroup(None, [0], 1.0)
     return member(group, "checkpoint")
 

@@ -42,7 +42,7 @@ __all__ = [
 
 # ---- Tensors as memory that MPI reads and writes --------------------------------------------------------------------
 
-_WIDER: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}
+_MPI_DTYPES: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}
 
 
 class Buffer:
@@ -53,7 +53,7 @@ class Buffer:
     def __init__(self, tensor: Tensor, caller: str) -> None:
         self.tensor, self._caller = tensor, caller
         own = tensor.array
-        self.array: np.ndarray = np.ascontiguousarray(own, _WIDER.get(own.dtype, own.dtype))
+        self.array: np.ndarray = np.ascontiguousarray(own, _MPI_DTYPES.get(own.dtype, own.dtype))
 
     def store(self) -> None:
         """Write `array` to the tensor and record the change."""
@@ -88,7 +88,7 @@ def as_list(caller: str, name: str, values: Any, count: int) -> list[Tensor]:
     return found
 
 
-def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str, Tensor]]) -> None:
+def check_same_spec(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str, Tensor]]) -> None:
     """Check that all tensors have the shape and dtype of the first.
 
     Raises:
@@ -97,17 +97,19 @@ def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str
     name, tensor = first
     for other, each in others:
         if each.array.shape != tensor.array.shape or each.array.dtype != tensor.array.dtype:
-            raise ValueError(f"{caller}: {other} is {kind(each)}, {name} is {kind(tensor)}; make them the same")
+            raise ValueError(
+                f"{caller}: {other} is {spec_text(each)}, {name} is {spec_text(tensor)}; make them the same"
+            )
 
 
-def kind(tensor: Tensor) -> str:
+def spec_text(tensor: Tensor) -> str:
     """Return dtype and shape, such as "float32 (3, 4)"."""
     return f"{tensor.array.dtype} {tuple(tensor.array.shape)}"
 
 
 # ---- The steps of every collective: argument checks, agreement, start, and storing of results -----------------------
 
-_OF_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
+_MPI_OPS = {"AVG": "SUM", "PRODUCT": "PROD"}
 OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
 _BITWISE = ("BAND", "BOR", "BXOR")
 
@@ -135,41 +137,41 @@ class Collective:
         self._outputs.append(Buffer(as_tensor(self.name, name, tensor), self.name))
         return self._outputs[-1].array
 
-    def inputs(self, name: str, tensors: Any, alike: tuple[str, Tensor] | None = None) -> np.ndarray:
+    def inputs(self, name: str, tensors: Any, like: tuple[str, Tensor] | None = None) -> np.ndarray:
         """Return the elements of tensors to send, one for each process, as rows; they have the kind of `alike`."""
-        found = self._listed(name, tensors, alike)
+        found = self._checked_list(name, tensors, like)
         return np.stack([Buffer(each, self.name).array for each in found])
 
-    def outputs(self, name: str, tensors: Any, alike: tuple[str, Tensor]) -> np.ndarray:
+    def outputs(self, name: str, tensors: Any, like: tuple[str, Tensor]) -> np.ndarray:
         """Return memory whose rows are copied to the tensors at the end, one for each process."""
-        buffers = [Buffer(each, self.name) for each in self._listed(name, tensors, alike)]
+        buffers = [Buffer(each, self.name) for each in self._checked_list(name, tensors, like)]
         rows = np.empty((len(buffers), *buffers[0].array.shape), buffers[0].array.dtype)
         for buffer, row in zip(buffers, rows, strict=True):
             buffer.array = row
         self._outputs += buffers
         return rows
 
-    def _listed(self, name: str, tensors: Any, alike: tuple[str, Tensor] | None) -> list[Tensor]:
+    def _checked_list(self, name: str, tensors: Any, like: tuple[str, Tensor] | None) -> list[Tensor]:
         found = as_list(self.name, name, tensors, self.group.size())
         named = [(f"{name}[{k}]", each) for k, each in enumerate(found)]
-        same_kind(self.name, alike or named[0], named)
+        check_same_spec(self.name, like or named[0], named)
         return found
 
-    def combines(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
+    def set_op(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
         """Set the operation that combines elements like array's; return a function that gives MPI's operation."""
         check_op(self.name, op, array)
         self._op = op
-        return lambda: getattr(mpi.load(), _OF_MPI.get(op, op))
+        return lambda: getattr(mpi.load(), _MPI_OPS.get(op, op))
 
-    def root(self, name: str, rank: int | None, in_group: int | None) -> int:
+    def root(self, name: str, rank: int | None, group_rank: int | None) -> int:
         """Return the rank in the group of the process that sends to all, or receives from all."""
-        return root_of(self.name, name, self.group, rank, in_group)
+        return root_of(self.name, name, self.group, rank, group_rank)
 
     def run(
         self,
         arguments: str,
         start: Callable[[Any], Any],
-        alone: tuple[np.ndarray, Any] | None = None,
+        local_copy: tuple[np.ndarray, Any] | None = None,
     ) -> Work | None:
         """Agree on the call, start it on MPI's communicator, and wait for it unless it is asynchronous.
 
@@ -183,8 +185,8 @@ class Collective:
         entered = group.agree(f"{self.name}({arguments})")
 
         def finish() -> None:
-            if group.comm is None and alone is not None:
-                alone[0][...] = np.reshape(alone[1], alone[0].shape)
+            if group.comm is None and local_copy is not None:
+                local_copy[0][...] = np.reshape(local_copy[1], local_copy[0].shape)
             for buffer in outputs:
                 if average:
                     np.divide(buffer.array, group.size(), out=buffer.array, casting="unsafe")
@@ -217,32 +219,32 @@ def check_op(caller: str, op: Any, array: np.ndarray) -> None:
         raise ValueError(f"{caller}: op=AVG divides, and the tensor holds integers; use SUM, or convert it to float")
 
 
-def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, in_group: int | None) -> int:
-    """Return the rank in the group of process `rank` of the world, or `in_group`; 0 if neither is given.
+def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
+    """Return the rank in the group of process `rank` of the world, or `group_rank`; 0 if neither is given.
 
     Raises:
         ValueError: both are given, or the process is not in the group.
     """
-    if in_group is not None:
+    if group_rank is not None:
         if rank is not None:
             raise ValueError(f"{caller}: pass {name} or group_{name}, not both")
-        if not 0 <= in_group < group.size():
-            raise ValueError(f"{caller}: group_{name}={in_group} must be from 0 to {group.size() - 1}")
-        return in_group
+        if not 0 <= group_rank < group.size():
+            raise ValueError(f"{caller}: group_{name}={group_rank} must be from 0 to {group.size() - 1}")
+        return group_rank
     if rank not in group.ranks and rank is not None:
         raise ValueError(f"{caller}: {name}={rank} is not in the group, which has the ranks {group.ranks}")
     return 0 if rank is None else get_group_rank(group, rank)
 
 
-def check_list(caller: str, name: str, value: Any, mine: bool, role: str) -> None:
+def check_list(caller: str, name: str, value: Any, is_root: bool, role: str) -> None:
     """Check that the process with this role passes a list, and that no other process does.
 
     Raises:
         ValueError: a list is missing, or is passed by another process.
     """
-    if mine and value is None:
+    if is_root and value is None:
         raise ValueError(f"{caller}: {name} is missing: the process that is {role} passes a list of Tensors")
-    if not mine and value:
+    if not is_root and value:
         raise ValueError(f"{caller}: {name} is for the process that is {role}; leave it out here")
 
 
@@ -302,8 +304,8 @@ def all_reduce(
     """
     call = Collective("all_reduce", group, async_op)
     x = call.output("tensor", tensor)
-    operation = call.combines(op, x)
-    return call.run(f"{kind(tensor)}, {op}", lambda comm: comm.Iallreduce(mpi.load().IN_PLACE, x, operation()))
+    operation = call.set_op(op, x)
+    return call.run(f"{spec_text(tensor)}, {op}", lambda comm: comm.Iallreduce(mpi.load().IN_PLACE, x, operation()))
 
 
 def reduce(
@@ -321,14 +323,14 @@ def reduce(
     """
     call = Collective("reduce", group, async_op)
     x = call.input("tensor", tensor)
-    operation, root = call.combines(op, x), call.root("dst", dst, group_dst)
-    mine = call.group.rank() == root
-    x = call.output("tensor", tensor) if mine else x.copy()
+    operation, root = call.set_op(op, x), call.root("dst", dst, group_dst)
+    is_root = call.group.rank() == root
+    x = call.output("tensor", tensor) if is_root else x.copy()
 
     def start(comm: Any) -> Any:
-        return comm.Ireduce(mpi.load().IN_PLACE if mine else x, x if mine else None, operation(), root)
+        return comm.Ireduce(mpi.load().IN_PLACE if is_root else x, x if is_root else None, operation(), root)
 
-    return call.run(f"{kind(tensor)}, {op}, dst={root}", start)
+    return call.run(f"{spec_text(tensor)}, {op}, dst={root}", start)
 
 
 def broadcast(
@@ -345,7 +347,7 @@ def broadcast(
     """
     call = Collective("broadcast", group, async_op)
     x, root = call.output("tensor", tensor), call.root("src", src, group_src)
-    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Ibcast(x, root))
+    return call.run(f"{spec_text(tensor)}, src={root}", lambda comm: comm.Ibcast(x, root))
 
 
 def all_gather(
@@ -359,7 +361,7 @@ def all_gather(
     call = Collective("all_gather", group, async_op)
     own = call.input("tensor", tensor)
     rows = call.outputs("tensor_list", tensor_list, ("tensor", tensor))
-    return call.run(kind(tensor), lambda comm: comm.Iallgather(own, rows), (rows, own))
+    return call.run(spec_text(tensor), lambda comm: comm.Iallgather(own, rows), (rows, own))
 
 
 def all_gather_into_tensor(
@@ -373,7 +375,7 @@ def all_gather_into_tensor(
     call = Collective("all_gather_into_tensor", group, async_op)
     whole, own = call.output("output_tensor", output_tensor), call.input("input_tensor", input_tensor)
     check_whole(call.name, "output_tensor", whole, "input_tensor", own, call.group.size())
-    return call.run(kind(input_tensor), lambda comm: comm.Iallgather(own, whole), (whole, own))
+    return call.run(spec_text(input_tensor), lambda comm: comm.Iallgather(own, whole), (whole, own))
 
 
 def gather(
@@ -391,11 +393,11 @@ def gather(
     """
     call = Collective("gather", group, async_op)
     own, root = call.input("tensor", tensor), call.root("dst", dst, group_dst)
-    mine = call.group.rank() == root
-    check_list("gather", "gather_list", gather_list, mine, "dst")
-    rows = call.outputs("gather_list", gather_list, ("tensor", tensor)) if mine else None
-    alone = None if rows is None else (rows, own)
-    return call.run(f"{kind(tensor)}, dst={root}", lambda comm: comm.Igather(own, rows, root), alone)
+    is_root = call.group.rank() == root
+    check_list("gather", "gather_list", gather_list, is_root, "dst")
+    rows = call.outputs("gather_list", gather_list, ("tensor", tensor)) if is_root else None
+    local_copy = None if rows is None else (rows, own)
+    return call.run(f"{spec_text(tensor)}, dst={root}", lambda comm: comm.Igather(own, rows, root), local_copy)
 
 
 def scatter(
@@ -413,11 +415,11 @@ def scatter(
     """
     call = Collective("scatter", group, async_op)
     own, root = call.output("tensor", tensor), call.root("src", src, group_src)
-    mine = call.group.rank() == root
-    check_list("scatter", "scatter_list", scatter_list, mine, "src")
-    rows = call.inputs("scatter_list", scatter_list, ("tensor", tensor)) if mine else None
-    alone = None if rows is None else (own, rows)
-    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Iscatter(rows, own, root), alone)
+    is_root = call.group.rank() == root
+    check_list("scatter", "scatter_list", scatter_list, is_root, "src")
+    rows = call.inputs("scatter_list", scatter_list, ("tensor", tensor)) if is_root else None
+    local_copy = None if rows is None else (own, rows)
+    return call.run(f"{spec_text(tensor)}, src={root}", lambda comm: comm.Iscatter(rows, own, root), local_copy)
 
 
 def reduce_scatter(
@@ -452,9 +454,9 @@ def reduce_scatter_tensor(
 
 
 def _reduce_scatter(call: Collective, output: Tensor, own: np.ndarray, rows: np.ndarray, op: str) -> Work | None:
-    operation = call.combines(op, rows)
+    operation = call.set_op(op, rows)
     return call.run(
-        f"{kind(output)}, {op}", lambda comm: comm.Ireduce_scatter_block(rows, own, operation()), (own, rows)
+        f"{spec_text(output)}, {op}", lambda comm: comm.Ireduce_scatter_block(rows, own, operation()), (own, rows)
     )
 
 
@@ -473,7 +475,7 @@ def all_to_all(
     sent = call.inputs("input_tensor_list", input_tensor_list)
     first = input_tensor_list[0]
     rows = call.outputs("output_tensor_list", output_tensor_list, ("input_tensor_list[0]", first))
-    return call.run(kind(first), lambda comm: comm.Ialltoall(sent, rows), (rows, sent))
+    return call.run(spec_text(first), lambda comm: comm.Ialltoall(sent, rows), (rows, sent))
 
 
 def all_to_all_single(
@@ -494,12 +496,14 @@ def all_to_all_single(
     call = Collective("all_to_all_single", group, async_op)
     whole, own = call.output("output", output), call.input("input", input)
     if own.shape[1:] != whole.shape[1:] or own.dtype != whole.dtype or not own.ndim:
-        raise ValueError(f"{call.name}: input is {kind(input)}, output {kind(output)}; only the first axis may differ")
+        raise ValueError(
+            f"{call.name}: input is {spec_text(input)}, output {spec_text(output)}; only the first axis may differ"
+        )
     sent = sizes_of(call.name, "input_split_sizes", input_split_sizes, own, call.group.size())
-    taken = sizes_of(call.name, "output_split_sizes", output_split_sizes, whole, call.group.size())
+    received = sizes_of(call.name, "output_split_sizes", output_split_sizes, whole, call.group.size())
 
     def start(comm: Any) -> Any:
-        return comm.Ialltoallv([own, sent], [whole, taken])
+        return comm.Ialltoallv([own, sent], [whole, received])
 
     return call.run(f"{own.dtype} {own.shape[1:]}", start, (whole, own))
 
@@ -519,10 +523,10 @@ def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wa
     Raises:
         As all_reduce; ValueError: timeout is not a positive time.
     """
-    where = member(group, "monitored_barrier")
-    before = where.timeout
-    where.timeout = before if timeout is None else as_seconds("monitored_barrier", timeout)
+    pg = member(group, "monitored_barrier")
+    before = pg.timeout
+    pg.timeout = before if timeout is None else as_seconds("monitored_barrier", timeout)
     try:
-        barrier(where)
+        barrier(pg)
     finally:
-        where.timeout = before
+        pg.timeout = before

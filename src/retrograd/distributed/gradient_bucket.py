@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .reduction_tree import merges, subtrees
+from .reduction_tree import merge_count, subtrees
 from .work import Future
 
 __all__ = ["GradBucket"]
@@ -37,9 +37,9 @@ class Bucket:
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
         self.dtype, self.size = dtype, 0
-        self.places: dict[int, slice] = {}
+        self.slices: dict[int, slice] = {}
         self._own = own
-        self._merges = {shard: merges(shard, own, shards) for shard in own}
+        self._merge_counts = {shard: merge_count(shard, own, shards) for shard in own}
         self.nodes = subtrees(own, shards)
         self._rows: dict[int, np.ndarray] = {}
         self._block = np.empty(0, dtype)
@@ -47,16 +47,16 @@ class Bucket:
 
     def append(self, position: int, size: int) -> None:
         """Reserve memory for one more gradient."""
-        self.places[position] = slice(self.size, self.size + size)
+        self.slices[position] = slice(self.size, self.size + size)
         self.size += size
         self.clear()
 
     def clear(self) -> None:
         """Begin a new step."""
-        self._next = dict.fromkeys(self.places, self._own.start)  # the shard whose gradient is added next
-        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.places}  # sums of subtrees so far
+        self._next = dict.fromkeys(self.slices, self._own.start)  # the shard whose gradient is added next
+        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.slices}  # sums of subtrees so far
         self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that arrived before those of earlier shards
-        self._missing = len(self.places)  # parameters that still wait for a shard
+        self._missing = len(self.slices)  # parameters that still wait for a shard
 
     def add(self, shard: int, position: int, gradient: _Sum) -> bool:
         """Add a parameter's flat gradient for one shard. Returns whether the bucket is now complete."""
@@ -78,31 +78,31 @@ class Bucket:
     def end(self, shard: int) -> bool:
         """Treat gradients that a shard has not added as zeros. Returns whether the bucket is now complete."""
         done = False
-        for position, coming in self._next.items():
-            if coming <= shard and shard not in self._waiting.get(position, ()):
+        for position, next_shard in self._next.items():
+            if next_shard <= shard and shard not in self._waiting.get(position, ()):
                 done |= self.add(shard, position, None)
         return done
 
     @property
     def is_single(self) -> bool:
         """Whether the bucket is for a single parameter."""
-        return len(self.places) == 1
+        return len(self.slices) == 1
 
     def sums(self, writable: bool = False) -> list[np.ndarray]:
         """Return the sum of each of `nodes`, when all shards have been added.
 
         Unless `writable` is set, a gradient that is the only one of its node and bucket is returned without a copy.
         """
-        return [self._of_node(depth, writable) for depth in range(len(self.nodes))]
+        return [self._node_sum(depth, writable) for depth in range(len(self.nodes))]
 
-    def _of_node(self, depth: int, writable: bool) -> np.ndarray:
+    def _node_sum(self, depth: int, writable: bool) -> np.ndarray:
         if self.is_single and not writable:
             (sums,) = self._partial.values()
             only = sums[depth]
             if only is not None and only.flags.c_contiguous:
                 return only
         row = self._row(depth)
-        for position, place in self.places.items():
+        for position, place in self.slices.items():
             own = self._partial[position][depth]
             if own is None:
                 row[place] = 0
@@ -110,14 +110,14 @@ class Bucket:
                 row[place] = own
         return row
 
-    def give_away(self) -> None:
+    def release_memory(self) -> None:
         """Use new memory for the next step."""
         self._rows.clear()
         self.clear()
 
     def _add(self, shard: int, position: int, gradient: _Sum) -> None:
         """Add the next gradient of a parameter to the sums of all subtrees that end with it."""
-        sums, count = self._partial[position], self._merges[shard]
+        sums, count = self._partial[position], self._merge_counts[shard]
         if not count:
             sums.append(gradient)
             return
@@ -126,7 +126,7 @@ class Bucket:
         if all(each is None for each in operands):
             sums.append(None)
             return
-        out = self._row(len(sums))[self.places[position]]
+        out = self._row(len(sums))[self.slices[position]]
         self._sum(operands, out)
         sums.append(out)
 
@@ -149,8 +149,8 @@ class Bucket:
         return self._rows[depth]
 
 
-def in_buckets(
-    shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, most: int
+def make_buckets(
+    shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, max_bytes: int
 ) -> list[Bucket]:
     """Return buckets in the order in which they will be complete: the last parameters get their gradients first.
 
@@ -158,18 +158,18 @@ def in_buckets(
     others share buckets of at most `most` bytes.
     """
     found: list[Bucket] = []
-    shared: dict[np.dtype, Bucket] = {}
+    open_buckets: dict[np.dtype, Bucket] = {}
     for position in range(len(shapes) - 1, -1, -1):
         dtype, size = dtypes[position], int(np.prod(shapes[position]))
-        alone = 4 * size * dtype.itemsize > most
-        bucket = None if alone else shared.get(dtype)
-        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > most):
+        separate = 4 * size * dtype.itemsize > max_bytes
+        bucket = None if separate else open_buckets.get(dtype)
+        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > max_bytes):
             bucket = Bucket(dtype, own, shards)
             found.append(bucket)
-            if not alone:
-                shared[dtype] = bucket
+            if not separate:
+                open_buckets[dtype] = bucket
         bucket.append(position, size)
-    return sorted(found, key=lambda bucket: min(bucket.places), reverse=True)
+    return sorted(found, key=lambda bucket: min(bucket.slices), reverse=True)
 
 
 # ---- The argument of communication hooks, with the names of torch.distributed ---------------------------------------
@@ -179,10 +179,10 @@ class GradBucket:
     """This process's gradients of some neighboring parameters, in contiguous memory."""
 
     def __init__(
-        self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], places: Sequence[slice]
+        self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], slices: Sequence[slice]
     ) -> None:
         self._buffer, self._index, self._last = buffer, index, last
-        self._parameters, self._places = list(parameters), list(places)
+        self._parameters, self._slices = list(parameters), list(slices)
 
     def index(self) -> int:
         """Return the index of the bucket; buckets are sent in this order, the last parameters first."""
@@ -209,11 +209,11 @@ class GradBucket:
         array = self._buffer.array
         return [
             wrap(array[place].reshape(parameter.array.shape))
-            for parameter, place in zip(self._parameters, self._places, strict=True)
+            for parameter, place in zip(self._parameters, self._slices, strict=True)
         ]
 
 
-class Hooked:
+class HookExchange:
     """The exchange of one bucket by a hook, with the methods that the Reducer expects of an Exchange.
 
     trained: the parameters. index: the index of the bucket; count: the number of buckets.
@@ -230,9 +230,9 @@ class Hooked:
     def begin(self, scale: float, tag: int) -> None:
         """Call the hook. Its result is used as it is; the hook is responsible for scale and tag."""
         (own,) = self._bucket.sums(writable=True)
-        places: Mapping[int, slice] = self._bucket.places
-        parameters = [self._trained[position] for position in places]
-        bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*places.values()])
+        slices: Mapping[int, slice] = self._bucket.slices
+        parameters = [self._trained[position] for position in slices]
+        bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*slices.values()])
         self._total, self._future = None, self._hook(self._state, bucket)
         if not isinstance(self._future, Future):
             raise TypeError(

@@ -26,7 +26,7 @@ __all__ = ["Host", "answering", "as_hosts"]
 
 # ---- Hosts, and which of them answer --------------------------------------------------------------------------------
 
-_LIMIT = 10.0  # seconds to answer
+_ANSWER_TIMEOUT = 10.0  # seconds to answer
 
 
 class Host(NamedTuple):
@@ -67,10 +67,15 @@ def _answers(name: str, agent: str) -> bool:
     here = socket.gethostname()
     if name in ("localhost", "127.0.0.1", here, here.partition(".")[0]):
         return True
-    nowhere = subprocess.DEVNULL
+    devnull = subprocess.DEVNULL
     try:
         ended = subprocess.run(
-            [*agent.split(), name, "true"], stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=_LIMIT, check=False
+            [*agent.split(), name, "true"],
+            stdin=devnull,
+            stdout=devnull,
+            stderr=devnull,
+            timeout=_ANSWER_TIMEOUT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -80,9 +85,9 @@ def _answers(name: str, agent: str) -> bool:
 # ---- The launcher ---------------------------------------------------------------------------------------------------
 
 AGENT = "ssh"  # the command that runs commands on another machine
-_QUICK = 5.0  # seconds; a job that fails sooner is not started again
-_LOOK, _PATIENCE = 0.5, 15.0  # seconds
-_HANDED_ON = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # passed to other hosts
+_MIN_RUNTIME = 5.0  # seconds; a job that fails sooner is not started again
+_POLL_INTERVAL, _ABORT_GRACE = 0.5, 15.0  # seconds
+_FORWARDED = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # passed to other hosts
 
 
 def find_mpiexec() -> str:
@@ -93,8 +98,8 @@ def find_mpiexec() -> str:
     """
     if find_spec("mpi4py") is None:
         raise DistBackendError("launch: mpi4py is not installed; pip install 'retrograd[mpi]'")
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    bundled = Path(sys.executable).parent / "mpiexec"
+    found = str(bundled) if bundled.exists() else shutil.which("mpiexec")
     if found is None:
         raise DistBackendError(
             "launch: there is no mpiexec; pip install 'retrograd[mpi]' brings Open MPI, or load the cluster's MPI"
@@ -126,16 +131,16 @@ def command(
     names of variables that are passed to processes on other machines.
     """
     flags: list[str] = []
-    listed = ",".join(map(str, hosts))
+    host_list = ",".join(map(str, hosts))
     if _is_open_mpi(mpiexec):
         flags = ["--with-ft", "ulfm", "--oversubscribe", "--bind-to", "none"]
         if os.name == "posix" and os.getuid() == 0:
             flags.append("--allow-run-as-root")
         if hosts:
-            flags += ["--host", listed, "--prtemca", "plm_ssh_agent", agent]
+            flags += ["--host", host_list, "--prtemca", "plm_ssh_agent", agent]
             flags += [word for name in environment for word in ("-x", name)]
     elif hosts:
-        flags = ["-hosts", listed, "-launcher", "ssh", "-launcher-exec", agent]
+        flags = ["-hosts", host_list, "-launcher", "ssh", "-launcher-exec", agent]
     worker = [sys.executable, "-m", "retrograd.distributed.worker"]
     return [mpiexec, *flags, *options, "-n", str(workers), *worker, *script]
 
@@ -172,26 +177,26 @@ def launch(
     if script[0] != "-m" and not Path(script[0]).is_file():
         raise ValueError(f"launch: script={script[0]!r}: no such file; pass the path of a script, or -m MODULE")
     for start in range(restarts + 1):
-        living = answering(hosts, agent) if hosts else []
-        if hosts and not living:
+        reachable = answering(hosts, agent) if hosts else []
+        if hosts and not reachable:
             raise DistBackendError(f"launch: none of the hosts {', '.join(map(str, hosts))} answers to {agent!r}")
-        if len(living) < len(hosts):
-            gone = [host.name for host in hosts if host not in living]
+        if len(reachable) < len(hosts):
+            gone = [host.name for host in hosts if host not in reachable]
             say(f"launch: {', '.join(gone)} does not answer; it is left out of this start")
-        slots = sum(host.slots for host in living)
+        slots = sum(host.slots for host in reachable)
         count = slots if workers is None else min(workers, slots or workers)
         own = {**(environment or {}), "RETROGRAD_LAUNCHED": "1", "RETROGRAD_RESTART": str(start)}
-        names = [name for name in (*own, *_HANDED_ON) if name in own or name in os.environ]
-        line = command(count, script, mpiexec, options=options, hosts=living, agent=agent, environment=names)
+        names = [name for name in (*own, *_FORWARDED) if name in own or name in os.environ]
+        command_line = command(count, script, mpiexec, options=options, hosts=reachable, agent=agent, environment=names)
         began = time.monotonic()
-        code = _run(line, {**os.environ, **own})
-        if code == 0 or start == restarts or time.monotonic() - began < _QUICK:
+        code = _run(command_line, {**os.environ, **own})
+        if code == 0 or start == restarts or time.monotonic() - began < _MIN_RUNTIME:
             break
         say(f"launch: the job ended with code {code}; start {start + 2} of at most {restarts + 1}")
     return code
 
 
-def _run(line: Sequence[str], variables: dict[str, str]) -> int:
+def _run(command_line: Sequence[str], variables: dict[str, str]) -> int:
     """Run a command and return its exit code. The command gets Ctrl-C, as this process does.
 
     When a machine is lost, mpiexec waits for its own daemon there, possibly forever. A process that ends the job
@@ -199,17 +204,17 @@ def _run(line: Sequence[str], variables: dict[str, str]) -> int:
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "aborted"
-        process = subprocess.Popen(line, env={**variables, ABORT_NOTE: str(note)})
+        process = subprocess.Popen(command_line, env={**variables, ABORT_NOTE: str(note)})
         aborted: float | None = None
         while True:
             try:
-                return process.wait(_LOOK)
+                return process.wait(_POLL_INTERVAL)
             except KeyboardInterrupt:
                 continue  # mpiexec stops its processes itself
             except subprocess.TimeoutExpired:
                 if aborted is None and note.exists():
                     aborted = time.monotonic()
-                if aborted is not None and time.monotonic() - aborted > _PATIENCE:
+                if aborted is not None and time.monotonic() - aborted > _ABORT_GRACE:
                     for pid in [*descendants(process.pid), process.pid]:
                         with suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)

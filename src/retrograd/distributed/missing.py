@@ -31,7 +31,7 @@ _NAMES = {
 }
 
 
-class _Refusing:
+class _UnsupportedModules:
     """Import hook for unsupported modules of torch.distributed: importing one raises an error that says why."""
 
     def __init__(self, package: str) -> None:
@@ -55,4 +55,4 @@ def attach(package: str) -> None:
         return found(package, name)
 
     sys.modules[package].__dict__["__getattr__"] = __getattr__
-    sys.meta_path.append(_Refusing(package))
+    sys.meta_path.append(_UnsupportedModules(package))

@@ -16,14 +16,14 @@ from ..engine.aliasing import mark
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from . import mpi
-from .process_group import ProcessGroup, enter, wait
+from .process_group import ProcessGroup, describe_call, wait
 from .reducer import Reducer
 from .sync_batch_norm import SyncBatchNorm
 
 # ---- Parameters and buffers that a step needs, collected anew for each step -----------------------------------------
 
 
-class Slot(NamedTuple):
+class BufferSlot(NamedTuple):
     """A buffer of a module: its owner and name, and its tensor, shape and dtype before the batch."""
 
     module: Module
@@ -57,36 +57,38 @@ class Slot(NamedTuple):
         self.module.__dict__[self.name] = self.tensor
 
 
-class Parts(NamedTuple):
+class ModuleState(NamedTuple):
     """The parameters and buffers that a step needs. trained: the parameters that require a gradient. averaged: the
     buffers that each shard changes differently. alike: the buffers of SyncBatchNorm, which all shards change in the
     same way. meets: shards need numbers of each other.
     """
 
     trained: list[Tensor]
-    averaged: list[Slot]
-    alike: list[Slot]
-    meets: bool
+    averaged: list[BufferSlot]
+    identical: list[BufferSlot]
+    has_sync_batch_norm: bool
 
 
-def parts_of(module: Module) -> Parts:
+def collect_state(module: Module) -> ModuleState:
     """Collect the parts of a module and of all modules below it, each once."""
-    averaged: list[Slot] = []
-    alike: list[Slot] = []
-    meets = False
+    averaged: list[BufferSlot] = []
+    identical: list[BufferSlot] = []
+    has_sync_batch_norm = False
     seen: set[int] = set()
     for each in module.modules():
         synchronized = isinstance(each, SyncBatchNorm)
-        meets = meets or synchronized
+        has_sync_batch_norm = has_sync_batch_norm or synchronized
         if not each.__dict__["_buffer_names"] and type(each).named_buffers is Module.named_buffers:
             continue
         for name, tensor in each.named_buffers(recurse=False):
             if id(tensor) not in seen:
                 seen.add(id(tensor))
                 array = tensor.array
-                (alike if synchronized else averaged).append(Slot(each, name, tensor, array.shape, array.dtype))
+                (identical if synchronized else averaged).append(
+                    BufferSlot(each, name, tensor, array.shape, array.dtype)
+                )
     trained: list[Tensor] = [parameter for parameter in module.parameters() if parameter.requires_grad]
-    return Parts(trained, averaged, alike, meets)
+    return ModuleState(trained, averaged, identical, has_sync_batch_norm)
 
 
 # ---- Averaging of buffers over the shards of a batch ----------------------------------------------------------------
@@ -99,28 +101,33 @@ class BufferAverage:
     """
 
     def __init__(
-        self, averaged: Sequence[Packed], alike: Sequence[Slot], reducer: Reducer | None, shards: int, number: int
+        self,
+        averaged: Sequence[PackedBuffers],
+        identical: Sequence[BufferSlot],
+        reducer: Reducer | None,
+        shards: int,
+        number: int,
     ) -> None:
         self._averaged = averaged
         self._floats = [each for each in averaged if each.is_float]
         self._counters = [each for each in averaged if not each.is_float]
-        self._alike = pack(alike)
+        self._identical = pack(identical)
         self._reducer = reducer
         self._changes: list[np.ndarray | None] = []
-        self.counts = True  # False: other values were loaded in the meantime
+        self.valid = True  # False: other values were loaded in the meantime
         if reducer is not None:
             reducer.start(1 / shards, number)
 
-    def give(self, left: Sequence[np.ndarray] | None = None) -> None:
+    def restore(self, values: Sequence[np.ndarray] | None = None) -> None:
         """Restore the buffers' values from before the batch, or those that a shard has `left`."""
-        values = [each.old for each in self._averaged] if left is None else left
+        values = [each.old for each in self._averaged] if values is None else values
         for each, own in zip(self._averaged, values, strict=True):
             each.restore(own)
 
     def undo(self) -> None:
         """Restore all buffers' values from before the batch."""
-        self.give()
-        for each in self._alike:
+        self.restore()
+        for each in self._identical:
             each.restore(each.old)
 
     def copies(self) -> list[np.ndarray]:
@@ -141,7 +148,7 @@ class BufferAverage:
                 np.subtract(new, old, out=change, where=new != old)  # infinities that stay do not become NaN
                 self._reducer.add(shard, position, change)
             self._reducer.advance()
-        self.give()
+        self.restore()
 
     def wait(self) -> None:
         """Wait for the changes of the other processes.
@@ -160,7 +167,7 @@ class BufferAverage:
         """
         seconds = 0.0
         for each in self._counters if group.comm is not None else ():
-            entered = enter(group.count, f"buffers of {each.old.dtype}")
+            entered = describe_call(group.count, f"buffers of {each.old.dtype}")
             with mpi.errors(entered):
                 request = group.comm.Ibcast(each.new, group.size() - 1)
             seconds += wait(group, [request], entered)
@@ -176,16 +183,16 @@ class BufferAverage:
         mark([slot.tensor.array for each in self._averaged for slot in each.slots], "DistributedDataParallel")
 
 
-class Packed:
+class PackedBuffers:
     """Buffers of one dtype. old: their values before the batch, concatenated; new: their values after a shard."""
 
     new: np.ndarray
     old: np.ndarray
 
-    def __init__(self, slots: Sequence[Slot]) -> None:
+    def __init__(self, slots: Sequence[BufferSlot]) -> None:
         self.slots = slots
         ends = accumulate((slot.tensor.array.size for slot in slots), initial=0)
-        self._places = [slice(low, high) for low, high in pairwise(ends)]
+        self._slices = [slice(low, high) for low, high in pairwise(ends)]
         self.old = self.new = self.values()
 
     @property
@@ -199,18 +206,18 @@ class Packed:
 
     def restore(self, values: np.ndarray) -> None:
         """Store these values in the buffers."""
-        for slot, place in zip(self.slots, self._places, strict=True):
+        for slot, place in zip(self.slots, self._slices, strict=True):
             slot.restore(values[place])
 
 
-def pack(slots: Sequence[Slot]) -> list[Packed]:
+def pack(slots: Sequence[BufferSlot]) -> list[PackedBuffers]:
     """Group the buffers by dtype."""
-    groups: dict[np.dtype, list[Slot]] = {}
+    groups: dict[np.dtype, list[BufferSlot]] = {}
     for slot in slots:
         groups.setdefault(slot.tensor.array.dtype, []).append(slot)
-    return [Packed(group) for group in groups.values()]
+    return [PackedBuffers(group) for group in groups.values()]
 
 
-def floats_of(packed: Sequence[Packed]) -> list[np.ndarray]:
+def floats_of(packed: Sequence[PackedBuffers]) -> list[np.ndarray]:
     """Return the values that can be averaged."""
     return [each.old for each in packed if each.is_float]

@@ -50,12 +50,12 @@ def set_environment(**known: int) -> None:
 
 # ---- Threads of a worker: its share of the machine's cores ----------------------------------------------------------
 
-_SET = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
-_CORES = 8192  # more than any machine has
+_THREAD_VARIABLES = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
+_MAX_CORES = 8192  # more than any machine has
 
 
 @lru_cache(maxsize=1)
-def has_a_core() -> bool:
+def has_own_core() -> bool:
     """Return whether each worker of this machine has its own core, so that a waiting one slows no other down."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= (os.cpu_count() or 1)
 
@@ -67,11 +67,11 @@ def share_cores(here: Any) -> None:
     launcher either gives each worker its own cores or gives all of them all cores.
     """
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    cores = [core for core in mine if core < _CORES]
-    own, workers = np.zeros(_CORES, np.intc), np.empty(_CORES, np.intc)
+    cores = [core for core in mine if core < _MAX_CORES]
+    own, workers = np.zeros(_MAX_CORES, np.intc), np.empty(_MAX_CORES, np.intc)
     own[cores] = 1
     here.Allreduce(own, workers)
-    if not any(name in os.environ for name in _SET):
+    if not any(name in os.environ for name in _THREAD_VARIABLES):
         set_num_threads(max(1, int((1 / workers[cores]).sum() + 1e-6)))
 
 
@@ -95,7 +95,7 @@ def launched_size() -> int:
     return next((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdecimal()), 1)
 
 
-def check_joined(size: int, library: str) -> None:
+def check_connected(size: int, library: str) -> None:
     """Check that the launcher and MPI, whose world has this size, are connected.
 
     Raises:
@@ -166,23 +166,23 @@ class _State:
 _state = _State()
 
 
-def give_up() -> None:
+def skip_finalize() -> None:
     """Do not finalize MPI at exit, because that waits for all processes."""
     _state.lost = True
 
 
-def ends_with(code: object) -> None:
+def record_exit_code(code: object) -> None:
     """Record that this program calls sys.exit(code). A stop signal, 128 and above, has reached the others as well."""
     if code is not None and not (isinstance(code, int) and code >= 128):
         _state.code = code if isinstance(code, int) else 1
 
 
-def misses_others() -> None:
+def record_missing() -> None:
     """Record that a process did not come in time."""
     _state.missing = True
 
 
-def heard_from_all() -> None:
+def record_all_present() -> None:
     """Record that all processes have taken part in a collective."""
     _state.missing = False
 
@@ -223,6 +223,6 @@ def converted(error: BaseException, what: str) -> DistError:
     mpi = load()
     kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None
     if kind in (getattr(mpi, "ERR_PROC_FAILED", None), getattr(mpi, "ERR_REVOKED", None)):
-        give_up()
+        skip_finalize()
         return WorkerLostError(f"{what}: a process that takes part in it has died ({error})")
     return DistBackendError(f"{what}: MPI reports {error}")

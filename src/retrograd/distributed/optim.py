@@ -79,7 +79,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._gathered: dict[int, Any] | None = None
         self.param_groups = [dict(group) for group in self.optim.param_groups]
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
-            own["params"] = self._given_out(group["params"])
+            own["params"] = self._assign(group["params"])
         self._agree()
 
     @property
@@ -95,7 +95,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         """
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        self.optim.add_param_group({**group, "params": self._given_out(group["params"])})
+        self.optim.add_param_group({**group, "params": self._assign(group["params"])})
         self._agree()
 
     def check_options(self, group: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        self._options_to_own()
+        self._copy_options()
         self.optim.step(**options)
         self._gathered = None
         self._exchange()
@@ -133,8 +133,8 @@ class ZeroRedundancyOptimizer(Optimizer):
         if isinstance(to, bool) or to not in group.ranks:
             raise ValueError(f"consolidate_state_dict: to={to!r} is not in the group, which has ranks {group.ranks}")
         receives = group.ranks[group.rank()] == to
-        self._options_to_own()
-        numbers = self._numbers()
+        self._copy_options()
+        numbers = self._indices()
         own = {str(numbers[id(parameter)]): dict(entries) for parameter, entries in self.optim.state.items()}
         found: dict[int, Any] = {}
         for rank in range(group.size()):  # one after the other, so that only `to` stores more than one
@@ -157,7 +157,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                 f"{_NAME}.state_dict: the state is in pieces; call consolidate_state_dict(to=rank) in all processes "
                 "after the last step, and state_dict in that one"
             )
-        numbers = self._numbers()
+        numbers = self._indices()
         groups = [
             {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
             for group in self.param_groups
@@ -189,7 +189,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     # ---- Ownership of parameters ----------------------------------------------------------------------------------
 
-    def _given_out(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+    def _assign(self, parameters: Sequence[Tensor]) -> list[Tensor]:
         """Assign parameters, the largest first, each to the process that has least. Returns this process's."""
         for parameter in sorted(parameters, key=lambda each: each.array.size, reverse=True):
             owner = int(np.argmin(self._sizes))
@@ -200,7 +200,7 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _is_own(self, parameter: Tensor) -> bool:
         return self._owners[id(parameter)] == self.process_group.rank()
 
-    def _numbers(self) -> dict[int, int]:
+    def _indices(self) -> dict[int, int]:
         """Return the index of each parameter through all groups, by id."""
         return {id(each): number for number, each in enumerate(self._parameters())}
 
@@ -212,7 +212,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         sizes = [parameter.array.size for parameter in self._parameters()]
         self.process_group.agree(f"{_NAME}({len(sizes)} parameters, {sum(sizes)} numbers)")
 
-    def _options_to_own(self) -> None:
+    def _copy_options(self) -> None:
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
             own.update((name, value) for name, value in group.items() if name != "params")
 

@@ -20,7 +20,7 @@ import numpy as np
 from ..engine.call_site import line_of, user_place
 from . import mpi
 from .errors import DistError, DistNetworkError, WorkerLostError
-from .mpi import has_a_core
+from .mpi import has_own_core
 
 __all__ = ["ProcessGroup"]
 
@@ -31,7 +31,7 @@ _CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
 
 
 @dataclass(frozen=True)
-class Entered:
+class CollectiveCall:
     """The `number`-th collective of a group: its `call` with shapes and options, and the user's line."""
 
     number: int
@@ -52,10 +52,10 @@ class Entered:
         return cls(int(number), call, _text(row[_CALL:]))
 
 
-def enter(number: int, call: str) -> Entered:
+def describe_call(number: int, call: str) -> CollectiveCall:
     """Describe the collective that the user's current line calls."""
     place = user_place()
-    return Entered(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
+    return CollectiveCall(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
 
 
 def all_equal(rows: np.ndarray) -> bool:
@@ -66,14 +66,14 @@ def all_equal(rows: np.ndarray) -> bool:
 
 def calls(rows: np.ndarray) -> list[str]:
     """Return the call of each rank."""
-    return [Entered.of_row(row).call for row in rows]
+    return [CollectiveCall.of_row(row).call for row in rows]
 
 
 def difference(rows: np.ndarray) -> str:
     """Describe each call with the ranks that make it."""
     groups: dict[str, list[int]] = {}
     for rank, row in enumerate(rows):
-        groups.setdefault(f"{Entered.of_row(row)}", []).append(rank)
+        groups.setdefault(f"{CollectiveCall.of_row(row)}", []).append(rank)
     return "; ".join(f"{ranks_text(ranks)} {call}" for call, ranks in groups.items())
 
 
@@ -103,7 +103,7 @@ _QUESTION, _ANSWER = 1, 2  # tags
 def wait(
     group: ProcessGroup,
     requests: Sequence[Any],
-    entered: Entered,
+    entered: CollectiveCall,
     status: Any = None,
     timeout: float | None = None,
     agreeing: bool = False,
@@ -128,7 +128,7 @@ def wait(
 def wait_until(
     group: ProcessGroup,
     done: Callable[[], object],
-    entered: Entered,
+    entered: CollectiveCall,
     timeout: float | None = None,
     agreeing: bool = False,
 ) -> float:
@@ -142,7 +142,7 @@ def wait_until(
         WorkerLostError: a process has died. DistBackendError: MPI reports something else.
     """
     start = now = time.perf_counter()
-    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_a_core()]
+    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_own_core()]
     with mpi.errors(entered):
         while not done():
             now = time.perf_counter()
@@ -159,12 +159,12 @@ def wait_until(
                     if not agreeing:
                         raise
                 if now - start > (group.timeout if timeout is None else timeout):
-                    mpi.misses_others()
-                    raise _late(group, entered, now - start)
+                    mpi.record_missing()
+                    raise _timeout_error(group, entered, now - start)
     return time.perf_counter() - start
 
 
-def _answer(group: ProcessGroup, entered: Entered) -> None:
+def _answer(group: ProcessGroup, entered: CollectiveCall) -> None:
     """Tell the ranks that ask which collective this one waits in."""
     library, comm = mpi.load(), group.control
     status = library.Status()
@@ -174,10 +174,10 @@ def _answer(group: ProcessGroup, entered: Entered) -> None:
         group.unfinished.append(comm.Isend(entered.row(), asking, _ANSWER))
 
 
-def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkError:
+def _timeout_error(group: ProcessGroup, entered: CollectiveCall, seconds: float) -> DistNetworkError:
     """Return an error that says which of the other ranks are missing, and what the others wait for."""
     others = [rank for rank in range(group.size()) if rank != group.rank()]
-    answers: dict[int, Entered] = {}
+    answers: dict[int, CollectiveCall] = {}
     with suppress(mpi.load().Exception):  # a process may have died as well
         _ask(group, entered, others, answers)
     parts = []
@@ -193,7 +193,9 @@ def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkE
     return DistNetworkError(f"{entered} waited {seconds:.0f} s: {'; '.join(parts)}")
 
 
-def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: dict[int, Entered]) -> None:
+def _ask(
+    group: ProcessGroup, entered: CollectiveCall, others: Sequence[int], answers: dict[int, CollectiveCall]
+) -> None:
     """Ask the other ranks which collective they wait in."""
     comm = group.control
     group.unfinished += [comm.Isend(np.empty(0, np.uint8), rank, _QUESTION) for rank in others]
@@ -204,7 +206,7 @@ def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: 
         _answer(group, entered)
         for rank in [rank for rank, request in waiting.items() if request.Test()]:
             del waiting[rank]
-            answers[rank] = Entered.of_row(rows[rank])
+            answers[rank] = CollectiveCall.of_row(rows[rank])
         time.sleep(_LONGEST_SLEEP)
     for request in waiting.values():
         request.Cancel()
@@ -230,7 +232,7 @@ thread = _Thread()
 
 
 @contextmanager
-def for_each_of(shards: int) -> Iterator[None]:
+def inside_shard(shards: int) -> Iterator[None]:
     """Within the block, this thread runs a module for one of up to `shards` shards of a process.
 
     Collectives are refused, because they would be called once for each shard.
@@ -257,7 +259,7 @@ class ProcessGroup:
         self.timeout = timeout
         self.is_world = False
         self.count = 0  # number of collectives so far
-        self.last: dict[int, Entered] = {}  # the last collective that each rank entered
+        self.last: dict[int, CollectiveCall] = {}  # the last collective that each rank entered
         self.unfinished: list[Any] = []  # answers being sent
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
@@ -311,7 +313,7 @@ class ProcessGroup:
         if self.comm is None or not self.recoverable:
             return value
         flag = np.array([value], np.intc)
-        entered = enter(self.count, "the agreement that all have done a step")
+        entered = describe_call(self.count, "the agreement that all have done a step")
         try:
             with mpi.errors(entered):
                 request = self.comm.Iagree(flag)
@@ -321,9 +323,9 @@ class ProcessGroup:
         self.all_entered(entered)
         return bool(flag[0])
 
-    def of_the_living(self) -> ProcessGroup:
+    def surviving_group(self) -> ProcessGroup:
         """Return the group of the surviving processes; all of them must call it."""
-        mpi.give_up()
+        mpi.skip_finalize()
         comm = self.comm
         while True:
             comm = comm.Shrink()
@@ -337,7 +339,7 @@ class ProcessGroup:
             if _agree(comm, made is not None) and made is not None:
                 return made
 
-    def agree(self, call: str) -> Entered:
+    def agree(self, call: str) -> CollectiveCall:
         """Tell the others which collective comes next, and check that it is the same for all.
 
         Raises:
@@ -352,21 +354,21 @@ class ProcessGroup:
             )
         if self.comm is None:
             self.count += 1
-            return enter(self.count, call)
-        entered, rows = self.say(call)
+            return describe_call(self.count, call)
+        entered, rows = self.announce(call)
         if not all_equal(rows):
             raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
         self.all_entered(entered)
         return entered
 
-    def say(self, call: str) -> tuple[Entered, np.ndarray]:
+    def announce(self, call: str) -> tuple[CollectiveCall, np.ndarray]:
         """Tell the others (there must be some) what this process is about to do. Returns that call and the rows of all.
 
         Raises:
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         self.count += 1
-        entered = enter(self.count, call)
+        entered = describe_call(self.count, call)
         row = entered.row()
         rows = np.empty((self.size(), row.size), np.uint8)
         with mpi.errors(entered):
@@ -374,10 +376,10 @@ class ProcessGroup:
         wait(self, [request], entered)
         return entered, rows
 
-    def all_entered(self, entered: Entered) -> None:
+    def all_entered(self, entered: CollectiveCall) -> None:
         """Record that all ranks have entered this collective."""
         if self.is_world:
-            mpi.heard_from_all()
+            mpi.record_all_present()
         self.last = dict.fromkeys(range(self.size()), entered)
 
 

@@ -22,9 +22,9 @@ import numpy as np
 
 from . import mpi
 from .errors import DistError
-from .gradient_bucket import BLOCK, Bucket, Hooked, in_buckets
-from .process_group import ProcessGroup, enter, ranks_text, wait_until
-from .reduction_tree import Node, add_up, share, subtrees
+from .gradient_bucket import BLOCK, Bucket, HookExchange, make_buckets
+from .process_group import ProcessGroup, describe_call, ranks_text, wait_until
+from .reduction_tree import Node, shard_range, subtrees, tree_sum
 
 # ---- The exchange of a bucket, concurrent with the workers' computations --------------------------------------------
 
@@ -39,12 +39,12 @@ class Exchange:
         self._comm, self._shards, self._bucket = comm, shards, bucket
         self._workers, self._rank = group.size(), group.rank()
         self._nodes: list[list[Node]] = [
-            subtrees(share(shards, self._workers, rank), shards) for rank in range(self._workers)
+            subtrees(shard_range(shards, self._workers, rank), shards) for rank in range(self._workers)
         ]
-        self._halves = halves(self._workers, shards)
+        self._can_halve = can_halve(self._workers, shards)
         bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
         self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # the part that each worker adds
-        self._received = np.empty((bucket.size + 1) // 2 if self._halves else 0, bucket.dtype)
+        self._received = np.empty((bucket.size + 1) // 2 if self._can_halve else 0, bucket.dtype)
         self._total = np.empty(0, bucket.dtype)
         self._rounds: Iterator[list[Any]] = iter(())
         self._requests: list[Any] | None = None
@@ -57,7 +57,7 @@ class Exchange:
         self._total = np.empty(self._bucket.size, self._bucket.dtype)
         if self._workers == 1:
             self._rounds = self._alone()
-        elif self._halves:
+        elif self._can_halve:
             self._rounds = self._halving()
         else:
             self._rounds = self._all_to_all()
@@ -86,7 +86,7 @@ class Exchange:
     def _alone(self) -> Iterator[list[Any]]:
         (own,) = self._bucket.sums()
         if self._scale == 1 and self._bucket.is_single:
-            self._bucket.give_away()
+            self._bucket.release_memory()
             self._total = own
         else:
             self._scaled_sum(own, None, self._total)
@@ -125,7 +125,7 @@ class Exchange:
         # messages from one worker arrive in the order in which they were sent
         requests += [self._send(each[self._parts[rank]], rank) for rank in others for each in sums]
         yield requests
-        self._scaled_sum(add_up(found, self._shards), None, total[mine])
+        self._scaled_sum(tree_sum(found, self._shards), None, total[mine])
         requests = [self._receive(total[self._parts[rank]], rank) for rank in others]
         yield requests + [self._send(total[mine], rank) for rank in others]
 
@@ -144,11 +144,11 @@ class Exchange:
                 np.multiply(part, self._scale, out=out[block])
 
 
-def halves(workers: int, shards: int) -> bool:
+def can_halve(workers: int, shards: int) -> bool:
     """Return whether adding neighbors, then neighbors of those, and so on, adds in the order of the fixed tree."""
     if workers == 1 or workers & (workers - 1):
         return False
-    owners = [share(shards, workers, rank) for rank in range(workers)]
+    owners = [shard_range(shards, workers, rank) for rank in range(workers)]
     together = 1
     while together <= workers:
         for first in range(0, workers, together):
@@ -197,33 +197,33 @@ class Reducer:
         channel: Channel,
         parameters: Sequence[np.ndarray],
         shards: int,
-        most: int,
-        hooked: Callable[[Bucket, int, int], Hooked] | None = None,
-        before: Reducer | None = None,
+        max_bytes: int,
+        make_exchange: Callable[[Bucket, int, int], HookExchange] | None = None,
+        previous: Reducer | None = None,
     ) -> None:
-        self.channel, self._shards, self._hooked = channel, shards, hooked
+        self.channel, self._shards, self._make_exchange = channel, shards, make_exchange
         group = channel.group
-        self.own: range = share(shards, group.size(), group.rank())
-        self.kinds = [(each.shape, each.dtype) for each in parameters]
-        shapes, dtypes = zip(*self.kinds, strict=True)
+        self.own: range = shard_range(shards, group.size(), group.rank())
+        self.specs = [(each.shape, each.dtype) for each in parameters]
+        shapes, dtypes = zip(*self.specs, strict=True)
         # a hook sees each gradient in the order of its shape
-        orders = orders_in_memory(channel, parameters) if hooked is None else [None] * len(shapes)
-        self._turns = [_Turn.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
-        self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
-        self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
+        orders = memory_orders(channel, parameters) if make_exchange is None else [None] * len(shapes)
+        self._permutations = [_Permutation.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
+        self._buckets = make_buckets(shapes, dtypes, self.own, shards, max_bytes)
+        self._bucket_of = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.slices}
         self._exchanges: list[Any] = []
         self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, then step and exchange number, each also negated
         self._complete: list[bool] = []
         self._begun = self._number = 0
         self._finished = True
         self._scale = 1.0
-        self.waited: float = 0.0 if before is None else before.waited
-        if before is not None:
-            before.leave()
+        self.waited: float = 0.0 if previous is None else previous.waited
+        if previous is not None:
+            previous.abandon()
 
     def start(self, scale: float, number: int) -> None:
         """Begin a step; the sums will be multiplied by `scale`. number: the step's, the same in all workers."""
-        self.leave()
+        self.abandon()
         if not self._exchanges:
             self._exchanges = [self._exchange(index, bucket) for index, bucket in enumerate(self._buckets)]
         self.channel.starts += 1
@@ -233,27 +233,27 @@ class Reducer:
         for bucket in self._buckets:
             bucket.clear()
 
-    def leave(self) -> None:
+    def abandon(self) -> None:
         """Leave a step that has ended with an error. Messages may still arrive, so their memory is kept."""
         if self._begun and not self._finished:
             self.channel.unfinished += self._exchanges
             self._exchanges = []
 
-    def add(self, shard: int, position: int, gradient: np.ndarray, alone: bool = True) -> None:
+    def add(self, shard: int, position: int, gradient: np.ndarray, owned: bool = True) -> None:
         """Add the gradient of one parameter for one of this worker's shards. Nothing is sent here.
 
         alone: nobody else uses its memory, so that it can be kept without a copy until it is sent.
         """
-        home, turn = self._home[position], self._turns[position]
+        index, permutation = self._bucket_of[position], self._permutations[position]
         self._used[position] = 1
-        turned = gradient if turn is None else gradient.transpose(turn.order)
-        flat = turned.reshape(-1) if alone else turned.flatten()
-        self._complete[home] |= self._buckets[home].add(shard, position, flat)
+        permuted = gradient if permutation is None else gradient.transpose(permutation.order)
+        flat = permuted.reshape(-1) if owned else permuted.flatten()
+        self._complete[index] |= self._buckets[index].add(shard, position, flat)
 
     def end(self, shard: int) -> None:
         """Record that a shard has no further gradients."""
-        for home, bucket in enumerate(self._buckets):
-            self._complete[home] |= bucket.end(shard)
+        for index, bucket in enumerate(self._buckets):
+            self._complete[index] |= bucket.end(shard)
 
     def advance(self) -> None:
         """Send the complete buckets, in order, and advance the exchanges that have begun."""
@@ -268,7 +268,7 @@ class Reducer:
             self._begun = begun
             for exchange in self._exchanges[:begun]:
                 # advance hooks in order, so that their collectives have the same order in all workers
-                if not exchange.advance() and self._hooked is not None:
+                if not exchange.advance() and self._make_exchange is not None:
                     return
 
     def finish(self) -> list[np.ndarray | None]:
@@ -293,17 +293,17 @@ class Reducer:
             self._wait(all_are_here)
             if used[-4] != -used[-3] or used[-2] != -used[-1]:
                 raise self._out_of_step()
-        if self._hooked is None:
+        if self._make_exchange is None:
             self._wait(self._all_done)
         else:
             with mpi.errors(channel.what):
                 self.waited += sum(exchange.wait() for exchange in self._exchanges)
-        found: list[np.ndarray | None] = [None] * len(self.kinds)
+        found: list[np.ndarray | None] = [None] * len(self.specs)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
             total = exchange.take()
-            for position, place in bucket.places.items():
+            for position, place in bucket.slices.items():
                 # a hook may add entries that it has not sent before
-                if used[position] or (self._hooked is not None and total[place].any()):
+                if used[position] or (self._make_exchange is not None and total[place].any()):
                     found[position] = self._shaped(position, total[place])
             bucket.clear()
         self._finished = True
@@ -311,10 +311,10 @@ class Reducer:
 
     def _shaped(self, position: int, flat: np.ndarray) -> np.ndarray:
         """Return a flat gradient of a bucket in the shape of its parameter."""
-        turn = self._turns[position]
-        if turn is None:
-            return flat.reshape(self.kinds[position][0])
-        return flat.reshape(turn.shape).transpose(turn.back)
+        permutation = self._permutations[position]
+        if permutation is None:
+            return flat.reshape(self.specs[position][0])
+        return flat.reshape(permutation.shape).transpose(permutation.inverse)
 
     def _wait(self, done: Callable[[], bool]) -> None:
         """Wait until done() is true; often it already is."""
@@ -322,15 +322,15 @@ class Reducer:
         with mpi.errors(channel.what):
             if done():
                 return
-        self.waited += wait_until(channel.group, done, enter(channel.group.count, channel.what))
+        self.waited += wait_until(channel.group, done, describe_call(channel.group.count, channel.what))
 
     def _all_done(self) -> bool:
         done = [exchange.advance() for exchange in self._exchanges]  # no short circuit: advance every one
         return all(done)
 
     def _exchange(self, index: int, bucket: Bucket) -> Any:
-        if self._hooked is not None:
-            return self._hooked(bucket, index, len(self._buckets))
+        if self._make_exchange is not None:
+            return self._make_exchange(bucket, index, len(self._buckets))
         return Exchange(self.channel.group, self.channel.comm, self._shards, bucket)
 
     def _out_of_step(self) -> DistError:
@@ -350,22 +350,22 @@ class Reducer:
         )
 
 
-class _Turn(NamedTuple):
+class _Permutation(NamedTuple):
     """The axis order of a gradient in its bucket, with the extents `shape`; back: the permutation that reverts it."""
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
-    back: tuple[int, ...]
+    inverse: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Turn | None:
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Permutation | None:
         """Return the turn for this axis order; None if it is the order of the shape."""
         if order is None or order == tuple(range(len(order))):
             return None
         return cls(order, tuple(shape[axis] for axis in order), tuple(np.argsort(order).tolist()))
 
 
-def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+def memory_orders(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
     """Return the axes of each parameter in memory order, in which a gradient is copied fast.
 
     The order is that of the first process, because another one may have read its weights from elsewhere.

@@ -15,31 +15,31 @@ import numpy as np
 Node = tuple[int, int]  # a range of shards: first, and one past the last
 
 
-def share(shards: int, workers: int, rank: int) -> range:
+def shard_range(shards: int, workers: int, rank: int) -> range:
     """Return the shards of worker `rank`: consecutive, as many as the others have, or one fewer."""
     return range(rank * shards // workers, (rank + 1) * shards // workers)
 
 
-def middle(node: Node) -> int:
+def split_point(node: Node) -> int:
     """Return the cut of a node of two or more shards: the left part is a power of 2, no smaller than the right."""
     first, end = node
     return first + (1 << ((end - first - 1).bit_length() - 1))
 
 
-def path(shard: int, shards: int) -> list[Node]:
+def path_to_root(shard: int, shards: int) -> list[Node]:
     """Return the nodes above a leaf, from the leaf to the root."""
     node, found = (0, shards), []
     while True:
         found.append(node)
         if node[1] - node[0] == 1:
             return found[::-1]
-        cut = middle(node)
+        cut = split_point(node)
         node = (node[0], cut) if shard < cut else (cut, node[1])
 
 
-def merges(shard: int, own: range, shards: int) -> int:
+def merge_count(shard: int, own: range, shards: int) -> int:
     """Count the whole subtrees that end with this shard: how often its sum is added to that of its left neighbors."""
-    nodes = path(shard, shards)
+    nodes = path_to_root(shard, shards)
     found = 0
     for node in nodes[1:]:
         if node[1] != shard + 1 or node[0] < own.start:
@@ -52,7 +52,7 @@ def subtrees(own: range, shards: int) -> list[Node]:
     """Return the largest whole subtrees of some consecutive shards, from left to right."""
     found, shard = [], own.start
     while shard < own.stop:
-        node = max((n for n in path(shard, shards) if n[0] == shard and n[1] <= own.stop), key=lambda n: n[1])
+        node = max((n for n in path_to_root(shard, shards) if n[0] == shard and n[1] <= own.stop), key=lambda n: n[1])
         found.append(node)
         shard = node[1]
     return found
@@ -63,7 +63,7 @@ def add(left: np.ndarray, right: np.ndarray) -> None:
     left += right
 
 
-def add_up(
+def tree_sum(
     parts: Mapping[Node, np.ndarray],
     shards: int,
     node: Node | None = None,
@@ -75,7 +75,7 @@ def add_up(
     found = parts.get(node)
     if found is not None:
         return found
-    cut = middle(node)
-    left = add_up(parts, shards, (node[0], cut), combine)
-    combine(left, add_up(parts, shards, (cut, node[1]), combine))
+    cut = split_point(node)
+    left = tree_sum(parts, shards, (node[0], cut), combine)
+    combine(left, tree_sum(parts, shards, (cut, node[1]), combine))
     return left

@@ -34,14 +34,14 @@ from ..ops.random.random import default_generator
 from . import checkpoint as checkpoints
 from . import mpi
 from .batch_shards import bounds
-from .data_parallel import MOST_BYTES, begin_alike, checked_seed, checked_shards
+from .data_parallel import BUCKET_BYTES, broadcast_initial_state, checked_seed, checked_shards
 from .errors import WorkerLostError
-from .module_state import BufferAverage, floats_of, pack, parts_of
+from .module_state import BufferAverage, collect_state, floats_of, pack
 from .object_collectives import from_root
 from .optim import ZeroRedundancyOptimizer
-from .process_group import ProcessGroup, enter, wait
+from .process_group import ProcessGroup, describe_call, wait
 from .reducer import Channel, Reducer
-from .reduction_tree import share
+from .reduction_tree import shard_range
 from .shard_runner import run_shards
 from .world import member, replace_world, world
 
@@ -143,7 +143,7 @@ class ShardedLoader(DataLoader):
 # ---- States carried from batch to batch, in buffers with an entry for each sample -----------------------------------
 
 
-class Carried:
+class CarriedBuffers:
     """Buffers in which a model carries states from batch to batch.
 
     axes: the name of each buffer -> the axis along which its entries belong to the samples of a batch, in their order.
@@ -160,7 +160,7 @@ class Carried:
                 raise ValueError(f"carried: axis {axis} of {name!r} must be one of a buffer; the model has {shapes}")
         self._names, self._axes = [*axes], [*axes.values()]
         self._tensors = [buffers[name] for name in axes]
-        self._made: tuple[ProcessGroup, Reducer] | None = None
+        self._reducer: tuple[ProcessGroup, Reducer] | None = None
         self._left: dict[int, list[np.ndarray]] = {}  # by shard: its own entries, zeros elsewhere
         self._totals: list[np.ndarray | None] = []
 
@@ -178,16 +178,16 @@ class Carried:
                 )
         cuts = np.concatenate([[0], np.cumsum(batch.sizes)])
         self._left = {}
-        under_way = 0
+        current_shard = 0
 
         def load(shard: int) -> Any:
-            nonlocal under_way
-            under_way = shard
+            nonlocal current_shard
+            current_shard = shard
             return batch[shard]
 
-        def of_shard(*loaded: Any) -> Any:
+        def loss_of_shard(*loaded: Any) -> Any:
             whole = [tensor.array for tensor in self._tensors]
-            places = [self._place(axis, cuts[under_way], cuts[under_way + 1]) for axis in self._axes]
+            places = [self._place(axis, cuts[current_shard], cuts[current_shard + 1]) for axis in self._axes]
             try:
                 for tensor, old, place in zip(self._tensors, whole, places, strict=True):
                     tensor.array = old[place].copy()
@@ -195,24 +195,24 @@ class Carried:
                 found = [np.zeros_like(old) for old in whole]
                 for tensor, new, place in zip(self._tensors, found, places, strict=True):
                     new[place] = tensor.array
-                self._left[under_way] = found
+                self._left[current_shard] = found
             finally:
                 for tensor, old in zip(self._tensors, whole, strict=True):
                     tensor.array = old
             return result
 
-        return ShardedBatch(batch.sizes.tolist(), load), of_shard
+        return ShardedBatch(batch.sizes.tolist(), load), loss_of_shard
 
-    def exchange(self, group: ProcessGroup, shards: int, most: int, number: int) -> float:
+    def exchange(self, group: ProcessGroup, shards: int, max_bytes: int, number: int) -> float:
         """Get the entries of all shards. Returns the seconds that this process has waited for others.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
-        if self._made is None or self._made[0] is not group:
+        if self._reducer is None or self._reducer[0] is not group:
             channel = Channel(group, "the exchange of carried buffers")
-            self._made = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, most)
-        reducer = self._made[1]
+            self._reducer = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, max_bytes)
+        reducer = self._reducer[1]
         before = reducer.waited
         reducer.start(1.0, number)
         for shard in reducer.own:
@@ -290,13 +290,13 @@ class ShardedTrainer:
         self.waited = self.busy = 0.0
         self.tell: Callable[[], int] = lambda: -1
         self.told = -1
-        self._carried = Carried(model, carried) if carried else None
-        begin_alike(_NAME, self.group, model)
+        self._carried = CarriedBuffers(model, carried) if carried else None
+        broadcast_initial_state(_NAME, self.group, model)
         drawn = int(default_generator.integers(2**62)) if seed is None else checked_seed(_NAME, seed)
         self.seed: Any = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
-        self._made_for: Any = None  # shapes, dtypes and parameters of the reducers
+        self._reducers_key: Any = None  # shapes, dtypes and parameters of the reducers
         self._channels: tuple[Channel, Channel] | None = None
 
     @property
@@ -353,11 +353,11 @@ class ShardedTrainer:
                 done = False
                 if not self.group.recoverable:
                     raise
-            if self._all(done):
+            if self._all_done(done):
                 return result
             if undo is not None:
                 undo()
-            self._go_on_without_the_dead()
+            self._exclude_dead()
 
     def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
         """Call ``checkpoint.save`` in all processes; when some die in it, the others write the checkpoint.
@@ -376,41 +376,41 @@ class ShardedTrainer:
         if self._carried is None:
             return self._attempt(batch, loss)
         found = self._attempt(*self._carried.around(batch, loss))
-        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES, self.steps)
+        self.waited += self._carried.exchange(self.group, self.shards, BUCKET_BYTES, self.steps)
         return found
 
     def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
         if len(batch) != self.shards:
             raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
-        parts = parts_of(self.model)
-        averaged = pack(parts.averaged)
-        reducer, of_buffers = self._made_reducers(parts.trained, floats_of(averaged))
-        before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
-        self._average = BufferAverage(averaged, parts.alike, of_buffers, self.shards, self.steps)
+        state = collect_state(self.model)
+        averaged = pack(state.averaged)
+        reducer, buffer_reducer = self._get_reducers(state.trained, floats_of(averaged))
+        before = reducer.waited + (buffer_reducer.waited if buffer_reducer else 0.0)
+        self._average = BufferAverage(averaged, state.identical, buffer_reducer, self.shards, self.steps)
         reducer.start(1.0, self.steps)
-        rows = self._over_shards(reducer, batch, loss, parts.meets)
+        rows = self._over_shards(reducer, batch, loss, state.has_sync_batch_norm)
         totals = reducer.finish()
         self._average.wait()
-        numbers = self._gathered(reducer.own, rows)
+        numbers = self._gather_losses(reducer.own, rows)
         if not batch.sizes.all():
             self.waited += self._average.share_counters(self.group)
-        self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
+        self.waited += reducer.waited + (buffer_reducer.waited if buffer_reducer else 0.0) - before
         return totals, numbers
 
     def _over_shards(
-        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], together: bool
+        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], interleaved: bool
     ) -> list[list[float]]:
         """Add the gradients of this process's shards to the reducer and return the numbers of each shard.
 
         together: shards need numbers of each other.
         """
-        if together:
+        if interleaved:
             self._check_samples(batch)
 
         def one(shard: int) -> list[float]:
-            def take(position: int, gradient: np.ndarray, alone: bool) -> None:
-                reducer.add(shard, position, gradient, alone)
-                if not together:
+            def take(position: int, gradient: np.ndarray, owned: bool) -> None:
+                reducer.add(shard, position, gradient, owned)
+                if not interleaved:
                     reducer.advance()
 
             row = self._shard(shard, batch, loss, take)
@@ -423,7 +423,7 @@ class ShardedTrainer:
                 reducer.end(shard)
         numbers = self.seed, self.steps
         rows = run_shards(
-            self.group, self.shards, jobs, numbers, self._average, together, self._first_group, reducer.advance
+            self.group, self.shards, jobs, numbers, self._average, interleaved, self._first_group, reducer.advance
         )
         return [rows.get(shard, []) for shard in reducer.own]
 
@@ -448,26 +448,26 @@ class ShardedTrainer:
         row = [value.item(), *map(float, further)]
         weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
         upstream = wrap(np.full(value.array.shape, weight))
-        grad_early([value], self._trained, [upstream], lambda position, g, alone: take(position, g.array, alone))
+        grad_early([value], self._trained, [upstream], lambda position, g, owned: take(position, g.array, owned))
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:
         """Check that each process has a sample, for operations that all shards do together."""
         for rank in range(self.group.size()):
-            own = share(self.shards, self.group.size(), rank)
+            own = shard_range(self.shards, self.group.size(), rank)
             if not batch.sizes[own.start : own.stop].any():
                 raise ValueError(
                     f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
                     f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
                 )
 
-    def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
+    def _gather_losses(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
         """Return the numbers of all shards, in every process; NaN for a shard without samples."""
         group = self.group
         width = max((len(row) for row in rows), default=0)
         found = np.array([width, self.tell()])
         if group.comm is not None:
-            entered = enter(group.count, f"{_NAME}: the losses")
+            entered = describe_call(group.count, f"{_NAME}: the losses")
             with mpi.errors(entered):
                 request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
             wait(group, [request], entered)
@@ -500,26 +500,26 @@ class ShardedTrainer:
         deliver(entries, False)
         run_post_hooks(entries)
 
-    def _made_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
-        kinds = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
-        now = kinds, [*map(id, trained)]
-        if self._reducers is None or now != self._made_for:
+    def _get_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
+        specs = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
+        now = specs, [*map(id, trained)]
+        if self._reducers is None or now != self._reducers_key:
             if not trained:
                 raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
-            self._trained, self._made_for = trained, now
+            self._trained, self._reducers_key = trained, now
             if self._channels is None:
                 gradients, buffers = (f"{_NAME}: the {what}" for what in ("gradients", "buffers"))
                 self._channels = Channel(self.group, gradients), Channel(self.group, buffers)
             arrays = [parameter.array for parameter in trained]
             self._reducers = (
-                Reducer(self._channels[0], arrays, self.shards, MOST_BYTES),
-                Reducer(self._channels[1], floats, self.shards, MOST_BYTES) if floats else None,
+                Reducer(self._channels[0], arrays, self.shards, BUCKET_BYTES),
+                Reducer(self._channels[1], floats, self.shards, BUCKET_BYTES) if floats else None,
             )
         return self._reducers
 
     # ---- Recovery after a process has died -----------------------------------------------------------------------
 
-    def _all(self, done: bool) -> bool:
+    def _all_done(self, done: bool) -> bool:
         """Return whether all processes have done the step; all surviving processes get the same answer."""
         if not done:
             self.group.revoke()
@@ -530,7 +530,7 @@ class ShardedTrainer:
             self._average.undo()
             self._average = None
 
-    def _go_on_without_the_dead(self) -> None:
+    def _exclude_dead(self) -> None:
         if isinstance(self.optimizer, ZeroRedundancyOptimizer):
             raise WorkerLostError(
                 f"{_NAME}: a process has died, and its part of the optimizer's state is lost, because "
@@ -538,7 +538,7 @@ class ShardedTrainer:
                 "--max-restarts), or use the plain optimizer, with which the others continue"
             )
         before = self.group
-        self.group = before.of_the_living()
+        self.group = before.surviving_group()
         replace_world(before, self.group)
         self.lost += before.size() - self.group.size()
         self._reducers = self._channels = None

@@ -11,7 +11,7 @@ from ..nn.module import Module
 from .errors import DistError
 from .object_collectives import exchange_objects, from_root
 from .process_group import ProcessGroup
-from .reduction_tree import share
+from .reduction_tree import shard_range
 from .sharded_training import ShardedBatch, ShardedLoader, ShardedTrainer
 from .world import init_process_group, is_initialized, member
 
@@ -114,6 +114,6 @@ class Workers:
 
     def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:
         trainer = self.trainer
-        shards = len(share(self.shards, group.size(), group.rank()))
+        shards = len(shard_range(self.shards, group.size(), group.rank()))
         own = {"shards": shards, "busy": trainer.busy, "waited": trainer.waited, "lost": trainer.lost}
         return exchange_objects(group, own, "Workers.shares()")

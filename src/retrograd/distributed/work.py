@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..engine.tensor import Tensor
-from .process_group import Entered, as_seconds, wait
+from .process_group import CollectiveCall, as_seconds, wait
 
 if TYPE_CHECKING:
     from .process_group import ProcessGroup
@@ -41,7 +41,7 @@ class Future:
 
     def done(self) -> bool:
         """Return whether the value is available; advances as far as possible without waiting."""
-        return self._go_on(False)
+        return self._advance(False)
 
     is_completed = done
 
@@ -51,7 +51,7 @@ class Future:
         Raises:
             RuntimeError: nobody has set the value. Any error of the collectives and callbacks that it waits for.
         """
-        if not self._go_on(True):
+        if not self._advance(True):
             raise RuntimeError("Future.wait: nobody has set its result")
         return self._value
 
@@ -74,7 +74,7 @@ class Future:
 
         return Future(steps())
 
-    def _go_on(self, waiting: bool) -> bool:
+    def _advance(self, waiting: bool) -> bool:
         while not self._done and self._steps is not None:
             current: Any = self._current
             if current is not None and waiting:
@@ -103,7 +103,7 @@ class Work:
         self,
         group: ProcessGroup | None = None,
         requests: Sequence[Any] = (),
-        entered: Entered | None = None,
+        entered: CollectiveCall | None = None,
         finish: Callable[[], object] | None = None,
         outputs: Sequence[Tensor] = (),
     ) -> None:

@@ -151,7 +151,7 @@ def init_process_group(
                 "init_process_group: the script has started this process with multiprocessing, not "
                 "MPI; use retrograd launch -n instead, and call the process's function in the script"
             )
-        world = _joined()
+        world = _connect()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
@@ -166,7 +166,7 @@ def init_process_group(
     _world.group = made
 
 
-def _joined() -> Any:
+def _connect() -> Any:
     """Return MPI's communicator of all processes, after dividing the cores of each machine among its processes.
 
     Raises:
@@ -175,7 +175,7 @@ def _joined() -> Any:
     set_environment()
     library = mpi.load()
     world = library.COMM_WORLD
-    mpi.check_joined(world.Get_size(), library.get_vendor()[0])
+    mpi.check_connected(world.Get_size(), library.get_vendor()[0])
     here = world.Split_type(library.COMM_TYPE_SHARED)
     set_environment(
         RANK=world.Get_rank(), WORLD_SIZE=world.Get_size(), LOCAL_RANK=here.Get_rank(), LOCAL_WORLD_SIZE=here.Get_size()

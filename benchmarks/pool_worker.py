@@ -30,7 +30,7 @@ CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels-last"
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
-class Member:
+class Worker:
     """The requests that a process answers; all processes get the same request, or only the first one does.
 
     Variants of a training step: "alone", without the others; of ours "in step" (alone, then a barrier), "plain" (one
@@ -54,18 +54,18 @@ class Member:
         net = work.make(self.framework.nn)
         _fill(self.framework, net)
         self._steps, self.models = {}, {}
-        for way, layout, options in self._ways(work):
+        for variant, layout, options in self._variants(work):
             model = deepcopy(net)
             if layout == CHANNELS_LAST:
                 model = model.to(memory_format=self.framework.channels_last)
             if options is not None:
                 self.framework.manual_seed(0)  # dropout is the same in all variants
                 model = self.framework.nn.parallel.DistributedDataParallel(model, **options)
-            self.models[way] = model
-            step = self._step(work, model, layout, way == "whole")
-            self._steps[way] = partial(_then, step, self.distributed.barrier) if way == "in step" else step
+            self.models[variant] = model
+            step = self._step(work, model, layout, variant == "whole")
+            self._steps[variant] = partial(_then, step, self.distributed.barrier) if variant == "in step" else step
 
-    def _ways(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+    def _variants(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
         """Name, layout, and options of DistributedDataParallel, None for a network without it."""
         if self.framework.__name__ == "torch":
             for layout in (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]:
@@ -81,17 +81,17 @@ class Member:
         if self.rank == 0:
             yield "whole", "", {"process_group": self._first}
 
-    def values(self, way: str, steps: int) -> dict[str, Any]:
+    def values(self, variant: str, steps: int) -> dict[str, Any]:
         """Return the losses of some steps, and a digest of the weights afterwards."""
-        losses = [float(self._steps[way]().item()) for _ in range(steps)]
+        losses = [float(self._steps[variant]().item()) for _ in range(steps)]
         digest = hashlib.sha256()
-        for parameter in self.models[way].parameters():
+        for parameter in self.models[variant].parameters():
             digest.update(parameter.detach().numpy().tobytes())
         return {"losses": losses, "digest": digest.hexdigest()}
 
-    def block(self, way: str, steps: int) -> tuple[float, float]:
+    def block(self, variant: str, steps: int) -> tuple[float, float]:
         """Return the seconds of a step, and the core's seconds of work: medians of `steps`, after a warm-up step."""
-        step, times, works = self._steps[way], [], []
+        step, times, works = self._steps[variant], [], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), time.process_time()
             step()
@@ -99,12 +99,12 @@ class Member:
             times.append(time.perf_counter() - start)
         return median(times[1:]), median(works[1:])
 
-    def waits(self, way: str, steps: int) -> float:
+    def waits(self, variant: str, steps: int) -> float:
         """Return the share of a step in which this process waits for the others: the median of `steps` steps."""
-        model, shares = self.models[way], []
+        model, shares = self.models[variant], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), model.waited
-            self._steps[way]()
+            self._steps[variant]()
             shares.append((model.waited - before) / (time.perf_counter() - start))
         return median(shares[1:])
 
@@ -226,17 +226,17 @@ def main() -> None:
         connection.connect(address)
         stream = connection.makefile("rw", encoding="utf-8")
         _answer(stream, rank)
-        member = Member(library, rank)
+        worker = Worker(library, rank)
         gc.disable()  # garbage is collected between two requests, as in the rows of one process
         for line in stream:
             name, arguments = json.loads(line)
             gc.collect()
             try:
-                answer: dict[str, Any] = {"value": getattr(member, name)(*arguments)}
+                answer: dict[str, Any] = {"value": getattr(worker, name)(*arguments)}
             except Exception:
                 answer = {"error": traceback.format_exc()}
             _answer(stream, answer)
-        member.distributed.destroy_process_group()
+        worker.distributed.destroy_process_group()
 
 
 def _answer(stream: Any, answer: Any) -> None:
