@@ -1,8 +1,9 @@
 """Communication hooks of DistributedDataParallel, and Join, at PyTorch's path `torch.distributed.algorithms`.
 
-MPI cannot add 16-bit floats. So with a 16-bit hook each process receives one part of the gradients of all processes in
-16 bits, adds them as float32 in rank order, and sends the mean to all processes, again in 16 bits. The traffic equals
-that of a ring all-reduce, but numbers are rounded twice instead of at each addition.
+MPI cannot add 16-bit floats. A 16-bit hook therefore does a reduce-scatter and an all-gather by hand: each process
+receives its part of every process's gradients in 16 bits, adds these parts as float32 in rank order, and sends the mean
+of its part to all processes, again in 16 bits. This is the traffic of a ring all-reduce, but each number is rounded
+only twice, not at each addition.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = ["Join", "TopK", "allreduce_hook", "bf16_compress_hook", "fp16_compres
 
 
 def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
-    """Return the mean gradient of all processes, added by MPI: what reproducible=False does without a hook.
+    """Return the mean gradient of all processes by an MPI all-reduce, as reproducible=False does without a hook.
 
     Raises:
         RuntimeError: there is no process group.
@@ -51,7 +52,7 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
 def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
     """Return the mean gradient of all processes, sent as bfloat16.
 
-    It has half the bytes of float32, its range, and 8 bits of precision.
+    bfloat16 takes half the bytes of float32 and has the same range, with 8 bits of precision.
 
     Raises:
         RuntimeError: there is no process group.
@@ -63,8 +64,8 @@ def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
 def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
     """Return the mean gradient of all processes, sent as float16.
 
-    It has half the bytes of float32, 11 bits of precision, and a largest number of 65504. Each gradient is divided by
-    the number of processes before it is sent.
+    float16 takes half the bytes of float32 and has 11 bits of precision; its largest number is 65504. Each gradient is
+    divided by the number of processes before it is sent.
 
     Raises:
         RuntimeError: there is no process group.
@@ -74,7 +75,7 @@ def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
 
 
 def start_collective(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
-    """Start a collective of a hook and return its handle."""
+    """Start one of a hook's collectives and return its Work."""
     entered = describe_call(group.count, name)
     with mpi.errors(entered):
         return Work(group, [start()], entered)
@@ -87,7 +88,7 @@ def _mean(
     encode: Callable[[np.ndarray], np.ndarray],
     decode: Callable[[np.ndarray], np.ndarray],
 ) -> Generator[Any, None, Tensor]:
-    """Average x over the processes. It is sent as coded(x), a uint16 array with the same number of elements."""
+    """Average x over the processes; encode(x), a uint16 array of the same size, is what is sent."""
     size, rank = group.size(), group.rank()
     bounds = [k * x.size // size for k in range(size + 1)]
     lengths = np.diff(bounds)
@@ -109,7 +110,7 @@ def as_bf16(x: np.ndarray) -> np.ndarray:
     """Round float32 to bfloat16, ties to even, as uint16."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding could turn NaN into infinity or 0
+    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding up could turn a NaN into infinity or 0
     if nan.any():
         rounded[nan] = 0x7FC0
     return rounded.astype(np.uint16)
@@ -155,14 +156,14 @@ class TopK:
         return min(size, max(1, math.ceil(self.ratio * size)))
 
     def with_memory(self, bucket: GradBucket) -> np.ndarray:
-        """Add the unsent remainder to the gradient of a bucket. Returns a new array, which becomes the memory."""
+        """Add the unsent remainder to the gradient of a bucket; the sum, a new array, becomes the new remainder."""
         x, before = bucket.buffer().array, self._memory.get(bucket.index())
         whole = x.copy() if before is None or before.shape != x.shape else x + before
         self._memory[bucket.index()] = whole
         return whole
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the ratio and what this process has not sent yet, which differs between processes."""
+        """Return the ratio and the unsent gradients of this process; each process has its own."""
         return {"ratio": self.ratio, "memory": {str(index): wrap(each.copy()) for index, each in self._memory.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -177,12 +178,13 @@ class TopK:
 
 
 def topk_hook(state: TopK, bucket: GradBucket) -> Future:
-    """Average the largest entries of each process: ratio * (4 + element size) bytes per entry and process.
+    """Average only the largest entries of each process's gradient, at ratio * (4 + element size) bytes per entry.
 
-    A process adds what it has not sent before, sends the k entries of largest magnitude with their indices, and keeps
-    the rest (error feedback). Entries are delayed, but never lost. Sources: S. Stich, J.-B. Cordonnier, M. Jaggi,
-    "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient compression", 2018, without its momentum
-    correction, clipping and warm-up.
+    Each process adds its unsent entries of earlier steps to the gradient, sends the k entries of largest magnitude with
+    their indices, and keeps the rest for the next step (error feedback). Entries are delayed, but never lost.
+
+    Sources: S. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient
+    compression", 2018, without its momentum correction, clipping and warm-up.
 
     Raises:
         TypeError: state is not a TopK.

@@ -2,9 +2,9 @@
 
 Usually a process runs its shards one after the other. A layer that needs sums over the whole batch, such as
 ``SyncBatchNorm``, makes that impossible: the first shard cannot continue before the last one has reached the layer. So
-each shard gets a thread. One thread runs at a time, and the shards meet in the layer. The layer passes in the sums of
-its shards and gets the totals, which are combined in the fixed tree (reduction_tree.py). They are therefore the same
-bits for any number of processes.
+each shard gets its own thread, of which one runs at a time. A thread that reaches such a layer waits there until all
+have reached it. The layer of each shard passes in its own sums and gets back the totals over all shards. These are
+added in the fixed tree (reduction_tree.py), so they are bitwise identical for any number of processes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .reduction_tree import Node, add, shard_range, subtrees, tree_sum
 
 
 def bounds(samples: int, shards: int) -> list[int]:
-    """Return the bounds of shards of almost equal size. Half of the samples have the bounds of half of the shards."""
+    """Return the bounds of shards of almost equal size. Half of the shards cover half of the samples."""
     return [shard * samples // shards for shard in range(shards + 1)]
 
 
@@ -48,10 +48,9 @@ def preserve_random_state() -> Iterator[None]:
 
 
 def random_state_of(*key: int) -> dict[str, Any]:
-    """Return the generator state for a key, such as a seed, a step and a shard, whichever process has the shard.
+    """Return the generator state for a key, such as (seed, step, shard); it does not depend on the process.
 
-    It is a hash of the key. NumPy's SeedSequence would also do, but it takes a tenth of a millisecond between two
-    kernels.
+    The state is a hash of the key. NumPy's SeedSequence would also do, but costs a tenth of a millisecond per shard.
     """
     words = blake2b(" ".join(map(str, key)).encode(), digest_size=32).digest()
     state, increment = int.from_bytes(words[:16], "little"), int.from_bytes(words[16:], "little") | 1
@@ -92,7 +91,7 @@ def replace_tensors(value: Any, tensors: Iterator[Any]) -> Any:
 
 
 def type_hiding_tensors(value: Any) -> str:
-    """Return the type of a nested object whose tensors ``tensors_in`` does not see; "" if there is none."""
+    """Return the type name of a nested object that holds tensors which ``tensors_in`` cannot find, or ""."""
     if isinstance(value, (Tensor, Module)):
         return ""
     items = _items(value)
@@ -119,9 +118,10 @@ Combine = Callable[[np.ndarray, np.ndarray], None]
 
 
 class ShardGroup:
-    """Combines numbers of the shards of all processes.
+    """The shards of a batch in all processes, and reductions over them.
 
-    This class cuts the process's part of the batch in the layer. ``_Shard`` is for shards that run alone.
+    With this class, the layer gets this process's whole part of the batch and cuts it into shards itself. With
+    ``_Shard``, the layer runs once for each shard.
     """
 
     first_group: ProcessGroup
@@ -129,7 +129,7 @@ class ShardGroup:
     def __init__(self, group: ProcessGroup, shards: int) -> None:
         self.group = self.first_group = group  # the group before any process died
         self.shards = shards
-        self.updates_state = True  # this shard changes the state that all local shards share
+        self.updates_state = True  # whether this shard updates what all local shards share: running statistics
         self.own: range = shard_range(shards, group.size(), group.rank())
 
     def cuts(self, samples: int) -> list[slice]:
@@ -138,8 +138,10 @@ class ShardGroup:
         return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
 
     def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
-        """Combine the arrays of all shards. `pieces` are those of this process's shards, of any MPI number type, and
-        are overwritten. `call` must be the same in all processes.
+        """Combine the arrays of all shards.
+
+        `pieces` are the arrays of this process's shards, of any MPI number type; they are overwritten. `call` must be
+        the same in all processes.
 
         Raises:
             DistError: `call` differs. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
@@ -151,18 +153,18 @@ class _Current(threading.local):
     shard_group: ShardGroup | None = None
 
 
-current = _Current()  # the meeting of the shard that this thread runs
+current = _Current()  # of this thread; None outside of a shard
 
 
 def current_shard_group(group: ProcessGroup, shards: int) -> ShardGroup:
-    """Return the meeting of the running shard, or a new one."""
+    """Return the ShardGroup of the running shard, or a new one."""
     return current.shard_group or ShardGroup(group, shards)
 
 
 def total(
     group: ProcessGroup, shards: int, pieces: Mapping[int, np.ndarray], call: str, combine: Combine
 ) -> np.ndarray:
-    """Combine the arrays of all shards, where `pieces` are those of this process; see ``ShardGroup.total``."""
+    """Combine the arrays of all shards; `pieces` are those of this process, by shard. See ``ShardGroup.total``."""
     entered = group.agree(call)
     parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
     if group.comm is None:
@@ -183,13 +185,13 @@ def total(
     return tree_sum(dict(zip(everyone, found, strict=True)), shards, combine=combine)
 
 
-# ---- Shards that run in turn, each until it needs numbers of all the others or ends ---------------------------------
+# ---- Shards in threads, each running until it waits for a total over all shards, or ends ----------------------------
 
 T = TypeVar("T")
 
 
 class _Waiting(NamedTuple):
-    """The state of a shard that waits for a total."""
+    """A shard waits for a total."""
 
     call: str
     piece: np.ndarray
@@ -197,14 +199,14 @@ class _Waiting(NamedTuple):
 
 
 class _Finished(NamedTuple):
-    """The state of a shard that has ended, with a result or an error."""
+    """A shard has ended, with a result or an error."""
 
     result: Any
     error: BaseException | None
 
 
 class _Stop(BaseException):
-    """Raised in a shard that is no longer needed, to end it."""
+    """Raised in the thread of a shard that is no longer needed, to end it."""
 
 
 def run_interleaved(
@@ -215,10 +217,11 @@ def run_interleaved(
     first_group: ProcessGroup | None = None,
     at_sync_point: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """Run the jobs of this process's shards that have samples, and return their results, in order.
+    """Run the jobs of this process's nonempty shards in alternation and return their results, by shard.
 
-    around: a context manager for each stretch in which a shard runs; it handles state that all shards change.
-    first_group: the group before processes died. between: called in this thread when all shards have reached a meeting.
+    context: returns a context manager that is entered whenever a shard runs; it swaps state that all shards change.
+    first_group: the group before any process died.
+    at_sync_point: called in this thread when all shards wait for a total.
 
     Raises:
         Any error that a job raises; the other jobs are abandoned. DistError: a shard ends while another waits for it,
@@ -254,7 +257,7 @@ def run_interleaved(
 
 
 def _common_request(states: Mapping[int, _Waiting | _Finished]) -> _Waiting:
-    """Return the request that all shards make, after a check that they make the same one."""
+    """Check that all shards wait for the same total, and return one of their requests."""
     calls = {shard: state.call if isinstance(state, _Waiting) else "the end" for shard, state in states.items()}
     if len(set(calls.values())) > 1:
         raise DistError(

@@ -41,16 +41,17 @@ from .world import is_initialized, member
 __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "load", "save"]
 
 
-# ---- Loading into an existing state: everything is checked before anything is stored --------------------------------
+# ---- Loading into an existing state: everything is checked before anything is changed -------------------------------
 
 
 class LoadPlan:
-    """The plan for loading a checkpoint into a state: the copies and updates to make.
+    """The copies and assignments that load a checkpoint into a state.
 
-    kinds: dtype and shape of each saved tensor. new: creates the array for a tensor that the state does not have yet.
+    specs: dtype and shape of each saved tensor.
+    allocate: creates the array for a tensor that the state does not have yet.
 
-    ``copies``: pairs of a saved tensor and the array to copy it to. ``updates``: triples of a dict or list, a key, and
-    the value to store there.
+    ``copies`` has pairs: the name of a saved tensor, and the array to copy it to. ``updates`` has triples: a dict or
+    list, a key, and the value to assign.
     """
 
     def __init__(self, specs: Mapping[str, TensorSpec], allocate: Callable[[str], np.ndarray]) -> None:
@@ -59,9 +60,10 @@ class LoadPlan:
         self.updates: list[tuple[Any, Any, Any]] = []
 
     def match(self, target: Any, node: Node, place: str = "state_dict") -> Any:
-        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing changes yet.
+        """Return the value that replaces ``target``: the same object, to be filled later, or a new one.
 
-        None, an empty dict or an empty list accepts everything that was saved in its place.
+        Nothing changes yet. Where ``target`` has None, an empty dict or an empty list, everything saved there is
+        loaded.
 
         Raises:
             CheckpointException: an entry of ``target`` is not in the checkpoint, or has another kind or shape there.
@@ -78,7 +80,7 @@ class LoadPlan:
         return float(held) if kind == "float" else held
 
     def store(self) -> None:
-        """Make the updates. The caller makes the copies."""
+        """Make the assignments in ``updates``. The caller makes the copies."""
         for container, key, value in self.updates:
             container[key] = value
 
@@ -167,18 +169,22 @@ def save(
 ) -> None:
     """Write a checkpoint to the folder ``checkpoint_id``. Each process writes a part of the tensors to its own file.
 
-    All processes call it, and all must see the folder. A tensor that several processes have under one name must be the
-    same in all of them, as the weights are. A large tensor is cut by rows among them; a small one is written by one
-    process. What only one process has, such as its part of the optimizer's state, is written by that process.
+    All processes must call it, and all must have access to the folder. A tensor that several processes have under the
+    same name, such as a weight, must be equal in all of them. Large tensors are split by rows among these processes,
+    and a small one is written by one of them. A tensor that only one process has, such as its part of the optimizer's
+    state, is written by that process.
 
-    The folder contains the old checkpoint until all files are safe on disk, and the new one from then on. If a process
-    dies at any moment, or all of them do, one of the two is left intact. The files of the old checkpoint are removed at
-    the end.
+    The folder contains the old checkpoint until all new files are safely on disk, and the new checkpoint from then on.
+    If one or all processes die at any moment, one of the two is intact. The old files are removed at the end.
 
     state_dict: nested dicts (keys str or int), lists and tuples of tensors, numbers, strings and None. The top level
         may also contain objects with ``state_dict()`` and ``load_state_dict()``, such as modules and optimizers.
-    storage_writer: another way to pass the folder. process_group: the processes; None means all. no_dist: only this
-        process writes. planner, use_collectives: only the defaults are supported.
+    checkpoint_id: the path of the folder.
+    storage_writer: a FileSystemWriter of the folder, instead of ``checkpoint_id``.
+    planner: only None is supported.
+    process_group: the processes that take part; None means all.
+    no_dist: only this process writes, without the others.
+    use_collectives: only True is supported.
 
     Raises:
         TypeError, ValueError: state_dict contains something else, an argument has the wrong type, or there is no
@@ -238,14 +244,19 @@ def load(
 ) -> None:
     """Load the checkpoint in the folder ``checkpoint_id`` into ``state_dict``, in place.
 
-    All processes call it. There may be more or fewer processes than wrote the checkpoint. Tensors are copied into the
-    existing ones; other values are replaced. An empty dict, an empty list or None accepts everything that was saved in
-    its place. So does an object with ``load_state_dict()``, which is called with it. Saved entries that ``state_dict``
-    does not have are ignored.
+    All processes must call it; their number may differ from that of the processes that wrote the checkpoint. Tensors
+    are copied into the existing ones, and other values are replaced. Where ``state_dict`` has an empty dict, an empty
+    list or None, everything that was saved there is loaded. An object with ``load_state_dict()`` gets everything that
+    was saved under its key. Saved entries that ``state_dict`` does not have are ignored.
 
     Everything is checked first, in all processes, so a failed call changes nothing.
 
-    storage_reader: another way to pass the folder. process_group, no_dist, planner: as for ``save``.
+    state_dict: the state to load into, of the same kinds of values as for ``save``.
+    checkpoint_id: the path of the folder.
+    storage_reader: a FileSystemReader of the folder, instead of ``checkpoint_id``.
+    planner: only None is supported.
+    process_group: the processes that take part; None means all.
+    no_dist: only this process reads, without the others.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type, or there is no folder.
@@ -286,7 +297,7 @@ def load(
 
 
 def _commit(folder: Path, checkpoint: Checkpoint) -> str:
-    """Make the files the folder's checkpoint. Returns why that failed, or an empty string."""
+    """Write the metadata and remove older files; return an error message, or an empty string."""
     try:
         write_metadata(folder, checkpoint)
     except OSError as error:
@@ -298,7 +309,7 @@ def _commit(folder: Path, checkpoint: Checkpoint) -> str:
 
 
 def _raise_failures(what: str, texts: list[str]) -> None:
-    """Raise the same error in all processes if any of them has one."""
+    """Raise a CheckpointException if any process reports an error; messages are given by rank, empty for success."""
     failures = {rank: text for rank, text in enumerate(texts) if text}
     if failures:
         (first, text), *others = failures.items()

@@ -6,9 +6,9 @@ A node is a dict with one entry: {"dict": [[key, node], ...]}, {"list": [node, .
     metadata.json                     the tree of the state; each tensor's dtype, shape and pieces, with their SHA-256
     0123456789abcdef-00001-of-00003.pt   the pieces that rank 1 of 3 has written, as ``retrograd.save`` writes them
 
-The first part of a file name is drawn anew for each checkpoint, so a new checkpoint overwrites no file of the previous
-one. The metadata is renamed into place when all files are safe on disk. Until then the folder contains the old
-checkpoint, and from then on the new one.
+The first part of a file name is random, so a new checkpoint overwrites no file of the previous one. The metadata file
+is renamed into place once all other files are safely on disk. Until then the folder contains the old checkpoint, and
+from then on the new one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _KIND_NAMES = {"dict": "a dict", "list": "a list", "tuple": "a tuple", "tensor":
 
 
 def build_node(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] = ()) -> Node:
-    """Return the node of a value; its tensors are added to ``tensors``.
+    """Return the node that represents a value, and add its tensors to ``tensors``.
 
     Raises:
         TypeError: the value contains something that a node cannot represent. ValueError: it is nested too deep, or two
@@ -82,7 +82,7 @@ def build_node(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...]
 
 
 def check_node(node: Any, tensors: Mapping[str, object], depth: int = 0) -> None:
-    """Check a node from a file.
+    """Check a node that was read from a file.
 
     Raises:
         ValueError: it is not a node, or it names a tensor that is not in ``tensors``.
@@ -141,14 +141,14 @@ def describe_node(node: Node) -> str:
     return f"{_KIND_NAMES[kind]} of {len(held)}" if kind in ("list", "tuple") else _KIND_NAMES.get(kind, brief(held))
 
 
-# ---- Division of writes: large tensors are cut by rows, small ones are distributed by size --------------------------
+# ---- Which rank writes what: large tensors are split by rows, small ones distributed by size ------------------------
 
 _SPLIT_BYTES = 2**20  # bytes; a smaller tensor stays in one piece
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a tensor, from ``first`` to before ``end``. A scalar counts as one row."""
+    """The rows ``first`` to ``end - 1`` of a tensor. A scalar counts as one row."""
 
     name: str
     first: int
@@ -171,7 +171,9 @@ def as_rows(array: np.ndarray) -> np.ndarray:
 def assign_pieces(
     tensors: Mapping[str, tuple[TensorSpec, Sequence[int]]], ranks: int, split: int = _SPLIT_BYTES
 ) -> list[list[Piece]]:
-    """Return the pieces that each rank writes. tensors: name -> (dtype and shape, the ranks that have the tensor).
+    """Return the pieces that each rank writes.
+
+    tensors: name -> (dtype and shape, the ranks that have the tensor). split: bytes from which a tensor is split.
 
     The result depends only on the arguments, so all ranks compute the same one.
     """
@@ -197,7 +199,7 @@ def assign_pieces(
 
 
 def holders_of(specs: Sequence[Mapping[str, TensorSpec]]) -> dict[str, tuple[TensorSpec, list[int]]]:
-    """Return every tensor that some rank has, with the ranks that have it.
+    """Return name -> (dtype and shape, the ranks that have the tensor), for the tensors of all ranks.
 
     Raises:
         CheckpointException: two ranks have tensors of different shapes or dtypes under one name.
@@ -263,7 +265,7 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
 
 
 def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
-    """Make the files named by ``checkpoint`` the checkpoint of the folder.
+    """Write the metadata, which makes ``checkpoint`` the checkpoint of the folder.
 
     Raises:
         OSError: the metadata could not be written; ``why_not_written`` explains it.
@@ -284,14 +286,14 @@ def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
     data = _serialize({**content, "sha256": hashlib.sha256(_serialize(content)).hexdigest()})
     if len(data) > _MAX_METADATA_BYTES:
         raise CheckpointException(
-            f"checkpoint.save: {len(data):,} bytes besides the tensors, the limit is {_MAX_METADATA_BYTES:,}; "
-            "store many numbers in tensors"
+            f"checkpoint.save: the state without its tensors takes {len(data):,} bytes, the limit is "
+            f"{_MAX_METADATA_BYTES:,}; store many numbers in tensors"
         )
     write_atomically(folder / METADATA, lambda file: file.write(data))
 
 
 def remove_others(folder: Path, checkpoint: Checkpoint) -> None:
-    """Remove the files of earlier checkpoints, complete or not."""
+    """Remove the files of all other checkpoints, complete or not."""
     kept = {stored.file for pieces in checkpoint.stored.values() for stored in pieces}
     for path in folder.iterdir():
         if _NAME.fullmatch(path.name) and path.name not in kept:
@@ -361,7 +363,7 @@ def _checked_tensor(where: str, name: str, entry: Any) -> tuple[TensorSpec, list
 
 
 class CheckpointFiles:
-    """The files of a checkpoint, opened when they are needed. Numbers are read only when they are copied."""
+    """The files of a checkpoint, opened on first use and memory-mapped, so elements are read only when needed."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
         self._folder, self._checkpoint = folder, checkpoint
@@ -392,13 +394,13 @@ class CheckpointFiles:
         self._checked.add(name)
 
     def allocate(self, name: str) -> np.ndarray:
-        """Allocate an array for a tensor, after a check of its pieces, so that the size in the metadata is right."""
+        """Allocate an array for a tensor. Its pieces are checked first, so a forged size allocates nothing."""
         self.check(name)
         dtype, shape = self._checkpoint.specs[name]
         return np.empty(shape, dtype)
 
     def copy(self, name: str, to: np.ndarray) -> None:
-        """Copy a tensor that has been checked."""
+        """Copy a checked tensor to the array ``to``."""
         for stored in self._checkpoint.stored[name]:
             part = as_rows(to)[stored.piece.first : stored.piece.end]
             np.copyto(part, self._part(stored), casting="same_kind")
@@ -424,7 +426,7 @@ class CheckpointFiles:
 
 
 def write_error(folder: Path, name: str, error: OSError) -> str:
-    """Return a sentence about a file that could not be written."""
+    """Return the error message for a file that could not be written."""
     return why_not_written(folder / name, error)
 
 
@@ -437,5 +439,5 @@ def _digest(array: np.ndarray) -> str:
 
 
 def _serialize(content: Mapping[str, Any]) -> bytes:
-    """Serialize content to bytes that are the same for the same content, also after a round trip through a file."""
+    """Serialize content to canonical JSON: equal content has equal bytes, even after being written and read."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

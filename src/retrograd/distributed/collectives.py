@@ -1,8 +1,8 @@
 """Collectives on tensors: all_reduce, broadcast, gather, scatter, all_to_all, barrier.
 
-All processes of a group call the same collective, with tensors of the same shape and dtype. They first tell each other
-what they are about to do, so a mismatch becomes an error that names both sides. With ``async_op=True`` a collective
-returns a ``Work``; its result is available after ``wait()``.
+All processes of a group must call the same collective, with tensors of the same shape and dtype. They first exchange
+descriptions of the call, so a mismatch raises an error that names both sides. With ``async_op=True`` a collective
+returns a ``Work``, and the result is available after ``work.wait()``.
 
 ``all_reduce`` adds in an order chosen by MPI, so the last bits may differ with the number of processes.
 """
@@ -40,13 +40,13 @@ __all__ = [
 ]
 
 
-# ---- Tensors as memory that MPI reads and writes --------------------------------------------------------------------
+# ---- Buffers that MPI reads and writes ------------------------------------------------------------------------------
 
 _MPI_DTYPES: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}
 
 
 class Buffer:
-    """A tensor's elements as contiguous memory, `array`, of a type that MPI can add. `store` writes them back."""
+    """A contiguous `array` with a tensor's elements, of a type that MPI can add; `store` copies it back."""
 
     tensor: Tensor
 
@@ -56,7 +56,7 @@ class Buffer:
         self.array: np.ndarray = np.ascontiguousarray(own, _MPI_DTYPES.get(own.dtype, own.dtype))
 
     def store(self) -> None:
-        """Write `array` to the tensor and record the change."""
+        """Copy `array` to the tensor, and mark the tensor as changed in place."""
         own = self.tensor.array
         if self.array is not own:
             own[...] = self.array
@@ -107,7 +107,7 @@ def spec_text(tensor: Tensor) -> str:
     return f"{tensor.array.dtype} {tuple(tensor.array.shape)}"
 
 
-# ---- The steps of every collective: argument checks, agreement, start, and storing of results -----------------------
+# ---- The common part of all collectives: argument checks, matching of the calls, start, results ---------------------
 
 _MPI_OPS = {"AVG": "SUM", "PRODUCT": "PROD"}
 OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
@@ -115,9 +115,9 @@ _BITWISE = ("BAND", "BOR", "BXOR")
 
 
 class Collective:
-    """One call of the collective `name` by the processes of `group`.
+    """One call of the collective `name` in `group`.
 
-    ``output`` and ``outputs`` determine where results go; ``run`` does the rest.
+    ``input`` and ``output`` (and their plural forms) register the tensors; then ``run`` starts the collective.
     """
 
     group: ProcessGroup
@@ -129,21 +129,21 @@ class Collective:
         self._op = "SUM"
 
     def input(self, name: str, tensor: Any) -> np.ndarray:
-        """Return the elements of a tensor to send."""
+        """Return the elements of a tensor that is sent."""
         return Buffer(as_tensor(self.name, name, tensor), self.name).array
 
     def output(self, name: str, tensor: Any) -> np.ndarray:
-        """Return memory that initially contains the tensor's elements and is copied to the tensor at the end."""
+        """Return a buffer that starts with the tensor's elements and is copied back to the tensor at the end."""
         self._outputs.append(Buffer(as_tensor(self.name, name, tensor), self.name))
         return self._outputs[-1].array
 
     def inputs(self, name: str, tensors: Any, like: tuple[str, Tensor] | None = None) -> np.ndarray:
-        """Return the elements of tensors to send, one for each process, as rows; they have the kind of `alike`."""
+        """Stack tensors that are sent, one for each process; all must have the shape and dtype of `like`."""
         found = self._checked_list(name, tensors, like)
         return np.stack([Buffer(each, self.name).array for each in found])
 
     def outputs(self, name: str, tensors: Any, like: tuple[str, Tensor]) -> np.ndarray:
-        """Return memory whose rows are copied to the tensors at the end, one for each process."""
+        """Return a buffer whose rows are copied to the tensors at the end, one for each process."""
         buffers = [Buffer(each, self.name) for each in self._checked_list(name, tensors, like)]
         rows = np.empty((len(buffers), *buffers[0].array.shape), buffers[0].array.dtype)
         for buffer, row in zip(buffers, rows, strict=True):
@@ -158,13 +158,13 @@ class Collective:
         return found
 
     def set_op(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
-        """Set the operation that combines elements like array's; return a function that gives MPI's operation."""
+        """Set the reduction operation; return a function that looks up MPI's, which is loaded only when needed."""
         check_op(self.name, op, array)
         self._op = op
         return lambda: getattr(mpi.load(), _MPI_OPS.get(op, op))
 
     def root(self, name: str, rank: int | None, group_rank: int | None) -> int:
-        """Return the rank in the group of the process that sends to all, or receives from all."""
+        """Return the group rank of the root: the process that sends to all, or receives from all."""
         return root_of(self.name, name, self.group, rank, group_rank)
 
     def run(
@@ -173,9 +173,10 @@ class Collective:
         start: Callable[[Any], Any],
         local_copy: tuple[np.ndarray, Any] | None = None,
     ) -> Work | None:
-        """Agree on the call, start it on MPI's communicator, and wait for it unless it is asynchronous.
+        """Check that all processes make the same call, start it, and wait for it unless it is asynchronous.
 
-        alone: (a, b) if a gets b's elements when this is the only process; None if nothing changes then.
+        arguments: text for the comparison of the calls. start: a function of MPI's communicator that returns a request.
+        local_copy: (a, b) if the only effect in a world of one process is to copy b to a; None if there is no effect.
 
         Raises:
             DistError: the processes disagree about the call. DistNetworkError: a process did not come in time.
@@ -220,7 +221,7 @@ def check_op(caller: str, op: Any, array: np.ndarray) -> None:
 
 
 def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
-    """Return the rank in the group of process `rank` of the world, or `group_rank`; 0 if neither is given.
+    """Return the root's group rank, given its world `rank` or its `group_rank`; 0 if neither is given.
 
     Raises:
         ValueError: both are given, or the process is not in the group.
@@ -264,7 +265,9 @@ def check_whole(caller: str, name: str, whole: np.ndarray, other: str, piece: np
 
 
 def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndarray, count: int) -> list[int]:
-    """Return the number of elements in each of `count` pieces; sizes: their extents along the first axis, None: equal.
+    """Return the number of elements in each of `count` pieces.
+
+    sizes: the extents of the pieces along the first axis; None: equal extents.
 
     Raises:
         ValueError: the pieces do not add up to the array.
@@ -279,11 +282,11 @@ def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndar
     return [int(size) * row for size in sizes]
 
 
-# ---- Collectives on tensors, with the names and meanings of torch.distributed ---------------------------------------
+# ---- Collectives on tensors, with the names and semantics of torch.distributed --------------------------------------
 
 
 class ReduceOp:
-    """Operations that combine elements. AVG is the sum divided by the number of processes."""
+    """Reduction operations. AVG is the sum divided by the number of processes."""
 
     SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
     BAND, BOR, BXOR = "BAND", "BOR", "BXOR"
@@ -295,7 +298,7 @@ reduce_op = ReduceOp
 def all_reduce(
     tensor: Tensor, op: str = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes; each process gets the result in its tensor.
+    """Reduce the tensors of all processes with op, in place; every process gets the result.
 
     Raises:
         ValueError: op is unknown, or does not fit the dtype. DistError: the processes disagree about the call.
@@ -316,7 +319,7 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Combine the tensors of all processes; process dst (its rank in the world) gets the result in its tensor.
+    """Reduce the tensors of all processes with op; process dst (a world rank) gets the result, in place.
 
     Raises:
         As all_reduce; ValueError: dst is not in the group.
@@ -340,7 +343,7 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Copy the tensor of process src (its rank in the world) to the tensors of all others.
+    """Copy the tensor of process src (a world rank) to the tensors of all other processes.
 
     Raises:
         As all_reduce; ValueError: src is not in the group.
@@ -429,7 +432,7 @@ def reduce_scatter(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine the lists of all processes entry by entry; process k gets entry k.
+    """Reduce the lists of all processes entry by entry; process k gets entry k of the result.
 
     Raises:
         As all_gather.
@@ -442,7 +445,7 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: str = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes and cut the result along the first axis; process k gets piece k.
+    """Reduce the tensors of all processes and split the result along the first axis; process k gets piece k.
 
     Raises:
         As all_reduce; ValueError: input is not of size (processes * n, ...) or (processes, n, ...).
@@ -486,9 +489,9 @@ def all_to_all_single(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Cut the input along its first axis, send piece k to process k, and put the pieces received one after the other.
+    """Split the input along its first axis, send piece k to process k, and concatenate the received pieces in output.
 
-    output_split_sizes, input_split_sizes: extents of the pieces; None: equal pieces.
+    output_split_sizes, input_split_sizes: extents of the pieces along the first axis; None means equal pieces.
 
     Raises:
         As all_reduce; ValueError: the pieces do not add up to a tensor.
@@ -509,7 +512,7 @@ def all_to_all_single(
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Wait until all processes have called it.
+    """Wait until all processes of the group have called it.
 
     Raises:
         As all_reduce.
@@ -518,7 +521,7 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Do a ``barrier`` with its own timeout; None means the group's. All missing ranks are named in any case.
+    """Do a ``barrier`` with its own timeout (None: the group's). As with any barrier, errors name all missing ranks.
 
     Raises:
         As all_reduce; ValueError: timeout is not a positive time.

@@ -1,14 +1,14 @@
 """DistributedDataParallel, with no_sync and join.
 
-A process cuts its part of the batch into shards. The module runs on each shard alone, with random numbers that depend
-on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So the weights
-are the same bits for any number of processes that have whole shards.
+Each process splits its part of the batch into shards. The module runs on each shard separately, with random numbers
+that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So
+the weights are bitwise identical for any number of processes, as long as each has whole shards.
 
-Within ``no_sync``, gradients are added up shard by shard, and the sums of the shards are exchanged in the fixed tree
-later. So the order of additions does not depend on the number of processes, and no communication is needed before then.
+Within ``no_sync``, the gradients of each shard are accumulated separately, without communication. Later these sums are
+added in the fixed tree, so here, too, the order of additions does not depend on the number of processes.
 
-Within ``join``, the processes tell each other what they are about to do, before each forward and each exchange of
-gradients. Those without a batch take part by sending zeros.
+Within ``join``, the processes announce to each other each forward and each exchange of gradients before it begins.
+Processes that have run out of batches take part in the exchanges by sending zeros.
 
 Sources: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020;
 torch.distributed.algorithms.join.
@@ -51,7 +51,7 @@ __all__ = ["DistributedDataParallel"]
 
 
 class _DisplayedGrad(NamedTuple):
-    """The ``grad`` of a parameter without its waiting gradients, and the ``grad`` that includes them."""
+    """The ``grad`` of a parameter without its unsynchronized gradients, and the ``grad`` that includes them."""
 
     parameter: Tensor
     without: Tensor | None
@@ -59,15 +59,16 @@ class _DisplayedGrad(NamedTuple):
 
 
 class UnsyncedGradients:
-    """Gradients that wait for the next exchange. A place is the index of a shard among those of this process.
+    """Gradients accumulated within ``no_sync``, until the next exchange.
 
-    In the meantime ``grad`` of a parameter shows the gradient of this process, in a read-only array, because changes
-    made there would be lost. Gradients of other backwards are added to it. If ``grad`` is set to something else, such
-    as None by ``zero_grad``, the parameter has no waiting gradient any more.
+    They are kept for each shard; ``local_shard`` is the index of a shard among those of this process. Meanwhile
+    ``parameter.grad`` shows the sum for this process, in a read-only array, because changes made there would be lost.
+    Later backwards add to it. If ``grad`` is set to something else, such as None by ``zero_grad``, the parameter's
+    accumulated gradients are dropped.
     """
 
     def __init__(self) -> None:
-        self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> place -> sum
+        self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> local shard -> sum
         self._displayed: dict[int, _DisplayedGrad] = {}
         self._pending: list[tuple[int, int, np.ndarray]] = []  # in the current backward
         self._trained: Sequence[Tensor] = ()
@@ -75,7 +76,7 @@ class UnsyncedGradients:
         self._weight = 1.0
 
     def begin(self, trained: Sequence[Tensor], weight: float) -> None:
-        """Begin a backward of these parameters. weight: the gradients are those of this process times weight."""
+        """Begin a backward for these parameters, whose gradients are this process's gradients times `weight`."""
         self._drop_what_was_reset()
         self._trained, self._pending, self._weight = trained, [], weight
         for parameter in trained:
@@ -85,11 +86,11 @@ class UnsyncedGradients:
                 register_post_accumulate_grad_hook(parameter, self._show)
 
     def add(self, local_shard: int, position: int, gradient: np.ndarray, owned: bool) -> None:
-        """Add a parameter's gradient for one shard; it counts when the backward ends. alone: nobody else uses it."""
+        """Add a parameter's gradient for one shard; it takes effect in ``end``. owned: its memory is not shared."""
         self._pending.append((local_shard, position, gradient if owned else gradient.copy()))
 
     def end(self) -> list[np.ndarray | None]:
-        """Return the gradients to deliver: zeros where gradients wait, which ``grad`` then shows; None elsewhere."""
+        """Return what to deliver to ``grad``: zeros for parameters with accumulated gradients, otherwise None."""
         for local_shard, position, gradient in self._pending:
             sums = self._sums.setdefault(id(self._trained[position]), {})
             if local_shard in sums:
@@ -100,7 +101,7 @@ class UnsyncedGradients:
         return [np.zeros_like(p.array) if id(p) in self._sums else None for p in self._trained]
 
     def take(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
-        """Remove these parameters' waiting gradients, also from ``grad``, and return them by place and position."""
+        """Remove these parameters' accumulated gradients, also from ``grad``: local shard -> position -> gradient."""
         found: dict[int, dict[int, np.ndarray]] = {}
         if not self._sums and not self._displayed:
             return found
@@ -121,17 +122,17 @@ class UnsyncedGradients:
             del self._displayed[key], self._sums[key]
 
     def _before(self, parameter: Tensor, g: Tensor) -> None:
-        """Hide the waiting gradients before a gradient is added to ``grad``."""
+        """Hide the accumulated gradients before a gradient is added to ``grad``."""
         self._hide(parameter)
 
     def _hide(self, parameter: Tensor) -> None:
-        """Remove from ``grad`` what is only shown."""
+        """Set ``grad`` back to the value without the accumulated gradients."""
         shown = self._displayed.get(id(parameter))
         if shown is not None and parameter.grad is shown.grad:
             parameter.grad = shown.without
 
     def _show(self, parameter: Tensor) -> None:
-        """Show the waiting gradients after a backward."""
+        """Include the accumulated gradients in ``grad`` after a backward."""
         sums = self._sums.get(id(parameter))
         without = parameter.grad
         if sums is None or without is None:
@@ -157,8 +158,8 @@ _BACKWARD, _NO_BATCH = f"{_CALLER}: the backward of forward", f"{_CALLER}: no ba
 class UnevenInputs:
     """Coordination of processes with different numbers of batches within ``join``.
 
-    by_all: divide the gradients by the number of all processes, not of those that have a batch. throws: the first
-    process without a batch ends the block in all processes.
+    by_all: divide the gradients by the number of all processes, not by the number of those that have a batch.
+    throws: the first process without a batch ends the block in all processes.
     """
 
     def __init__(self, parallel: DistributedDataParallel, by_all: bool, throws: bool) -> None:
@@ -167,24 +168,24 @@ class UnevenInputs:
         self._ahead: list[int] = []  # the ranks that had a batch when others had none
 
     def forward(self, averaged: bool) -> None:
-        """Announce that this process begins a forward, in which it averages buffers or not."""
+        """Announce a forward. averaged: it averages buffers."""
         self._announce(_FORWARD_WITH_BUFFERS if averaged else _FORWARD)
 
     def backward(self, step: int) -> None:
-        """Announce that this process begins an exchange of the gradients of a forward."""
+        """Announce the exchange of the gradients of the forward with number `step`."""
         self._announce(f"{_BACKWARD} {step}")
 
     @property
     def divisor(self) -> int:
-        """The number by which the sum of the processes' gradients is divided."""
+        """The number that the sum of the processes' gradients is divided by."""
         return self._group.size() if self._by_all else len(self._active)
 
     def shards(self) -> int:
-        """Return the number of shards that have a part of the batch."""
+        """Return the number of shards of the processes that have a batch."""
         return sum(len(shard_range(self._parallel.shards, self._group.size(), rank)) for rank in self._active)
 
     def end(self) -> None:
-        """Take part without a batch until no process has one; then copy the last one's parameters and buffers."""
+        """Take part until no process has a batch; then copy parameters and buffers from the last one that had."""
         while (call := self._announce(_NO_BATCH)) is not None:
             if call.startswith(_BACKWARD):
                 self._send_zeros(int(call.removeprefix(_BACKWARD)))
@@ -195,11 +196,11 @@ class UnevenInputs:
             self._copy_from(self._ahead[0])
 
     def _announce(self, own: str) -> str | None:
-        """Announce `own` and return the call of the processes that have a batch; None if there are none.
+        """Announce the call `own`, and return the call of the processes that have a batch; None if no process has one.
 
         Raises:
-            DistError: a process does something in which those without a batch cannot take part. RuntimeError: `throws`
-            is set, and a process has no batch.
+            DistError: a process makes a call in which processes without a batch cannot take part.
+            RuntimeError: `throws` is set, and a process has no batch.
         """
         self._parallel.finish_average()
         entered, rows = self._group.announce(own)
@@ -247,32 +248,38 @@ class UnevenInputs:
 # ---- DistributedDataParallel ----------------------------------------------------------------------------------------
 
 _NAME = "DistributedDataParallel"
-BUCKET_BYTES = 4_000_000  # size of a bucket
+BUCKET_BYTES = 4_000_000  # default size of a bucket
 
 
 class DistributedDataParallel(Module):
-    """Runs ``module`` on this process's part of the batch; after ``backward`` the gradients are the mean over all.
+    """Runs ``module`` on this process's part of the batch; ``backward`` averages the gradients over all processes.
 
     All processes begin with the parameters and buffers of process 0. Gradients are sent in buckets while the backward
-    runs. The loss must be a mean over this process's part, and all parts must have the same size.
+    runs. The loss must be a mean over this process's part of the batch, and all parts must have the same size.
 
-    bucket_cap_mb: size of a bucket in MB. process_group: the processes; None means all.
-    find_unused_parameters, gradient_as_bucket_view, static_graph, check_reduction: these four change nothing, because
-        parameters that no process has used keep their gradient anyway.
-    broadcast_buffers: False leaves the buffers of each process unchanged by the others.
-    reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
-        the number of shards. False: each process's part is one shard, which is faster.
-    shards: number of shards of the whole batch.
+    module: the module, the same in all processes.
+    device_ids, output_device: only None; there is one device, the CPU.
+    dim: only 0; samples are along the first axis.
+    broadcast_buffers: average the changes of buffers over the processes. False: each process keeps its own buffers.
+    init_sync: begin with the parameters and buffers of process 0. False: they are equal already.
+    process_group: the processes that take part; None means all.
+    bucket_cap_mb: size of a bucket in MB; None means 4.
+    find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph: accepted without effect. Parameters
+        that no process has used always keep their ``grad``.
+    reproducible: split the batch into ``shards`` shards and add their gradients in a fixed tree. The weights are then
+        bitwise identical for 1, 2, 4 … processes, up to the number of shards. False: each process's part is one shard,
+        which is faster.
+    shards: number of shards of the whole batch, if reproducible.
 
-    A module that calls a collective itself needs reproducible=False; otherwise it would run once for each shard. With
-    reproducible=True, sums over the batch that the module computes are sums over one shard.
+    With reproducible=True the module runs once for each shard. So sums over the batch within the module are sums over
+    one shard, and a module that calls collectives itself needs reproducible=False.
 
-    Tensors are cut along the first axis, also those in lists, tuples, dicts and dataclasses. Other inputs go to each
-    shard unchanged. The module returns tensors, or such containers of tensors. Its gradients cannot be differentiated
-    again.
+    Inputs: tensors are split along the first axis, including those in lists, tuples, dicts and dataclasses; all other
+    inputs are passed to each shard unchanged. The module must return tensors, or such containers of tensors. The
+    gradients cannot be differentiated again.
 
-    Floating-point buffers, such as running statistics, change by the mean of their changes over the shards, when the
-    backward ends or at the next call. Other buffers get the values of the last shard.
+    Floating-point buffers, such as running statistics, change by the mean of their changes over the shards, at the end
+    of the backward or at the next call. Other buffers get the values of the last shard.
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
@@ -335,7 +342,7 @@ class DistributedDataParallel(Module):
         self._bucket_bytes = BUCKET_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
         self.module = module
         self.require_backward_grad_sync = True
-        self.steps = 0  # calls so far
+        self.steps = 0  # number of calls
         self.trained: list[Tensor] = []  # parameters of the last call
         self._reducer: Reducer | None = None
         self._buffer_reducer: Reducer | None = None
@@ -367,11 +374,11 @@ class DistributedDataParallel(Module):
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within the block, backward exchanges nothing. The next backward outside exchanges the accumulated gradients.
+        """Accumulate gradients without communication; the next backward outside of the block exchanges the sums.
 
-        With reproducible=True the weights are the same bits for any number of processes here, too. Gradients are added
-        up shard by shard, which takes the memory of the gradients once for each shard of this process. Within the
-        block, ``grad`` shows the gradients of this process and cannot be changed. Parameter hooks outside see the sums.
+        With reproducible=True the weights are bitwise identical for any number of processes here, too. For this, one
+        set of gradients is kept for each shard of this process. Within the block, ``grad`` shows the gradients of this
+        process in a read-only array. Parameter hooks called outside of the block get the sums.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -382,12 +389,12 @@ class DistributedDataParallel(Module):
     def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
         """Exchange gradients with ``hook(state, bucket)``.
 
-        The hook is called for each bucket as soon as it is complete, in the same order in all processes. It returns a
-        Future of a Tensor like ``bucket.buffer()``, which becomes the gradient. It must average over the processes
-        itself.
+        The hook is called for each bucket as soon as the bucket is complete, in the same order in all processes. It
+        must average over the processes itself and return a Future of a Tensor with the size of ``bucket.buffer()``,
+        which becomes the gradient. ``distributed.algorithms.ddp_comm_hooks`` has ready-made hooks.
 
-        ``distributed.algorithms.ddp_comm_hooks`` provides hooks. A hook gets the sum over this process's part, so the
-        result depends on the number of processes; it requires reproducible=False.
+        A hook gets the gradient of this process's whole part of the batch, so its result depends on the number of
+        processes. It therefore requires reproducible=False.
 
         Raises:
             ValueError: the model was created with reproducible=True. RuntimeError: there is a hook already, or
@@ -412,15 +419,17 @@ class DistributedDataParallel(Module):
     ) -> Iterator[None]:
         """Within the block, processes may have different numbers of batches.
 
-        A process that leaves the block waits for the others and sends zeros in their exchanges. At the end it gets the
-        parameters and buffers of those that had the last batch.
+        A process that has run out of batches waits at the end of the block and sends zeros in the exchanges of the
+        others. In the end it gets the parameters and buffers of the processes that had the last batch.
 
-        divide_by_initial_world_size: False divides the gradients by the number of processes that have a batch, not of
-        all processes. enable: False makes the block do nothing. throw_on_early_termination: no process waits; the first
-        one that leaves the block ends it in all processes, with a RuntimeError at their next forward.
+        divide_by_initial_world_size: divide the gradients by the number of all processes. False: by the number of
+            processes that still have a batch.
+        enable: False makes the block do nothing.
+        throw_on_early_termination: do not wait; the first process that reaches the end of the block ends it in all
+            processes, with a RuntimeError in their next forward.
 
-        All processes must enter the block. Collectives that all processes must call, such as an ``all_reduce`` of the
-        loss, come after it. Optimizer states are not synchronized.
+        All processes must enter the block. Call other collectives, such as an ``all_reduce`` of the loss, after it.
+        Optimizer states are not synchronized.
 
         Raises:
             TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process calls
@@ -447,7 +456,7 @@ class DistributedDataParallel(Module):
 
     @property
     def waited(self) -> float:
-        """Seconds that this process has waited for others, in exchanges of gradients and buffers."""
+        """Seconds that this process has spent waiting for others in exchanges of gradients and buffers."""
         return sum((each.waited for each in (self._reducer, self._buffer_reducer) if each is not None), 0.0)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
@@ -457,7 +466,7 @@ class DistributedDataParallel(Module):
 
     @property
     def weight(self) -> float:
-        """The weight of this process's loss in that of the whole batch; a hook weights the gradients itself."""
+        """The weight of this process's loss in the loss of the whole batch; 1 with a hook, which averages itself."""
         if self._hook is not None:
             return 1.0
         return 1 / (self.process_group.size() if self.uneven is None else self.uneven.divisor)
@@ -465,7 +474,7 @@ class DistributedDataParallel(Module):
     # ---- Parameters and buffers --------------------------------------------------------------------------------
 
     def reducer(self, state: ModuleState) -> Reducer:
-        """Return the Reducer for the parameters that are trained now; it is new if they have changed."""
+        """Return the Reducer for the parameters that require gradients; create a new one if they have changed."""
         trained = state.trained
         specs = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
         found = self._reducer
@@ -498,11 +507,11 @@ class DistributedDataParallel(Module):
         return self.broadcast_buffers and self.module.training
 
     def keep_average(self, average: BufferAverage | None) -> None:
-        """Keep the exchange that a forward has begun, until the backward or the next call in training."""
+        """Store the buffer exchange that a forward has begun, until the backward or the next training call."""
         self._average = average
 
     def finish_average(self) -> None:
-        """Finish the exchange that the last forward has begun."""
+        """Finish the buffer exchange that the last forward has begun, if there is one."""
         average, self._average = self._average, None
         if average is not None:
             average.wait()
@@ -510,7 +519,7 @@ class DistributedDataParallel(Module):
                 average.store()
 
     def _channel(self, what: str) -> Channel:
-        """Return the channel for exchanges of one kind."""
+        """Return the channel for one kind of exchange, gradients or buffers, whose text for messages is `what`."""
         kind = what.split(" of ")[1]
         if kind not in self._channels:
             self._channels[kind] = Channel(self.process_group, what)
@@ -519,7 +528,7 @@ class DistributedDataParallel(Module):
 
 
 def broadcast_initial_state(caller: str, group: ProcessGroup, module: Module) -> None:
-    """Give all processes the parameters and buffers of process 0, after a check that they have the same parameters.
+    """Copy the parameters and buffers of process 0 to all processes, after checking that names and shapes are equal.
 
     Raises:
         DistError: they have different parameters.

@@ -15,21 +15,21 @@ from .work import Future
 __all__ = ["GradBucket"]
 
 
-# ---- Buckets: gradients in contiguous memory, added up over this worker's shards ------------------------------------
+# ---- Buckets: gradients in contiguous memory, summed over this worker's shards --------------------------------------
 
 _Shape = tuple[int, ...]
-_Sum = np.ndarray | None  # None: zeros, because no shard has used the parameter so far
+_Sum = np.ndarray | None  # None stands for zeros: no shard has used the parameter so far
 
-BLOCK = 1 << 15  # numbers that are added in one pass, to stay in the cache
+BLOCK = 1 << 15  # elements that are added at a time, so that they stay in the cache
 
 
 class Bucket:
-    """A bucket of gradients of one dtype, neighbors in the list of parameters, a few megabytes in contiguous memory.
+    """The gradients of neighboring parameters of one dtype, a few megabytes in contiguous memory.
 
-    places: position of each gradient in the list of parameters -> its part of the memory.
+    slices: position of a parameter in the list of parameters -> its slice of the memory.
 
     Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they arrive from the shards. An
-    added array is kept without a copy until it is added to another or sent, and it is never changed.
+    array passed to ``add`` is not copied: the bucket refers to it until it is summed or sent, and never changes it.
     """
 
     dtype: np.dtype[Any]
@@ -53,10 +53,10 @@ class Bucket:
 
     def clear(self) -> None:
         """Begin a new step."""
-        self._next = dict.fromkeys(self.slices, self._own.start)  # the shard whose gradient is added next
+        self._next = dict.fromkeys(self.slices, self._own.start)  # position -> the shard whose gradient is added next
         self._partial: dict[int, list[_Sum]] = {position: [] for position in self.slices}  # sums of subtrees so far
         self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that arrived before those of earlier shards
-        self._missing = len(self.slices)  # parameters that still wait for a shard
+        self._missing = len(self.slices)  # number of parameters that still wait for a shard
 
     def add(self, shard: int, position: int, gradient: _Sum) -> bool:
         """Add a parameter's flat gradient for one shard. Returns whether the bucket is now complete."""
@@ -89,9 +89,9 @@ class Bucket:
         return len(self.slices) == 1
 
     def sums(self, writable: bool = False) -> list[np.ndarray]:
-        """Return the sum of each of `nodes`, when all shards have been added.
+        """Return the sum for each of `nodes`, once all shards have been added.
 
-        Unless `writable` is set, a gradient that is the only one of its node and bucket is returned without a copy.
+        Unless `writable` is set, the gradient of a bucket for a single parameter is returned without a copy.
         """
         return [self._node_sum(depth, writable) for depth in range(len(self.nodes))]
 
@@ -111,12 +111,12 @@ class Bucket:
         return row
 
     def release_memory(self) -> None:
-        """Use new memory for the next step."""
+        """Give up the memory, which the caller keeps; the next step allocates its own."""
         self._rows.clear()
         self.clear()
 
     def _add(self, shard: int, position: int, gradient: _Sum) -> None:
-        """Add the next gradient of a parameter to the sums of all subtrees that end with it."""
+        """Add the next gradient of a parameter to the sums of all subtrees whose last leaf it is."""
         sums, count = self._partial[position], self._merge_counts[shard]
         if not count:
             sums.append(gradient)
@@ -143,7 +143,7 @@ class Bucket:
             np.add(others[0][block], part, out=out[block])
 
     def _row(self, depth: int) -> np.ndarray:
-        """Return the memory for sums at a depth of the stack."""
+        """Return the memory for the sums at this depth of the stack of subtrees."""
         if depth not in self._rows:
             self._rows[depth] = np.empty(self.size, self.dtype)
         return self._rows[depth]
@@ -152,10 +152,10 @@ class Bucket:
 def make_buckets(
     shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, max_bytes: int
 ) -> list[Bucket]:
-    """Return buckets in the order in which they will be complete: the last parameters get their gradients first.
+    """Assign parameters to buckets, in the order in which the buckets will be complete: the last parameters first.
 
-    A parameter of more than a quarter of `most` bytes has its own bucket, whose gradient is sent without a copy. The
-    others share buckets of at most `most` bytes.
+    A parameter of more than a quarter of `max_bytes` gets its own bucket, whose gradient is sent without a copy. The
+    others share buckets of at most `max_bytes`.
     """
     found: list[Bucket] = []
     open_buckets: dict[np.dtype, Bucket] = {}
@@ -172,7 +172,7 @@ def make_buckets(
     return sorted(found, key=lambda bucket: min(bucket.slices), reverse=True)
 
 
-# ---- The argument of communication hooks, with the names of torch.distributed ---------------------------------------
+# ---- GradBucket, the argument of communication hooks, with the names of torch.distributed ---------------------------
 
 
 class GradBucket:
@@ -185,7 +185,7 @@ class GradBucket:
         self._parameters, self._slices = list(parameters), list(slices)
 
     def index(self) -> int:
-        """Return the index of the bucket; buckets are sent in this order, the last parameters first."""
+        """Return the index of the bucket in the order of sending; the bucket of the last parameters comes first."""
         return self._index
 
     def is_last(self) -> bool:
@@ -214,7 +214,7 @@ class GradBucket:
 
 
 class HookExchange:
-    """The exchange of one bucket by a hook, with the methods that the Reducer expects of an Exchange.
+    """The exchange of one bucket by a hook; it has the interface of Exchange.
 
     trained: the parameters. index: the index of the bucket; count: the number of buckets.
     """
@@ -228,7 +228,7 @@ class HookExchange:
         self._future: Any = None
 
     def begin(self, scale: float, tag: int) -> None:
-        """Call the hook. Its result is used as it is; the hook is responsible for scale and tag."""
+        """Call the hook. `scale` and `tag` are ignored: the hook averages and communicates itself."""
         (own,) = self._bucket.sums(writable=True)
         slices: Mapping[int, slice] = self._bucket.slices
         parameters = [self._trained[position] for position in slices]
@@ -252,7 +252,7 @@ class HookExchange:
         return perf_counter() - start
 
     def take(self) -> np.ndarray:
-        """Hand over the result to the caller; it can be taken once."""
+        """Return the result and drop the reference to it; may be called once."""
         total, self._total = self._total, None
         assert total is not None
         return total

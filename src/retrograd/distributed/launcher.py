@@ -24,13 +24,13 @@ from .mpi import ABORT_NOTE
 __all__ = ["Host", "answering", "as_hosts"]
 
 
-# ---- Hosts, and which of them answer --------------------------------------------------------------------------------
+# ---- Hosts, and a test of which are reachable -----------------------------------------------------------------------
 
 _ANSWER_TIMEOUT = 10.0  # seconds to answer
 
 
 class Host(NamedTuple):
-    """A machine and the number of processes it takes."""
+    """A machine and the number of processes that it may run."""
 
     name: str
     slots: int
@@ -40,7 +40,7 @@ class Host(NamedTuple):
 
 
 def as_hosts(text: str) -> list[Host]:
-    """Parse the machines of ``"a:4,b:4"``; a machine without a number takes one process.
+    """Parse a list of machines such as ``"a:4,b:4"``; a machine without a number gets one process.
 
     Raises:
         ValueError: a name is missing or occurs twice, or a number is not positive.
@@ -91,7 +91,7 @@ _FORWARDED = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGR
 
 
 def find_mpiexec() -> str:
-    """Find mpiexec: beside this Python, where the wheels of Open MPI and MPICH put it, or else on PATH.
+    """Find mpiexec: next to this Python, where the Open MPI and MPICH wheels install it, or on PATH.
 
     Raises:
         DistBackendError: there is no mpiexec, or mpi4py is not installed.
@@ -123,12 +123,16 @@ def command(
     agent: str = AGENT,
     environment: Sequence[str] = (),
 ) -> list[str]:
-    """Build the command line that runs a script (its path, or "-m" and a module; then its arguments) in `workers`
-    processes.
+    """Build the mpiexec command that runs a script in `workers` processes.
 
-    With Open MPI the other processes continue when one dies (ULFM), there may be more processes than cores, and the
-    system's own scheduler places them. hosts: the machines; agent: the command that runs commands on them; environment:
-    names of variables that are passed to processes on other machines.
+    With Open MPI, the other processes continue when one dies (ULFM), there may be more processes than cores, and
+    processes are not bound to cores.
+
+    script: its path, or "-m" and a module, followed by its arguments.
+    options: further options of mpiexec.
+    hosts: the machines.
+    agent: the command that runs commands on them.
+    environment: names of variables that are passed to processes on other machines.
     """
     flags: list[str] = []
     host_list = ",".join(map(str, hosts))
@@ -158,10 +162,15 @@ def launch(
 ) -> int:
     """Run a script in `workers` processes and return its exit code.
 
-    restarts: how often a failed job is started again; the script continues from its last checkpoint. A job that fails
-    in its first seconds is not restarted. RETROGRAD_RESTART tells the processes the number of the start.
-    hosts: the machines; each start uses those that answer, so that a lost machine does not end the job. workers: None
-    means as many as the hosts take, which is also the maximum. agent: the command that runs commands on the hosts.
+    workers: number of processes; None means as many as the hosts may run, which is also the maximum.
+    script: its path, or "-m" and a module, followed by its arguments.
+    restarts: how often a failed job is restarted; the script continues from its last checkpoint. A job that fails in
+        its first seconds is not restarted. The variable RETROGRAD_RESTART has the number of restarts so far.
+    options: further options of mpiexec.
+    environment: additional environment variables of the processes.
+    hosts: the machines. Each start uses those that answer, so that a lost machine does not end the job.
+    agent: the command that runs commands on the hosts.
+    say: called with each message.
 
     Raises:
         DistBackendError: there is no mpiexec, no mpi4py, or no host answers. ValueError: a number is out of range,
@@ -197,10 +206,11 @@ def launch(
 
 
 def _run(command_line: Sequence[str], variables: dict[str, str]) -> int:
-    """Run a command and return its exit code. The command gets Ctrl-C, as this process does.
+    """Run mpiexec and return its exit code. On Ctrl-C, wait for it to stop its processes.
 
-    When a machine is lost, mpiexec waits for its own daemon there, possibly forever. A process that ends the job
-    because another one does not answer writes a file; then mpiexec has some seconds to end.
+    When a machine is lost, mpiexec waits for its daemon on that machine, possibly forever. So a worker that aborts the
+    job because another one does not answer also creates a file. Once the file exists, mpiexec is killed unless it ends
+    within some seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "aborted"
@@ -221,7 +231,7 @@ def _run(command_line: Sequence[str], variables: dict[str, str]) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the child processes of a process and all their descendants, as far as /proc lists them."""
+    """Return all descendants of a process that /proc lists."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

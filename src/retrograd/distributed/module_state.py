@@ -1,7 +1,7 @@
 """Parameters and buffers of a module during a step, and averaging of buffers over shards.
 
-Each shard begins with the buffers as they were before the batch, so the order of the shards does not matter. The
-buffers have these values again until the batch is done.
+Each shard begins with the buffers' values from before the batch, so the order of the shards does not matter. Between
+shards, and until the batch is done, the buffers have these values.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .process_group import ProcessGroup, describe_call, wait
 from .reducer import Reducer
 from .sync_batch_norm import SyncBatchNorm
 
-# ---- Parameters and buffers that a step needs, collected anew for each step -----------------------------------------
+# ---- Parameters and buffers of a module, collected for each step ----------------------------------------------------
 
 
 class BufferSlot(NamedTuple):
-    """A buffer of a module: its owner and name, and its tensor, shape and dtype before the batch."""
+    """A buffer: the module that owns it, its name, and its tensor, shape and dtype before the batch."""
 
     module: Module
     name: str
@@ -58,9 +58,12 @@ class BufferSlot(NamedTuple):
 
 
 class ModuleState(NamedTuple):
-    """The parameters and buffers that a step needs. trained: the parameters that require a gradient. averaged: the
-    buffers that each shard changes differently. alike: the buffers of SyncBatchNorm, which all shards change in the
-    same way. meets: shards need numbers of each other.
+    """The parameters and buffers of a module that a training step uses.
+
+    trained: the parameters that require a gradient.
+    averaged: the buffers that each shard changes differently.
+    identical: the buffers of SyncBatchNorm, which all shards change in the same way.
+    has_sync_batch_norm: whether shards exchange statistics within the forward pass.
     """
 
     trained: list[Tensor]
@@ -70,7 +73,7 @@ class ModuleState(NamedTuple):
 
 
 def collect_state(module: Module) -> ModuleState:
-    """Collect the parts of a module and of all modules below it, each once."""
+    """Collect the parameters and buffers of a module and its submodules, each once."""
     averaged: list[BufferSlot] = []
     identical: list[BufferSlot] = []
     has_sync_batch_norm = False
@@ -95,9 +98,13 @@ def collect_state(module: Module) -> ModuleState:
 
 
 class BufferAverage:
-    """The buffers of a module during one batch. averaged: the buffers that change shard by shard. alike: those that the
-    first shard changes for all. reducer: the Reducer of ``floats_of(averaged)``; None if there are none. number: the
-    number of the step.
+    """The buffers of a module during one batch, and the average of their changes over the shards.
+
+    averaged: the buffers that change shard by shard.
+    identical: the buffers that the first local shard changes for all.
+    reducer: the Reducer for ``floats_of(averaged)``; None if there are no such buffers.
+    shards: the number of shards to average over.
+    number: the number of the step.
     """
 
     def __init__(
@@ -114,18 +121,18 @@ class BufferAverage:
         self._identical = pack(identical)
         self._reducer = reducer
         self._changes: list[np.ndarray | None] = []
-        self.valid = True  # False: other values were loaded in the meantime
+        self.valid = True  # False: load_state_dict was called meanwhile, and its values must stay
         if reducer is not None:
             reducer.start(1 / shards, number)
 
     def restore(self, values: Sequence[np.ndarray] | None = None) -> None:
-        """Restore the buffers' values from before the batch, or those that a shard has `left`."""
+        """Set the averaged buffers to `values`; None means their values from before the batch."""
         values = [each.old for each in self._averaged] if values is None else values
         for each, own in zip(self._averaged, values, strict=True):
             each.restore(own)
 
     def undo(self) -> None:
-        """Restore all buffers' values from before the batch."""
+        """Restore the values from before the batch in all buffers."""
         self.restore()
         for each in self._identical:
             each.restore(each.old)
@@ -135,9 +142,9 @@ class BufferAverage:
         return [each.values() for each in self._averaged]
 
     def take(self, shard: int) -> None:
-        """Add the changes made by a shard and restore the buffers' values from before the batch.
+        """Record the changes that a shard has made, and restore the values from before the batch.
 
-        After the last shard, send the changes.
+        The changes are sent once the last shard has been recorded.
         """
         for counter in self._counters:
             counter.new = counter.values()
@@ -145,7 +152,7 @@ class BufferAverage:
             for position, each in enumerate(self._floats):
                 new, old = each.values(), each.old
                 change = np.zeros_like(new)
-                np.subtract(new, old, out=change, where=new != old)  # infinities that stay do not become NaN
+                np.subtract(new, old, out=change, where=new != old)  # an unchanged infinity gives 0, not NaN
                 self._reducer.add(shard, position, change)
             self._reducer.advance()
         self.restore()
@@ -154,16 +161,16 @@ class BufferAverage:
         """Wait for the changes of the other processes.
 
         Raises:
-            DistError: they are at another step. DistNetworkError: one did not come in time. WorkerLostError: one has
-            died.
+            DistError: the processes are at different steps. DistNetworkError: a process did not come in time.
+            WorkerLostError: one has died.
         """
         if self._reducer is not None:
             self._changes = self._reducer.finish()
 
     def share_counters(self, group: ProcessGroup) -> float:
-        """Copy the buffers without floats, such as batch counters, from the process with the last shard.
+        """Copy integer buffers, such as batch counters, from the process with the last shard.
 
-        That process has samples, while others may have none. Returns the seconds spent waiting.
+        The last shard always has samples, whereas another process may have none. Returns the seconds spent waiting.
         """
         seconds = 0.0
         for each in self._counters if group.comm is not None else ():
@@ -174,7 +181,7 @@ class BufferAverage:
         return seconds
 
     def store(self) -> None:
-        """Change the buffers by the mean of the changes."""
+        """Apply the mean of the changes to the buffers."""
         for each, change in zip(self._floats, self._changes, strict=False):
             if change is not None:
                 each.restore(each.old + change)
@@ -184,7 +191,7 @@ class BufferAverage:
 
 
 class PackedBuffers:
-    """Buffers of one dtype. old: their values before the batch, concatenated; new: their values after a shard."""
+    """Buffers of one dtype, concatenated. old: the values before the batch; new: the values after a shard."""
 
     new: np.ndarray
     old: np.ndarray
@@ -197,11 +204,11 @@ class PackedBuffers:
 
     @property
     def is_float(self) -> bool:
-        """Whether their changes can be averaged."""
+        """Whether the dtype is floating-point, so that changes can be averaged."""
         return self.old.dtype.kind == "f"
 
     def values(self) -> np.ndarray:
-        """Return copies of the current values."""
+        """Return a copy of the current values, concatenated."""
         return np.concatenate([slot.array().reshape(-1) for slot in self.slots])
 
     def restore(self, values: np.ndarray) -> None:
@@ -219,5 +226,5 @@ def pack(slots: Sequence[BufferSlot]) -> list[PackedBuffers]:
 
 
 def floats_of(packed: Sequence[PackedBuffers]) -> list[np.ndarray]:
-    """Return the values that can be averaged."""
+    """Return the old values of the floating-point buffers."""
     return [each.old for each in packed if each.is_float]

@@ -1,6 +1,6 @@
 """Collectives on objects: tensors, numbers, strings, and lists, tuples and dicts of these.
 
-Objects are sent in the format of ``retrograd.save``. Reading it executes nothing, so a process cannot send code.
+Objects are sent in the format of ``retrograd.save``. Unlike pickles, it cannot make the receiver execute code.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatt
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: ProcessGroup | None = None) -> None:
-    """Put the object of each process into the list of every process, by rank.
+    """Gather the objects of all processes, by rank, into the list of every process.
 
     Raises:
         ValueError: the list has another length. TypeError: an object has an unsupported type.
@@ -39,7 +39,7 @@ def gather_object(
     group: ProcessGroup | None = None,
     group_dst: int | None = None,
 ) -> None:
-    """Put the object of each process into the list of process dst, by rank. The other processes pass no list.
+    """Gather the objects of all processes, by rank, into the list of process dst. The others pass no list.
 
     Raises:
         As all_gather_object; ValueError: dst has no list, or another process has one.
@@ -64,7 +64,7 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Copy the objects of process src's list to the lists of all others, which have the same length.
+    """Copy the objects in the list of process src to the lists of all others, which must have the same length.
 
     Raises:
         As all_gather_object; ValueError: src is not in the group.
@@ -82,7 +82,7 @@ def scatter_object_list(
     group: ProcessGroup | None = None,
     group_src: int | None = None,
 ) -> None:
-    """Put one object of process src's list into the first place of each process's output list, by rank.
+    """Send one object of the list of process src to each process, by rank, into element 0 of its output list.
 
     Raises:
         As all_gather_object; ValueError: src has no list of one object for each process, or an output list is empty.

@@ -1,6 +1,6 @@
 """Messages from one process to another, with the names of torch.distributed.
 
-Each message is preceded by its shape and dtype, so that a receiver of another shape gets an error that names both.
+A header with shape and dtype precedes each message, so a receiver with another shape gets an error that names both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["P2POp", "batch_isend_irecv", "irecv", "isend", "recv", "send"]
 
 
 def send(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int = 0) -> None:
-    """Send the tensor to process dst (its rank in the world).
+    """Send the tensor to process dst (a world rank).
 
     Raises:
         ValueError: dst is this process or not in the group, or tag is not an int of at least 0.
@@ -32,7 +32,7 @@ def send(tensor: Tensor, dst: int, group: ProcessGroup | None = None, tag: int =
 
 
 def recv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = None, tag: int = 0) -> int:
-    """Receive into the tensor from process src, or from any process for None. Returns the sender's rank in the world.
+    """Receive the tensor from process src, or from any process if None; return the sender's world rank.
 
     Raises:
         As send; DistError: a tensor of another shape or dtype was sent.
@@ -73,7 +73,7 @@ def irecv(tensor: Tensor, src: int | None = None, group: ProcessGroup | None = N
 
 
 class _RecvWork(Work):
-    """A pending message; `source` is the sender's rank in the world once it has arrived."""
+    """A pending receive; `source` is the sender's world rank once the message has arrived."""
 
     source: int
 
@@ -87,7 +87,7 @@ class _RecvWork(Work):
         self._status = mpi.load().Status()
         any_source = mpi.load().ANY_SOURCE
         self._first: Any = group.comm.Irecv(self._header, any_source if source is None else source, tag)
-        # with a known sender, post the second receive too, so that two processes may send to each other first
+        # if the sender is known, post the receive of the data too: two processes may both send before they receive
         self._second: Any = None if source is None else group.comm.Irecv(self._buffer.array, source, tag)
         self._done = False
 
@@ -119,7 +119,7 @@ class _RecvWork(Work):
 
 
 class P2POp:
-    """One message for ``batch_isend_irecv``: op is ``isend`` or ``irecv``, peer a rank in the world.
+    """A send or receive for ``batch_isend_irecv``. op: ``isend`` or ``irecv``; peer: a world rank.
 
     Raises:
         ValueError: op is something else.
@@ -139,7 +139,7 @@ class P2POp:
 
 
 def batch_isend_irecv(p2p_op_list: Sequence[P2POp]) -> list[Work]:
-    """Start all messages of the list.
+    """Start all sends and receives of the list.
 
     Raises:
         As isend and irecv.

@@ -1,7 +1,7 @@
 """ProcessGroup: communicators, matching of collective calls across ranks, and waiting with a timeout.
 
 Ranks that call different collectives, or the same one with different shapes, would wait forever or read the wrong
-memory. So before each collective the ranks exchange a row of fixed length that describes the call.
+memory. So before each collective the ranks exchange a description of the call, a row of fixed length.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["ProcessGroup"]
 
 # ---- Descriptions of collectives, exchanged before each collective --------------------------------------------------
 
-_CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
+_CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's source line
 
 
 @dataclass(frozen=True)
 class CollectiveCall:
-    """The `number`-th collective of a group: its `call` with shapes and options, and the user's line."""
+    """A collective call: its `number` in the group, the `call` with shapes and options, and the user's source line."""
 
     number: int
     call: str
@@ -42,7 +42,7 @@ class CollectiveCall:
         return f"{self.call} (collective {self.number}, at {self.place})"
 
     def row(self) -> np.ndarray:
-        """Return the row of bytes for the other ranks."""
+        """Encode the call as a row of bytes for the other ranks."""
         text = f"{self.number}\n{self.call}".encode()[:_CALL].ljust(_CALL, b"\0")
         return np.frombuffer(text + self.place.encode()[-_PLACE:].ljust(_PLACE, b"\0"), np.uint8)
 
@@ -53,13 +53,13 @@ class CollectiveCall:
 
 
 def describe_call(number: int, call: str) -> CollectiveCall:
-    """Describe the collective that the user's current line calls."""
+    """Return the CollectiveCall for the user's current source line."""
     place = user_place()
     return CollectiveCall(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
 
 
 def all_equal(rows: np.ndarray) -> bool:
-    """Return whether the rows of all ranks describe the same call."""
+    """Return whether the rows of all ranks describe the same call, from any source line."""
     calls = rows[:, :_CALL]
     return bool((calls == calls[0]).all())
 
@@ -90,9 +90,9 @@ def _text(part: np.ndarray) -> str:
     return part.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
-# ---- Waiting for requests, with a timeout, while answering ranks that ask what this process waits for ---------------
+# ---- Waiting for requests, with a timeout, and answering other ranks' questions about what this process waits for ---
 
-_SPIN = {True: 5e-3, False: 2e-4}  # seconds of polling before sleeping; True: each worker has a core
+_SPIN = {True: 5e-3, False: 2e-4}  # seconds of polling before sleeping, by has_own_core()
 _LONGEST_SLEEP = 1e-3
 _TIMEOUT = timedelta(minutes=30)
 _LISTEN_EVERY = 0.02
@@ -110,7 +110,7 @@ def wait(
 ) -> float:
     """Wait until all of MPI's `requests` are done and return the seconds spent waiting.
 
-    `status`: receives MPI's status of the last request. The other arguments are those of ``wait_until``.
+    status: MPI's Status object, which gets the status of the last request. Other arguments: as for ``wait_until``.
 
     Raises:
         As wait_until.
@@ -118,7 +118,7 @@ def wait(
     pending = list(requests)
 
     def done() -> bool:
-        # test one by one: the errors of several requests together do not say that a process has died
+        # not Testall: its error does not say that a process has died
         pending[:] = [request for request in pending if not request.Test(status)]
         return not pending
 
@@ -134,8 +134,9 @@ def wait_until(
 ) -> float:
     """Wait until done() is true and return the seconds spent waiting.
 
-    `timeout`: seconds; None means the group's. `agreeing`: the operation continues after processes have died, so only
-    its own result counts, which is the same in all surviving processes.
+    timeout: seconds; None means the group's.
+    agreeing: the operation is an agreement (Iagree), which completes even if processes have died. Errors seen meanwhile
+        are ignored, since only the result of the agreement is the same in all surviving processes.
 
     Raises:
         DistNetworkError: it took longer than the timeout; the message names the ranks that are missing.
@@ -165,7 +166,7 @@ def wait_until(
 
 
 def _answer(group: ProcessGroup, entered: CollectiveCall) -> None:
-    """Tell the ranks that ask which collective this one waits in."""
+    """Answer pending questions of other ranks about which collective this rank waits in."""
     library, comm = mpi.load(), group.control
     status = library.Status()
     while comm.Iprobe(tag=_QUESTION, status=status):
@@ -175,7 +176,7 @@ def _answer(group: ProcessGroup, entered: CollectiveCall) -> None:
 
 
 def _timeout_error(group: ProcessGroup, entered: CollectiveCall, seconds: float) -> DistNetworkError:
-    """Return an error that says which of the other ranks are missing, and what the others wait for."""
+    """Return an error that says which ranks are missing and what the others wait for."""
     others = [rank for rank in range(group.size()) if rank != group.rank()]
     answers: dict[int, CollectiveCall] = {}
     with suppress(mpi.load().Exception):  # a process may have died as well
@@ -213,7 +214,7 @@ def _ask(
 
 
 def as_seconds(caller: str, timeout: Any) -> float:
-    """Return a timeout in seconds, 30 minutes for None. Raises ValueError if it is not a timeout."""
+    """Return a timeout in seconds, or 30 minutes for None. Raise ValueError if it is not a positive time."""
     value = _TIMEOUT if timeout is None else timeout
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
@@ -225,7 +226,7 @@ def as_seconds(caller: str, timeout: Any) -> float:
 
 
 class _Thread(threading.local):
-    shards = 0  # most shards for which a process runs this module one by one; 0: none is running
+    shards = 0  # in a module that runs shard by shard: the largest number of shards of a process; otherwise 0
 
 
 thread = _Thread()
@@ -233,9 +234,9 @@ thread = _Thread()
 
 @contextmanager
 def inside_shard(shards: int) -> Iterator[None]:
-    """Within the block, this thread runs a module for one of up to `shards` shards of a process.
+    """Within the block, this thread runs a module for one of the up to `shards` shards of a process.
 
-    Collectives are refused, because they would be called once for each shard.
+    If there are several, collectives raise an error, because they would be called once for each shard.
     """
     before, thread.shards = thread.shards, shards
     try:
@@ -247,20 +248,20 @@ def inside_shard(shards: int) -> Iterator[None]:
 class ProcessGroup:
     """Processes that take part in collectives together, numbered from 0.
 
-    `timeout`: seconds that a collective may wait. `is_world`: whether it contains all processes.
+    ``timeout``: seconds that a collective may wait. ``is_world``: whether the group contains all processes.
     """
 
     count: int
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
         self.comm = comm  # MPI's communicator; None for this process alone
-        self.control: Any = None if comm is None else comm.Dup()  # for the descriptions of collectives
+        self.control: Any = None if comm is None else comm.Dup()  # for descriptions of calls, questions and answers
         self.ranks: list[int] = list(ranks)  # ranks in the world
         self.timeout = timeout
         self.is_world = False
         self.count = 0  # number of collectives so far
         self.last: dict[int, CollectiveCall] = {}  # the last collective that each rank entered
-        self.unfinished: list[Any] = []  # answers being sent
+        self.unfinished: list[Any] = []  # questions and answers being sent
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
         self.recoverable: bool = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
@@ -278,14 +279,14 @@ class ProcessGroup:
         return "mpi"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
-        """Return itself, so that a copied layer stays in the same group."""
+        """Return self, so that a copied layer stays in the same group."""
         return self
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 
     def duplicate(self) -> Any:
-        """Return another communicator of the same processes; None for this process alone."""
+        """Return a new communicator of the same processes; None in a world of one process."""
         if self.comm is None:
             return None
         with mpi.errors("the communicators of a trainer"):
@@ -293,19 +294,19 @@ class ProcessGroup:
         return self._others[-1]
 
     def lane(self, number: int) -> Any:
-        """Return the communicator of a lane. Each lane's collectives begin in one order, independent of other lanes."""
+        """Return the communicator of a lane. Collectives on different lanes may begin in any relative order."""
         if number not in self._lanes:
             self._lanes[number] = self.duplicate()
         return self._lanes[number]
 
     def revoke(self) -> None:
-        """Make the running collectives fail in all processes, after one has died."""
+        """Make running collectives fail in all processes, because one has died."""
         if self.comm is not None and self.recoverable:
             for comm in (*self._others, self.control, self.comm):
                 comm.Revoke()
 
     def all_agree(self, value: bool) -> bool:
-        """Return whether the value is true in all processes and none has died, the same in all surviving processes.
+        """Return whether the value is true in all processes and none has died. All survivors get the same answer.
 
         Raises:
             DistNetworkError: a process did not come in time.
@@ -324,7 +325,7 @@ class ProcessGroup:
         return bool(flag[0])
 
     def surviving_group(self) -> ProcessGroup:
-        """Return the group of the surviving processes; all of them must call it."""
+        """Return a new group of the surviving processes, all of which must call it."""
         mpi.skip_finalize()
         comm = self.comm
         while True:
@@ -340,11 +341,11 @@ class ProcessGroup:
                 return made
 
     def agree(self, call: str) -> CollectiveCall:
-        """Tell the others which collective comes next, and check that it is the same for all.
+        """Announce the next collective, and check that all processes call the same.
 
         Raises:
-            DistError: it is not the same; the message says who calls what. Or a module that runs shard by shard calls
-            it.
+            DistError: the processes call different collectives (the message says which), or the collective is called
+            within a module that runs shard by shard.
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         if thread.shards > 1:
@@ -362,7 +363,7 @@ class ProcessGroup:
         return entered
 
     def announce(self, call: str) -> tuple[CollectiveCall, np.ndarray]:
-        """Tell the others (there must be some) what this process is about to do. Returns that call and the rows of all.
+        """Exchange descriptions of the next call between several processes; return this process's call and all rows.
 
         Raises:
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.

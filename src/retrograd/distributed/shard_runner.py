@@ -46,14 +46,16 @@ def run_shards(
     first_group: ProcessGroup | None = None,
     at_sync_point: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """Run the jobs of this process's shards and return their results. The job of a shard without samples is None.
+    """Run the jobs of this process's shards and return their results, by shard.
 
-    Each shard has its own random numbers, determined by `numbers` (a seed and numbers that distinguish steps), and
-    begins with the buffers' values from before the batch. `average` takes its changes of the buffers and restores those
-    values.
+    Each shard has its own random numbers, and begins with the buffers' values from before the batch.
 
-    together: the shards need numbers of each other. first_group: the group before processes died. between: called
-    when all shards have reached a place where they need them.
+    jobs: shard -> its job; None for a shard without samples.
+    numbers: a seed and numbers that distinguish steps; they determine the random numbers.
+    average: records the changes that a shard makes to buffers, and restores the old values.
+    interleaved: the shards exchange totals while they run, so they must alternate (see ``run_interleaved``).
+    first_group: the group before any process died.
+    at_sync_point: called when all shards wait for a total.
 
     Raises:
         Any error that a job raises, and the errors of ``run_interleaved``; the buffers are then restored.
@@ -86,7 +88,7 @@ def run_shards(
 
 
 class _ShardState:
-    """The state of a shard, kept while another one runs."""
+    """The random state and the buffers of a shard, saved while another shard runs."""
 
     def __init__(self, numbers: tuple[int, ...], average: BufferAverage | None) -> None:
         self._average = average
@@ -95,7 +97,7 @@ class _ShardState:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Within the block, restore the state that the shard left."""
+        """Within the block, install this shard's state; afterwards save it and restore the caller's random state."""
         caller_state = default_generator.bit_generator.state
         default_generator.bit_generator.state = self._random
         if self._average is not None:
@@ -110,10 +112,11 @@ class _ShardState:
 
 # ---- A module on each shard of the batch, as one node of the graph --------------------------------------------------
 
-Take = Callable[[int, np.ndarray, bool], object]  # a parameter's position, its gradient, whether nobody else uses it
+# receives a parameter's position, its gradient, and whether the gradient's memory is not shared
+Take = Callable[[int, np.ndarray, bool], object]
 
 _NAME = "DistributedDataParallel"
-_BACKWARD = 1  # gives a backward other random numbers than its forward
+_BACKWARD = 1  # part of the random seed, so that backward draws other numbers than forward
 
 
 class Run:
@@ -127,18 +130,18 @@ class Run:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
         self._module_state = collect_state(parallel.module)
         self.reducer = parallel.reducer(self._module_state)
-        self.trained: list[Tensor] = parallel.trained  # for this run, even if some are frozen before its backward
+        self.trained: list[Tensor] = parallel.trained  # as of this forward, even if some are frozen before its backward
         self.own: range = self.reducer.own
         self.input_tensors: list[Tensor] = tensors_in(self.arguments)
         self.step: int = parallel.steps
         self.structure: Any = None
-        self.leaves: list[list[Tensor]] = []  # the inputs of each shard
-        self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None once they are used up
-        self.orders = (0, 0)  # the orders of the module's graph nodes are between these
-        self._max_shards = -(-parallel.shards // parallel.process_group.size())  # most shards of any process
+        self.leaves: list[list[Tensor]] = []  # the input tensors of each shard
+        self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None after a backward has freed them
+        self.orders = (0, 0)  # the graph nodes of the module have orders between these two
+        self._max_shards = -(-parallel.shards // parallel.process_group.size())  # of a process
         self._cuts = self._bounds()
         self._sizes = [1] if self._cuts is None else np.diff(self._cuts).tolist()
-        # places of the shards that have samples; the last shard always has some
+        # the local shards that have samples; the last one always has some
         self._nonempty = [local_shard for local_shard, size in enumerate(self._sizes) if size]
         if self._max_shards > 1 and (name := type_hiding_tensors(self.arguments)):
             raise TypeError(
@@ -162,7 +165,7 @@ class Run:
     # ---- Forward -------------------------------------------------------------------------------------------------
 
     def forward(self) -> tuple[Tensor, ...]:
-        """Return the outputs of all shards together."""
+        """Return the concatenated outputs of all shards."""
         parallel = self.parallel
         average = parallel.average(self._module_state)
         self.leaves = [
@@ -186,7 +189,7 @@ class Run:
         average: BufferAverage | None,
         at_sync_point: Callable[[], object] = lambda: None,
     ) -> dict[int, T]:
-        """Run the jobs, each with its own random numbers, of the step, `key` and the shard; return the results."""
+        """Run the jobs and return their results. Random numbers depend on the seed, the step, `key` and the shard."""
         parallel = self.parallel
         numbers = (parallel.seed, self.step, *key)
         group, shards = parallel.process_group, parallel.shards
@@ -231,11 +234,11 @@ class Run:
     # ---- Backward ------------------------------------------------------------------------------------------------
 
     def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Return the gradients of the inputs, then those of the parameters over all processes, zeros within no_sync.
+        """Return the gradients of the inputs, then those of the parameters, summed over processes unless in no_sync.
 
         Raises:
-            RuntimeError: the backward would have to be differentiated, or was run before without retain_graph; or a
-            gradient reached the module's graph other than through its results.
+            RuntimeError: create_graph is set, the graph was freed by an earlier backward, or the loss uses a tensor of
+            the module's forward that is not among its results.
         """
         parallel = self.parallel
         self._check()
@@ -268,11 +271,11 @@ class Run:
             )
 
     def _backward_with_exchange(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """Return the gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
+        """Return the gradients of the inputs for each shard, and pass those of the parameters to the reducer."""
         parallel, reducer = self.parallel, self.reducer
         if parallel.uneven is not None:
             parallel.uneven.backward(self.step)
-        waiting = parallel.unsynced.take(self.trained)  # place -> position -> gradient waiting since no_sync
+        waiting = parallel.unsynced.take(self.trained)  # local shard -> position -> gradient accumulated in no_sync
         reducer.start(1.0, self.step)
 
         def take(local_shard: int, position: int, gradient: np.ndarray, owned: bool) -> None:
@@ -284,14 +287,14 @@ class Run:
                 reducer.advance()
 
         def end(local_shard: int) -> None:
-            for position, gradient in waiting.get(local_shard, {}).items():  # parameters that are not used this time
+            for position, gradient in waiting.get(local_shard, {}).items():  # parameters that are unused this time
                 reducer.add(self.own[local_shard], position, gradient)
             reducer.end(self.own[local_shard])
 
         return self._backward_shards(grads, take, end, reducer.advance)
 
     def _backward_without_exchange(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """Return the gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
+        """Return the gradients of the inputs for each shard, and accumulate those of the parameters."""
         unsynced = self.parallel.unsynced
         unsynced.begin(self.trained, self.parallel.weight)
         return self._backward_shards(grads, unsynced.add, lambda local_shard: None, lambda: None)
@@ -305,8 +308,10 @@ class Run:
     ) -> list[list[Tensor | None]]:
         """Run the backward of each shard.
 
-        `take` gets the shard's place, the position of a parameter, its gradient, and whether nobody else uses that;
-        `end` gets the place. between: called when shards that need each other's numbers have met.
+        take: gets the local shard, the position of a parameter, its gradient, and whether the gradient's memory is not
+            shared.
+        end: gets the local shard once its backward is done.
+        at_sync_point: called when all shards wait for a total.
         """
 
         def job(local_shard: int) -> list[Tensor | None]:
@@ -323,7 +328,7 @@ class Run:
         return [found.get(shard, nothing) for shard in self.own]
 
     def _backward_shard(self, local_shard: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
-        """Return the gradients of the inputs of one shard; `take` gets those of the parameters."""
+        """Run the backward of one shard. Returns the gradients of its inputs; `take` gets those of the parameters."""
         leaves = [leaf for leaf in self.leaves[local_shard] if leaf._requires_grad]
         found: list[Tensor | None] = [None] * len(leaves)
 
@@ -340,7 +345,7 @@ class Run:
         return found
 
     def _roots(self, local_shard: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the outputs of one shard that have a gradient, and the gradients."""
+        """Return the outputs of one shard that get a gradient, and these gradients."""
         roots, upstream = [], []
         outputs = self.outputs[local_shard]
         assert outputs is not None
@@ -352,7 +357,7 @@ class Run:
                 samples = slice(self._cuts[local_shard], self._cuts[local_shard + 1])
                 share = array.dtype.type(self._cuts[-1] / self._sizes[local_shard])
                 array = array[samples] if array.ndim else array / share
-            # weight as part of the whole batch's loss, so that a nonlinear backward is the same for any number of parts
+            # scale to the gradient of the global loss, so that a nonlinear backward does not depend on the number of parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
         return roots, upstream

@@ -1,12 +1,13 @@
 """ShardedLoader and ShardedTrainer: fault-tolerant training with results independent of the number of processes.
 
-A step computes the gradients of the shards that this process has, adds those of all in the fixed tree, and changes the
-weights only when every process has said that it has the sum. When a process dies, the others learn of it in one of
-their collectives, leave the group that contains the dead process, share its shards among themselves, and repeat the
-step. Since shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+In a step, each process computes the gradients of its own shards. The gradients of all shards are added in the fixed
+tree, and the weights change only after every process has confirmed that it has the sum. When a process dies, the others
+learn of it in their next collective, form a new group without the dead process, divide its shards among themselves, and
+repeat the step. Shards do not depend on the number of processes, so the weights are bitwise identical to those of a run
+without the failure.
 
-States that a model carries from batch to batch are divided in the same way: a shard reads and writes only the entries
-of its own samples. After the step each process has the entries of all, so any process can continue with any shard.
+States that a model carries from batch to batch are split in the same way: a shard reads and writes only the entries of
+its own samples. After the step each process has the entries of all shards, so any process can continue with any shard.
 
 Source: W. Bland et al., "Post-failure recovery of MPI communication capability", 2013 (User-Level Failure Mitigation).
 """
@@ -48,13 +49,13 @@ from .world import member, replace_world, world
 __all__ = ["ShardedBatch", "ShardedLoader", "ShardedTrainer"]
 
 
-# ---- ShardedLoader: batches cut into shards, of which each process loads its own ------------------------------------
+# ---- ShardedLoader: batches split into shards; each process loads only its own shards -------------------------------
 
 
 class ShardedBatch:
-    """One batch of all processes together. ``batch[k]`` loads shard k, which is the same in every process.
+    """The global batch of a step, for all processes. ``batch[k]`` loads shard k, with the same content in any process.
 
-    sizes: the number of samples of each shard.
+    sizes: the number of samples of each shard. load: loads a shard.
     """
 
     def __init__(self, sizes: Sequence[int], load: Callable[[int], Any]) -> None:
@@ -74,11 +75,13 @@ class ShardedBatch:
 
 
 class ShardedLoader(DataLoader):
-    """A DataLoader whose batches are those of all processes together, each a ``ShardedBatch``.
+    """A DataLoader of global batches, each a ``ShardedBatch`` for all processes.
 
-    batch_size: samples in the whole batch, for any number of processes. shards: number of pieces of a batch. The order,
-    and the random numbers of each shard, come from ``seed``, so they are the same for any number of processes. dataset,
-    shuffle, sampler, collate_fn, drop_last: as for DataLoader.
+    dataset, shuffle, sampler, collate_fn, drop_last, generator: as for DataLoader.
+    batch_size: number of samples in the global batch, whatever the number of processes.
+    shards: number of shards of a batch.
+    seed: determines the order of the samples and the random numbers of each shard, which are therefore the same for any
+        number of processes. None means 0, unless ``generator`` is given.
 
     Raises:
         As DataLoader; ValueError: shards is not a positive int, or there are more processes than samples.
@@ -140,13 +143,13 @@ class ShardedLoader(DataLoader):
         return ShardedBatch(np.diff(cuts).tolist(), load)
 
 
-# ---- States carried from batch to batch, in buffers with an entry for each sample -----------------------------------
+# ---- State that a model carries from batch to batch, in buffers with an entry for each sample -----------------------
 
 
 class CarriedBuffers:
-    """Buffers in which a model carries states from batch to batch.
+    """Buffers in which a model carries state from batch to batch, such as the hidden states of an RNN.
 
-    axes: the name of each buffer -> the axis along which its entries belong to the samples of a batch, in their order.
+    axes: name of a buffer -> its batch axis: entry k along this axis belongs to sample k of the batch.
 
     Raises:
         ValueError: the model has no such buffer, or the buffer has no such axis.
@@ -165,7 +168,7 @@ class CarriedBuffers:
         self._totals: list[np.ndarray | None] = []
 
     def around(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[ShardedBatch, Callable[..., Any]]:
-        """Wrap the batch and the loss of a step, so that the model sees only the entries of the current shard.
+        """Wrap the batch and the loss of a step, so that the buffers have only the entries of the current shard.
 
         Raises:
             ValueError: the batch has more samples than a buffer has entries.
@@ -204,7 +207,7 @@ class CarriedBuffers:
         return ShardedBatch(batch.sizes.tolist(), load), loss_of_shard
 
     def exchange(self, group: ProcessGroup, shards: int, max_bytes: int, number: int) -> float:
-        """Get the entries of all shards. Returns the seconds that this process has waited for others.
+        """Exchange the entries of all shards; return the seconds that this process has waited for others.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
@@ -223,7 +226,7 @@ class CarriedBuffers:
         return reducer.waited - before
 
     def store(self, samples: int) -> None:
-        """Store the entries of a batch with this many samples in the buffers, when the step is done."""
+        """Store the new entries of a batch of `samples` samples in the buffers, at the end of the step."""
         for tensor, axis, total in zip(self._tensors, self._axes, self._totals, strict=True):
             if total is not None:
                 place = self._place(axis, 0, samples)
@@ -246,15 +249,19 @@ class ShardedTrainer:
 
     All processes begin with the parameters and buffers of process 0.
 
-    shards: number of pieces into which each batch is cut; the result depends on it, but not on the number of processes.
-    seed: the seed of each shard's random numbers, such as dropout's; None: drawn from process 0's default generator.
-    carried: names of buffers in which the model carries states from batch to batch, each with the axis that has an
-        entry for each sample. A shard sees only the entries of its own samples.
+    model: the module to train, the same in all processes.
+    optimizer: an optimizer of its parameters.
+    shards: number of shards that each batch is split into. The result depends on it, not on the number of processes.
+    process_group: the processes that take part; None means all.
+    seed: the seed of each shard's random numbers, such as dropout's. None: drawn from process 0's default generator.
+    carried: name -> batch axis of buffers in which the model carries state from batch to batch. A shard sees only the
+        entries of its own samples.
 
-    ``group`` is the group of the surviving processes; ``lost`` counts those that have died. ``waited`` is the seconds
-    that this process has waited for others, ``busy`` the total seconds of its steps. With each step, the processes tell
-    each other the result of their ``tell()``, -1 unless you replace it; ``told`` is the largest result of the last
-    step, the same in all processes.
+    ``group`` is the group of the surviving processes, and ``lost`` the number of processes that have died. ``waited``
+    is the time in seconds that this process has waited for others, and ``busy`` the total time of its steps.
+
+    ``tell`` is a function, which you may replace, that returns an int; by default -1. All processes call it in each
+    step, and ``told`` is the largest result of the last step, the same in all processes.
 
     Raises:
         TypeError: model is not a Module, or seed is not an int. ValueError: there are more processes than shards, or
@@ -301,7 +308,7 @@ class ShardedTrainer:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints and writes files: it is the first surviving one."""
+        """Whether this process is the first surviving one, which should print and write files."""
         return self.group.rank() == 0
 
     def step(
@@ -310,16 +317,17 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         before: Callable[[np.ndarray], object] | None = None,
     ) -> np.ndarray:
-        """Run one step. Returns a row of numbers per shard: the loss, then any further numbers that ``loss`` returned.
+        """Run one training step. Returns a row for each shard: its loss, then further numbers that ``loss`` returned.
 
         loss: called with ``batch[shard]``; returns the mean loss of the shard's samples, a Tensor of one element, alone
             or in a tuple with further numbers, whose count is always the same.
-        before: called with the rows before the optimizer's step, when ``grad`` contains the gradients of the whole
+        batch: the global batch.
+        before: called with these rows just before the optimizer's step, when ``grad`` has the gradients of the whole
             batch.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
-            continue without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). Any error that
+            continue without it, or its part of the optimizer's state is lost (ZeroRedundancyOptimizer). Any error that
             ``loss`` raises, which ends the job unless it is caught; after a MemoryError the other processes continue as
             after a death.
         """
@@ -338,9 +346,9 @@ class ShardedTrainer:
         return numbers
 
     def together(self, work: Callable[[ProcessGroup], _T], undo: Callable[[], object] | None = None) -> _T:
-        """Call ``work(group)`` in all processes, until all surviving ones have done it; return this process's result.
+        """Call ``work(group)`` in all processes, and return this process's result.
 
-        When some processes die in it, the others continue without them and repeat it, after ``undo()``.
+        If processes die meanwhile, the others call ``undo()`` and repeat ``work`` in a group without them.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
@@ -360,7 +368,7 @@ class ShardedTrainer:
             self._exclude_dead()
 
     def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
-        """Call ``checkpoint.save`` in all processes; when some die in it, the others write the checkpoint.
+        """Call ``checkpoint.save`` in all processes. If some die meanwhile, the others write the checkpoint.
 
         Raises:
             As checkpoint.save, and ``together``.
@@ -372,7 +380,7 @@ class ShardedTrainer:
     _average: BufferAverage | None = None
 
     def _attempt_all(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
-        """Make an attempt, with the states that are carried from batch to batch."""
+        """Attempt a step, including the exchange of carried buffers."""
         if self._carried is None:
             return self._attempt(batch, loss)
         found = self._attempt(*self._carried.around(batch, loss))
@@ -400,9 +408,9 @@ class ShardedTrainer:
     def _over_shards(
         self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], interleaved: bool
     ) -> list[list[float]]:
-        """Add the gradients of this process's shards to the reducer and return the numbers of each shard.
+        """Add the gradients of this process's shards to the reducer, and return each shard's loss and further numbers.
 
-        together: shards need numbers of each other.
+        interleaved: the shards exchange totals while they run.
         """
         if interleaved:
             self._check_samples(batch)
@@ -434,7 +442,7 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         take: Callable[[int, np.ndarray, bool], object],
     ) -> list[float]:
-        """Return the numbers of one shard; `take` gets its parameters' gradients, and whether nobody else uses them."""
+        """Return the loss and further numbers of one shard; `take` gets the gradients of its parameters."""
         with enable_grad():
             loaded = batch[shard]
             result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
@@ -452,7 +460,7 @@ class ShardedTrainer:
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:
-        """Check that each process has a sample, for operations that all shards do together."""
+        """Check that each process has a sample, as SyncBatchNorm requires."""
         for rank in range(self.group.size()):
             own = shard_range(self.shards, self.group.size(), rank)
             if not batch.sizes[own.start : own.stop].any():
@@ -462,7 +470,7 @@ class ShardedTrainer:
                 )
 
     def _gather_losses(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
-        """Return the numbers of all shards, in every process; NaN for a shard without samples."""
+        """Gather the loss and further numbers of all shards in every process; NaN for a shard without samples."""
         group = self.group
         width = max((len(row) for row in rows), default=0)
         found = np.array([width, self.tell()])
@@ -488,7 +496,7 @@ class ShardedTrainer:
         return table
 
     def _deliver(self, totals: list[np.ndarray | None]) -> None:
-        """Store the gradients as a backward does, replacing those of the last step."""
+        """Deliver the gradients as a backward does, in place of those of the last step."""
         entries: list[Any] = []
         for position, parameter in enumerate(self._trained):
             parameter.grad = None

@@ -1,8 +1,8 @@
 """SyncBatchNorm: batch normalization by the statistics of the batches of all processes together.
 
-Each shard provides the number of its elements, their mean, and the sum of squares about it. Two such triples are merged
-without cancellation (Chan, Golub and LeVeque 1979), in the fixed tree. So y, the gradients and the running statistics
-are the same bits for any number of processes that have whole shards.
+Each shard provides the number of its elements, their mean, and the sum of squared deviations from it. These triples are
+merged in the fixed tree, without cancellation (Chan, Golub and LeVeque 1979). So y, the gradients and the running
+statistics are bitwise identical for any number of processes, as long as each has whole shards.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .world import is_initialized, member
 __all__ = ["SyncBatchNorm"]
 
 _NAME = "SyncBatchNorm"
-SHARDS = 8  # unless there are more processes
+SHARDS = 8  # default number of shards, unless there are more processes
 
 Gradients = tuple[Tensor | None, ...]
 
 
 class TotalOverShards(Function):
-    """The sum of arrays of one shape over all shards of all processes, (k, C); ``pieces`` are the local ones.
+    """The sum of arrays (k, C) over all shards of all processes; ``pieces`` are the arrays of the local shards.
 
-    Every shard uses the result, so the gradient to each piece is the sum of all shards' gradients.
+    Every shard uses the result, so the gradient of each piece is the sum of the gradients in all shards.
     """
 
     @staticmethod
@@ -89,15 +89,15 @@ class SynchronizedNorm(Function):
             gx = (g - sum(g) / M - z * sum(g * z) / M) * weight / deviation
             gweight = sum(g * z),  gbias = sum(g)
 
-        Every x contributes to the mean and the deviation by which all others are normalized, including those of other
-        processes. So both sums of gx are over all shards of all processes. Those of gweight and gbias are over this
-        process's part, as is every gradient of a parameter; DistributedDataParallel adds them up.
+        Every x contributes to the mean and deviation with which all elements are normalized, in all processes. So both
+        sums in gx are over all shards of all processes. The sums in gweight and gbias are over this process's part, as
+        for all parameters; DistributedDataParallel adds them up.
         """
         (want_x, want_w, want_b), (x, weight) = ctx.needs_input_grad[:3], ctx.saved_tensors
         shard_group, M = current_shard_group(ctx.group, ctx.shards), ctx.count
         if not is_grad_enabled():
             return SynchronizedNorm.fused(ctx, g.array, x.array, weight.array, shard_group)
-        # a second derivative passes through the statistics
+        # a second derivative also differentiates the statistics
         mean, inverse = _composed_statistics(x, M, ctx.eps, shard_group)
         z = (x - _per_channel(mean, x)) * _per_channel(inverse, x)
         pieces = _sums_of_shards(shard_group, g, g * z)
@@ -111,7 +111,7 @@ class SynchronizedNorm(Function):
 
     @staticmethod
     def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, shard_group: ShardGroup) -> Gradients:
-        """Compute the same gradients in two passes over memory, one for each shard's sums, and one for gx."""
+        """Compute the same gradients in two passes over memory: one for the sums of each shard, and one for gx."""
         (want_x, want_w, want_b), M, kind = ctx.needs_input_grad[:3], ctx.count, x.dtype
         pieces = np.array(
             [kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in shard_group.cuts(len(x))]
@@ -131,19 +131,21 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalization of x (N, C, ...) by the statistics of the batches of all processes together.
 
     y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape. In training, mean and
-    biased variance are those of the batches of all processes of ``process_group`` (None means all), whatever the size
-    of each. The running statistics, the same in all processes, follow them as in BatchNorm2d. All processes must be in
-    training mode, or none: a process in eval mode exchanges nothing and uses the running statistics, as BatchNorm2d
-    does. Without init_process_group, the layer is a BatchNorm.
+    biased variance are taken over the batches of all processes in ``process_group`` (None means all), which may differ
+    in size. The running statistics follow them as in BatchNorm2d, and are the same in all processes. All processes must
+    be in training mode, or none: a process in eval mode exchanges nothing and uses the running statistics. Without
+    init_process_group, the layer is a plain BatchNorm. With one process it equals BatchNorm2d up to rounding. Sums are
+    exchanged in float64.
 
-    shards: number of pieces into which the batches of all processes are cut. The bits of y, of the gradients and of the
-    running statistics depend on this number, but not on the number of processes. None: 8, or the number of processes if
-    there are more. Within DistributedDataParallel and ShardedTrainer, their group and shards apply.
+    num_features, eps, momentum, affine, track_running_stats, bias: as for BatchNorm2d.
+    shards: number of shards that the batches of all processes are split into. The bits of y, the gradients and the
+        running statistics depend on this number, but not on the number of processes. None: 8, or the number of
+        processes if there are more. Within DistributedDataParallel and ShardedTrainer, their group and shards apply.
 
-    With one process it equals BatchNorm2d to rounding. Sums are exchanged in float64.
+    Parameters: weight, bias (C,) with C = num_features; None if affine (both) or bias is False. Buffers: running_mean,
+    running_var (C,), num_batches_tracked ().
 
-    weight, bias (C,), C num_features; None if affine (both) or bias is False. running_mean, running_var (C,) and
-    num_batches_tracked () are buffers. Sources: Ioffe and Szegedy 2015 (arXiv:1502.03167); T. F. Chan, G. H. Golub,
+    Sources: Ioffe and Szegedy 2015 (arXiv:1502.03167); T. F. Chan, G. H. Golub,
     R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
     Raises:
@@ -259,7 +261,7 @@ class SyncBatchNorm(_BatchNorm):
 
 
 def _moments(x: np.ndarray, shard_group: ShardGroup) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the number of elements of a channel, and each channel's mean and biased variance, in float64."""
+    """Return the number of elements per channel, and the mean and biased variance of each channel, in float64."""
     axes = (0, *range(2, x.ndim))
     pieces = []
     for cut in shard_group.cuts(len(x)):
@@ -275,7 +277,7 @@ def _moments(x: np.ndarray, shard_group: ShardGroup) -> tuple[float, np.ndarray,
 
 
 def _merge(left: np.ndarray, right: np.ndarray) -> None:
-    """Merge the element counts, means and sums of squares about the means of two sets into the first."""
+    """Merge the counts, means and sums of squared deviations of two sets of elements into the first."""
     with np.errstate(all="ignore"):  # as in the kernels, numbers may be infinite or NaN
         count = left[0] + right[0]
         share = right[0] / np.maximum(count, 1)
@@ -286,7 +288,7 @@ def _merge(left: np.ndarray, right: np.ndarray) -> None:
 
 
 def _composed_statistics(x: Tensor, count: float, eps: float, shard_group: ShardGroup) -> tuple[Tensor, Tensor]:
-    """Compute mean and 1 / deviation of each channel (C,), composed of operators."""
+    """Compute mean and 1 / deviation of each channel (C,) with differentiable operators."""
     call = _call(x.array)
     (mean,) = TotalOverShards.apply(shard_group, f"{call}.mean", *_sums_of_shards(shard_group, x)) / count
     centered = x - _per_channel(mean, x)
@@ -298,7 +300,7 @@ def _composed_statistics(x: Tensor, count: float, eps: float, shard_group: Shard
 
 
 def _sums_of_shards(shard_group: ShardGroup, *operands: Tensor) -> list[Tensor]:
-    """Return, for each local shard, the sums of each channel of the operands, (operands, C)."""
+    """Return for each local shard the sums of the operands per channel, (number of operands, C)."""
     axes = _all_but_1(operands[0])
     cuts = shard_group.cuts(operands[0].array.shape[0])
     return [stack([Sum.apply(each[cut], axes, False) for each in operands]) for cut in cuts]
