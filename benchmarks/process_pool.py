@@ -1,6 +1,6 @@
-"""Crew: several processes of one library that measure on request and sleep in between.
+"""ProcessPool: several processes of one library, which measure on request and sleep in between.
 
-The processes of two libraries take turns on the same cores, block by block, as harness.py does in one process.
+The pools of two libraries take turns on the same cores, block by block.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _START, _ANSWER = 120.0, 600.0  # seconds
 
 
 class ProcessPool:
-    """`size` processes of `library`, "retrograd" (started by mpiexec) or "torch" (which meet on a port, with gloo).
+    """`size` processes of `library`: "retrograd" (started by mpiexec) or "torch" (connected by gloo over a port).
 
     Each has one thread and its own core, as long as there are enough cores.
 
@@ -83,7 +83,7 @@ class ProcessPool:
 
     def __exit__(self, *_: object) -> None:
         for stream in self._streams.values():
-            stream.close()  # they end when there is nothing more to read
+            stream.close()  # the processes end when their input ends
         for process in self._processes:
             try:
                 process.wait(20)

@@ -1,6 +1,6 @@
 """``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
 
-No number on the page is typed: each is measured (in results.json), assumed (below), or computed from these.
+No number on the page is typed by hand: each is measured (results.json), assumed (below), or computed from these.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
 NETWORKS = ("LeNet", "mnist5k", "characters", "VGG-11")
 MACHINES = tuple(2**power for power in range(10))
 SHOWN = (8, 64, 512)
-# assumed: latency of an MPI message over TCP, and the part of the bandwidth that is payload
+# assumed: the latency of an MPI message over TCP, and the fraction of the bandwidth that is payload
 PAYLOAD = 0.94
 LINKS = (
     Link("10 Gbit/s", 30e-6, 8 / (PAYLOAD * 10e9)),
     Link("100 Gbit/s", 10e-6, 8 / (PAYLOAD * 100e9)),
 )
-HERE_LINK = Link("one machine", 0.0, 0.0)  # copies by the cores are counted with these
-LATE = 0.02  # assumed: the mean delay of a worker, as a part of its step
-BACKWARD = 2 / 3  # assumed: of a step
-SHARDS = 8 // suite.SIZE  # of each worker, in what was measured
+HERE_LINK = Link("one machine", 0.0, 0.0)  # copies in memory count as work of the cores
+LATE = 0.02  # assumed: the mean delay of a worker, as a fraction of its step
+BACKWARD = 2 / 3  # assumed: the fraction of a step
+SHARDS = 8 // suite.SIZE  # shards per worker in the measurements
 
 
 @dataclass(frozen=True)
@@ -83,19 +83,19 @@ class Measured:
         return float(rows[0]["ours"]) / (suite.SIZE * float(rows[1]["ours"]))
 
     def work(self, network: str, label: str) -> float:
-        """Return the core's seconds of work for a step."""
+        """Return the CPU seconds of a step."""
         return self._figure(suite.WORK, suite.row_name(network, label))
 
     def by_work(self, network: str, label: str) -> float:
-        """Return the efficiency of two processes that never wait: the work of one for a step relative to theirs."""
+        """Return the efficiency of two processes that never wait: the work of one for a step, divided by theirs."""
         return self.work(network, suite.ONE) / self.work(network, label)
 
     def busy(self) -> float:
-        """Return how many other processes used the cores."""
+        """Return the number of other processes that used the cores."""
         return self._figure(suite.MACHINE, suite.LOAD)
 
     def exchange(self, label: str) -> float:
-        """Return the core's seconds of work to exchange one bucket between two processes of one machine."""
+        """Return the CPU seconds of the exchange of one bucket between two processes on one machine."""
         return self._figure(suite.MACHINE, suite.exchange_row(label))
 
     def adding(self) -> float:
@@ -158,8 +158,8 @@ def page(measured: Measured) -> str:
     head = ["network", "Ethernet", "gradients added by", *(f"{count} machines" for count in SHOWN), "half up to"]
     sizes = [_sizes(measured, network) for network in NETWORKS]
     two = [_two(measured, network) for network in NETWORKS]
-    assumed = [["a worker is late by, on average", f"{100 * LATE:g} % of its step, exponentially distributed"]]
-    assumed += [["backward", f"{100 * BACKWARD:.0f} % of a step; buckets are complete at equal distances within it"]]
+    assumed = [["mean delay of a worker", f"{100 * LATE:g} % of its step, exponentially distributed"]]
+    assumed += [["backward", f"{100 * BACKWARD:.0f} % of a step; its buckets are complete at equal intervals"]]
     for link in LINKS:
         cost = f"{link.latency * 1e6:.0f} µs, and {link.per_byte * 1e9:.3f} ns a byte ({100 * PAYLOAD:g} % are payload)"
         assumed.append([f"a message, {link.name}", cost])
@@ -216,11 +216,11 @@ Collective Communication Operations in MPICH", 2005). With p workers, a bucket o
 | all to all, then a ring | 2 (p − 1) | 2 n (p − 1) / p |
 | ring | 2 (p − 1) | 2 n (p − 1) / p |
 
-Buckets are sent while the backward continues, and the link does one thing at a time, so the step is simulated event by
-event; `benchmarks/scaling.py` has the model and the simulation. The price of the same bits is that each worker computes
-its batch in {SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more:
-if neighbors exchange first, halving adds exactly the sums of the fixed tree. This requires that the number of workers
-is a power of 2 and that each has one whole subtree; with other numbers the parts go all to all, in p − 1 rounds.
+Buckets are sent while the backward continues, and the link carries one message at a time. So the step is simulated
+event by event, in `benchmarks/scaling.py`. The price of the same bits is that each worker computes its batch in
+{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if
+neighbors exchange first, halving adds exactly the sums of the fixed tree. This requires that the number of workers is a
+power of 2 and that each has one whole subtree. Otherwise the parts are exchanged all to all, in p − 1 rounds.
 """
 
 
@@ -231,7 +231,7 @@ def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
         for network in NETWORKS:
             tree, other = (_at_least(reached[network, link.name, method.name]) for method in (tree_method, plain))
             parts.append(f"{network} {tree} (reproducible=False: {other})")
-        yield f"- Machines up to which at least half of their speed is left, {link.name}: {', '.join(parts)}."
+        yield f"- Largest number of machines with an efficiency of at least one half, {link.name}: {', '.join(parts)}."
     cases = [key[:2] for key in reached if key[2] == tree_method.name]
     shorter = [case for case in cases if reached[(*case, all_to_all_method.name)] < reached[(*case, tree_method.name)]]
     yield (

@@ -1,8 +1,8 @@
 """Two processes that take turns: one times retrograd, the other times PyTorch and onnxruntime.
 
-The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the next library needs.
-So each library has its own process, and a process is stopped (SIGSTOP) while the other one measures. Both build
-the rows of a suite in the same order; each times only its own calls.
+The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the other library needs.
+So each side has its own process, which is stopped (SIGSTOP) while the other one measures. Both processes create the
+rows of a suite in the same order, and each times only its own calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan:
 
 
 def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
-    """Measure the rows of the suite one by one, each when the previous result has been taken.
+    """Measure the rows of the suite one by one; each row is measured when the iterator is advanced.
 
     Raises:
         RuntimeError: a process failed; the message contains its traceback.
@@ -57,7 +57,7 @@ def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
 
 
 def _blocks(variants: dict[str, _Side], effort: Effort) -> dict[str, list[float]]:
-    """Return the seconds of a call: for each variant, the medians of its blocks."""
+    """Return the seconds of a call, as medians of blocks: variant -> one number for each round."""
     for variant, side in variants.items():
         side.ask("prepare", variant, effort.block)
     blocks: dict[str, list[float]] = {variant: [] for variant in variants}
@@ -70,7 +70,7 @@ def _blocks(variants: dict[str, _Side], effort: Effort) -> dict[str, list[float]
 
 @dataclass(frozen=True)
 class _RowInfo:
-    """A row as the parent sees it: without its calls, which stay in their process."""
+    """What the parent gets of a row: everything but its calls, which stay in the process."""
 
     row: Row
     variants: tuple[str, ...]
@@ -164,5 +164,5 @@ class _Bench:
         self._lengths[variant] = calls_per_block(self._calls[variant], block)
 
     def block(self, variant: str, pause: float) -> float:
-        time.sleep(pause)  # threads that were stopped while spinning fall asleep
+        time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
         return time_block(self._calls[variant], self._lengths[variant])

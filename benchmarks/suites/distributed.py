@@ -2,12 +2,12 @@
 
 PyTorch's DDP uses gloo.
 
-Each process has the same batch with one process and with two (weak scaling), and all variants take turns. On an ideal
-machine two processes would do twice the work of one; "without exchange" is what two independent processes reach.
-Memory, cache and clock are shared, also with other programs on the machine. Products of small matrices and additions of
-large arrays show how much of them two processes get. Processes that only wait for each other have a barrier after each
-step and no exchange, which is a lower bound for any exchange. "Work" is the time that one core works for a step of one
-process; it does not include the time that the process sleeps while it waits.
+The batch of a process is the same with one process and with two (weak scaling), and all variants take turns. On an
+ideal machine, two processes would do twice the work of one. "Without exchange" is what two independent processes reach
+on this machine, whose cores share memory, cache and clock with each other and with other programs. Products of small
+matrices and additions of large arrays show how much of these two processes get. "Only wait for each other" means a
+barrier after each step and no exchange, which is a bound for any exchange. "Work" is the CPU time of one process for a
+step, without the time that the process sleeps while it waits.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ TREE = "2 processes, the same bits"
 WHOLE = "1 process with the batch of 2, the same bits"
 TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
-MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
+MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # elements of a bucket whose exchange is measured separately
 ADDITION = "addition of two arrays of 4 MB"
 CORES = "products in the caches: 2 processes / 1 process"
 MEMORY = "additions in memory: 2 processes / 1 process"
 LOAD = "other processes that wanted the cores (5 minutes)"
-_BLOCK, _ROUNDS = 0.25, 15  # seconds, and so many rounds: short ones, as the machine's speed changes
+_BLOCK, _ROUNDS = 0.25, 15  # seconds, and many short rounds, because the machine's speed changes
 _LEAST, _MOST = 3, 200  # steps of a block
 
 
@@ -65,16 +65,16 @@ def _title(network: str) -> str:
 
 @dataclass
 class Variant:
-    """A candidate: its crew, its step and its number of processes, with the seconds of a step in each round."""
+    """A variant: its pool, its step, the ranks that run it, and the batch of all of them."""
 
     pool: ProcessPool
     step: str
     ranks: tuple[int, ...]
-    batch: int  # samples of all processes in a step
+    batch: int  # number of samples of all processes in a step
     length: int = 0  # steps of a block
 
     def block(self, steps: int) -> tuple[float, float]:
-        """Return the seconds of a step, and of a core's work for it."""
+        """Return the wall-clock and CPU seconds of a step, of the slowest process."""
         time, work = zip(*self.pool.ask("block", self.step, steps, ranks=self.ranks), strict=True)
         return max(time), max(work)
 
@@ -144,7 +144,7 @@ def _network(name: str, ours: ProcessPool, theirs: ProcessPool, both: tuple[int,
 
 
 def _in_turns(variants: dict[str, Variant], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return the seconds of a step of each variant in each round, and of the work for it."""
+    """Return the wall-clock seconds of a step of each variant in each round, and the CPU seconds."""
     for variant in variants.values():
         variant.length = min(_MOST, max(_LEAST, round(_BLOCK / variant.block(_LEAST)[0])))
     seconds: dict[str, list[float]] = {label: [] for label in variants}
@@ -172,7 +172,7 @@ def _check(name: str, work: Workload, ours: ProcessPool, theirs: ProcessPool) ->
 
 
 def _scaling(name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None, beside: bool) -> Result:
-    """beside: the target is also the peer's figure, which adds in no fixed order either."""
+    """Return a row of speedups. beside: the peer's figure is also a target, because it has no fixed order, either."""
     value, best = median(rounds), next(iter(peer), "")
     ratio = value / peer[best] if best else None
     beside = beside and ratio is not None
@@ -212,7 +212,7 @@ def _machine(ours: ProcessPool, rounds: int) -> Iterator[Result]:
 
 
 def _death(network: str, repeats: int) -> Result:
-    """Return how much longer a step takes when a process is killed in it than the next steps of the other processes."""
+    """Return how much longer a step takes if a process is killed in it, compared with the survivors' next steps."""
     steps, costs, before = 4, [], []
     for _ in range(repeats):
         with ProcessPool("retrograd", SIZE) as pool:
@@ -220,7 +220,7 @@ def _death(network: str, repeats: int) -> Result:
         costs.append(times[steps] - median(times[steps + 1 :]))
         before.append(median(times[1:steps]))
     title = f"{network}: the step in which a process is killed, above a step of the others alone"
-    limit = 1 + median(before)  # a second, and the step that is lost
+    limit = 1 + median(before)  # a second, plus the lost step
     return below(COSTS, title, "s", median(costs), {}, round(limit, 2))
 
 

@@ -1,7 +1,7 @@
 """Job: one operator in both libraries, forward and backward; the building block of the layer and operator suites.
 
-Forward records the graph, as in training; backward is one sweep over that graph, kept for the next call. PyTorch runs
-with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is available.
+Forward records the graph, as in training. Backward is one pass over this graph, which is kept for the next call.
+PyTorch runs with contiguous arrays, with channels-last arrays, and with torch.compile if there is a C++ compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Operator = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Job:
-    """One operator in both libraries; ``inputs`` are shapes, all of them differentiated."""
+    """One operator in both libraries. inputs: the shapes of its inputs, all of which get gradients."""
 
     group: str
     name: str
@@ -36,17 +36,16 @@ class Job:
     backward: bool = True
     low: float | None = None  # inputs are uniform between low and high instead of normal
     high: float = 2.0
-    tolerance: float = 1e-3  # of the size of the result
-    rows: bool = (
-        False  # our arrays are in C order, as layers on rows produce them; otherwise in the order of convolutions
-    )
-    parameters: int = 0  # of the inputs, at the end: they have the order that layers make
+    tolerance: float = 1e-3  # relative to the root mean square of the result
+    # whether our arrays are in C order, as linear layers produce them, instead of channels-last order
+    rows: bool = False
+    parameters: int = 0  # how many of the last inputs are parameters, in the memory order of our layers
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
         if self.low is None:
             return arrays
-        # any numbers between the two will do
+        # any distribution between the two will do
         return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
 
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:

@@ -49,7 +49,7 @@ def saved(tmp_path):
     return folder
 
 
-# place of the kill, and how often a rank comes there when it writes one checkpoint: rank 0, others
+# place of the kill -> how often it is reached while one checkpoint is written: by rank 0, by each other rank
 PLACES = {
     "pieces": (1, 1),
     "record": (9, 5),
@@ -67,7 +67,7 @@ def check_kill(tmp_path, workers, rank, place, count):
     folder = tmp_path / f"{workers} {rank} {place} {count}"
     checkpoint.save(make_state(1), checkpoint_id=folder)
     ended = run(workers, "killed_writer.py", folder, rank, place, count, code=None)
-    if has_ulfm():  # else MPI ends the others
+    if has_ulfm():  # otherwise MPI ends the other processes
         assert ended.stdout.count("lost") + ended.stdout.count("written") == workers - 1, ended.stderr
     state = {}
     checkpoint.load(state, checkpoint_id=folder)
@@ -77,7 +77,7 @@ def check_kill(tmp_path, workers, rank, place, count):
         expected["parts"] |= make_state(seed, each, size)["parts"]
     assert_equal(state, expected)
     assert (seed, size) in ((1, 1), (2, workers))
-    checkpoint.save(make_state(5), checkpoint_id=folder)  # which removes what the dead have left
+    checkpoint.save(make_state(5), checkpoint_id=folder)  # also removes the files of the dead processes
     assert len([path for path in folder.iterdir() if path.suffix == ".pt"]) == 1
     return seed
 
@@ -121,7 +121,7 @@ def test_a_change_is_recorded(saved):
 
 
 def rewritten(saved, change):
-    """The metadata with a change that its digest does not reveal."""
+    """Change the metadata, and correct its digest."""
     path = saved / "metadata.json"
     content = json.loads(path.read_text())
     del content["sha256"]

@@ -1,4 +1,4 @@
-"""The exchange of a bucket between any number of workers, with messages kept in a table."""
+"""The exchange of a bucket between several workers in one process, with a fake MPI."""
 
 from types import SimpleNamespace
 
@@ -13,7 +13,7 @@ from retrograd.distributed.reduction_tree import shard_range
 
 
 class Request:
-    """Is done when `take` says so."""
+    """A request that is done when `take` returns true."""
 
     def __init__(self, take):
         self.take = take
@@ -23,8 +23,8 @@ class Request:
 
 
 class Comm:
-    """MPI's part for one of several workers in this process; `posts` is the table that they share. What is sent is read
-    when the other side takes it, as MPI may do."""
+    """A fake communicator of one of several workers in this process; they share the table `posts`. A sent array is read
+    only when it is received, as MPI may do."""
 
     def __init__(self, rank, size, posts):
         self.rank, self.size, self.posts = rank, size, posts
@@ -70,7 +70,7 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
             bucket.append(1, size)
         group = SimpleNamespace(size=lambda: workers, rank=lambda rank=rank: rank)
         exchanges.append((bucket, Exchange(group, Comm(rank, workers, posts), shards, bucket)))
-    for step in range(2):  # what a step has given stays as it is in the next one
+    for step in range(2):  # the results of a step must not change in the next one
         numbers = rng.standard_normal((shards, 1 + cut, size)).astype(np.float32)
         if size == 1:
             numbers[:, 0] = np.broadcast_to(numbers[:, 0, :1], numbers[:, 0].shape)
@@ -87,7 +87,7 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
             assert turns < 20
         expected = (by_definition(list(numbers)) * np.float32(0.3)).reshape(-1)
         kept += [(exchange.take(), expected) for _, exchange in exchanges]
-        np.testing.assert_array_equal(numbers, before)  # what was given has not changed
+        np.testing.assert_array_equal(numbers, before)  # the inputs have not changed
     for found, expected in kept:
         np.testing.assert_array_equal(found, expected)
     assert not any(posts.values())

@@ -13,7 +13,7 @@ from retrograd.distributed.reduction_tree import merge_count, path_to_root, shar
 
 
 def by_definition(numbers):
-    """The sum of a list: its first part, of the largest power of 2 below its length, plus the rest, both like this."""
+    """The recursive sum of a list: the largest power of 2 below its length is the size of the first part."""
     if len(numbers) == 1:
         return numbers[0]
     half = 1
@@ -44,7 +44,7 @@ def test_same_bits_with_any_number_of_workers(shards, workers, seed, shuffled):
         assert not any(bucket.end(shard) for shard in own)
         places += bucket.nodes
         parts |= {node: each.copy() for node, each in zip(bucket.nodes, bucket.sums(), strict=True)}
-        np.testing.assert_array_equal(numbers, before)  # what was given has not changed
+        np.testing.assert_array_equal(numbers, before)  # the inputs have not changed
     assert [first for first, _ in places[1:]] == [end for _, end in places[:-1]]
     np.testing.assert_array_equal(tree_sum(parts, shards), by_definition(list(numbers)))
 

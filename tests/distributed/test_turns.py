@@ -1,4 +1,4 @@
-"""Shards that need each other's numbers, within a single process."""
+"""Shards that exchange totals while they run, within a single process."""
 
 import copy
 import threading
@@ -194,7 +194,7 @@ def test_bfloat16_is_the_nearest():
     x = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-40, 38, 500), [0.0, -0.0, 1.0, 3.5e38, 1e-45]])
     with np.errstate(over="ignore"):
         x = x.astype(np.float32)
-    halves = (1 + 2.0**-8 * np.arange(1, 40, 2)).astype(np.float32)  # ties, which go to the even one
+    halves = (1 + 2.0**-8 * np.arange(1, 40, 2)).astype(np.float32)  # ties, which round to even
     x = np.concatenate([x, -x, halves, [np.inf, -np.inf]]).astype(np.float32)
     every = np.arange(2**16, dtype=np.uint32)
     with np.errstate(invalid="ignore"):  # signalling NaNs

@@ -357,7 +357,7 @@ class Run:
                 samples = slice(self._cuts[local_shard], self._cuts[local_shard + 1])
                 share = array.dtype.type(self._cuts[-1] / self._sizes[local_shard])
                 array = array[samples] if array.ndim else array / share
-            # scale to the gradient of the global loss, so that a nonlinear backward does not depend on the number of parts
+            # scale to the gradient of the global loss, so that nonlinear backwards do not depend on the parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
         return roots, upstream

@@ -110,7 +110,7 @@ class Workers:
             raise DistError(f"rank 0 could not write: {why}")
 
     def shares(self) -> list[dict[str, Any]]:
-        """Return for each process its number of shards, the seconds busy and waited, and the number of lost processes."""
+        """Return for each process its number of shards, seconds busy and waited, and the number of lost processes."""
         return self.trainer.together(self._shares)
 
     def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:
