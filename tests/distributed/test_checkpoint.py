@@ -126,8 +126,8 @@ def rewritten(saved, change):
     content = json.loads(path.read_text())
     del content["sha256"]
     change(content)
-    digest = checkpoint_format.hashlib.sha256(checkpoint_format._text(content)).hexdigest()
-    path.write_bytes(checkpoint_format._text({**content, "sha256": digest}))
+    digest = checkpoint_format.hashlib.sha256(checkpoint_format._serialize(content)).hexdigest()
+    path.write_bytes(checkpoint_format._serialize({**content, "sha256": digest}))
 
 
 def first_piece(content):

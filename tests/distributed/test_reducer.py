@@ -46,6 +46,6 @@ def test_a_gradient_that_somebody_else_holds_is_copied():
     workspace = np.arange(3.0)
     reducer.start(1.0, 0)
     for shard in range(2):
-        reducer.add(shard, 0, workspace, alone=False)
+        reducer.add(shard, 0, workspace, owned=False)
         workspace += 10  # like a backward that reuses its memory
     np.testing.assert_array_equal(reducer.finish()[0], [10, 12, 14])
