@@ -33,8 +33,8 @@ TIMED = (
     "exchange",
 )
 SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
-# Every operator at three sizes, hundreds of rows: fewer rounds, and if nothing else is asked for, with two threads and
-# no torch.compile.
+# Suites of many operators at three sizes, with hundreds of rows. They are measured in fewer rounds and, by default,
+# only with two threads and without torch.compile.
 BROAD = (
     *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
     "overhead",
@@ -53,13 +53,13 @@ def main() -> int:
     chosen = arguments.only or list(TIMED if arguments.level else SUITES)
     if arguments.level:
         if unknown := [suite for suite in chosen if suite not in TIMED]:
-            raise SystemExit(f"--level fits suites whose two sides are processes in turns, not {', '.join(unknown)}")
+            raise SystemExit(f"--level is only for suites whose two processes take turns, not for {', '.join(unknown)}")
         machine.restrict(arguments.level)
     results: list[Result] = []
     failures: list[str] = []
     facts = machine.describe()
     if os.getloadavg()[0] > 0.5:
-        print("this machine is busy: figures of two threads above all are then worth little", file=sys.stderr)
+        print("this machine is busy: the figures, especially those of two threads, are unreliable", file=sys.stderr)
     start = time.perf_counter()
     for suite in chosen:
         for threads in _threads(suite, arguments.threads):
@@ -69,7 +69,7 @@ def main() -> int:
                     results.append(result)
                     print(report.line(result), flush=True)
             except Exception:
-                # the other suites are still worth their figures; the exit status tells
+                # continue with the other suites; the exit status reports the failure
                 failures.append(f"{suite}, {threads} threads" if threads else suite)
                 print(f"{failures[-1]}: stopped by an error", file=sys.stderr)
                 traceback.print_exc()
@@ -78,7 +78,7 @@ def main() -> int:
     if folder is None and not arguments.quick and (arguments.keep or not arguments.only):
         folder = picture.HERE
     if folder is not None:
-        adds = arguments.keep or arguments.level  # the rows of other suites and levels stay
+        adds = arguments.keep or arguments.level  # keep the rows of other suites and levels
         rows = report.merged(folder, results, facts["processor"], arguments.level) if adds else results
         report.save(folder, facts, rows, failures)
         print(f"written to {folder / 'RESULTS.md'}")
@@ -99,14 +99,14 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
     if name == "distributed":
         yield from distributed.results(effort, arguments.quick)
         return
-    if name == "errors":  # which do not depend on the number of threads
+    if name == "errors":  # errors do not depend on the number of threads
         libraries.set_threads(1)
         yield from errors.results(arguments.quick)
         return
     assert threads is not None
     if name == "memory":
         yield from memory.results(threads, effort)
-        if threads == _threads(name, arguments.threads)[-1]:  # once is enough
+        if threads == _threads(name, arguments.threads)[-1]:  # these rows are measured only once
             yield from convolution_memory.results(threads, arguments.quick)
             yield from recurrent_memory.results(threads, arguments.quick)
         return
@@ -125,7 +125,7 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
 
 
 def _threads(suite: str, requested: list[int] | None) -> list[int | None]:
-    """The numbers of threads with which a suite is measured."""
+    """Return the numbers of threads with which a suite is measured."""
     if suite in ("startup", "search", "errors", "distributed"):
         return [None]
     if requested is not None:
@@ -137,7 +137,7 @@ def _threads(suite: str, requested: list[int] | None) -> list[int | None]:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="retrograd beside PyTorch, row by row.")
     parser.add_argument("--threads", type=int, nargs="+", help="default: 1 and 2; 2 for the suites of many operators")
-    parser.add_argument("--only", nargs="+", choices=SUITES, help="these suites; prints, and writes no files")
+    parser.add_argument("--only", nargs="+", choices=SUITES, help="run only these suites, and write no files")
     parser.add_argument(
         "--keep", action="store_true", help="with --only: write the files, and keep the rows of other suites"
     )
@@ -145,20 +145,20 @@ def _parser() -> argparse.ArgumentParser:
         "--level",
         choices=tuple(machine.LEVELS),
         default="",
-        help="restrict both sides to these instructions; its rows become further columns of the table",
+        help="restrict both libraries to these instructions; the results become further columns of the tables",
     )
-    parser.add_argument("--quick", action="store_true", help="few rows, few rounds: does it run? writes no files")
+    parser.add_argument("--quick", action="store_true", help="few rows and rounds, as a smoke test; writes no files")
     parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
     parser.add_argument(
         "--compile",
         choices=("none", "some", "all"),
         default="some",
-        help="torch.compile beside the others: nowhere, not in the suites of many operators, or everywhere (hours)",
+        help="measure torch.compile: never, except in the suites of many operators, or always (takes hours)",
     )
     parser.add_argument(
         "--plot", action="store_true", help="measure nothing: write RESULTS.md and README's picture from results.json"
     )
-    parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, of partial runs too")
+    parser.add_argument("--output", type=Path, help="folder for results.json and RESULTS.md, even of partial runs")
     return parser
 
 

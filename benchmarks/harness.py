@@ -20,14 +20,14 @@ Call = Callable[[], Any]
 OURS = "retrograd"
 
 
-def is_ours(way: str) -> bool:
-    """Return whether a variant is retrograd's, judging by its name; such a variant is not a figure of PyTorch's."""
-    return way.startswith(OURS)
+def is_ours(variant: str) -> bool:
+    """Return whether a variant is one of retrograd, by its name."""
+    return variant.startswith(OURS)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The amount of measuring: ``rounds`` blocks of each candidate, each of at least ``block`` seconds."""
+    """How long to measure: ``rounds`` blocks for each variant, of at least ``block`` seconds each."""
 
     rounds: int = 9
     block: float = 0.05
@@ -43,10 +43,10 @@ class Effort:
 class Row:
     """One comparison: the same work done by retrograd and, in several variants, by PyTorch.
 
-    theirs: name of the variant (layout, compiled) -> call. The fastest one counts, among those named in ``against`` if
-        any. A name that begins with "retrograd" is another variant of ours.
-    values: returns our results and theirs, pair by pair; they are compared before anything is timed.
-    target: the least ratio (their time / our time) that passes; None for a row that only informs.
+    theirs: name of a variant (layout, compiled) -> its call. The ratio uses the fastest one, or, if ``against`` names
+        variants, the fastest of these. A name that begins with "retrograd" is another variant of ours.
+    values: returns pairs of our results and theirs, which are compared before anything is timed.
+    target: the smallest ratio (their time / our time) that passes; None if the row is for information only.
     """
 
     group: str
@@ -55,7 +55,7 @@ class Row:
     theirs: dict[str, Call]
     target: float | None = None
     values: Callable[[], list[tuple[np.ndarray, np.ndarray]]] | None = None
-    tolerance: float = 1e-3  # of the size of the result: float32, sums of up to 25,000 terms
+    tolerance: float = 1e-3  # relative to the root mean square of the result; sums have up to 25,000 terms in float32
     against: tuple[str, ...] = ()
 
     def without_calls(self) -> Row:
@@ -69,7 +69,7 @@ def _no_call() -> None:
 
 @dataclass
 class Result:
-    """A measured row as stored in results.json. ``ratio`` > 1 means that retrograd is better."""
+    """A measured row, as stored in results.json. A ``ratio`` above 1 means that retrograd is better."""
 
     group: str
     name: str
@@ -84,9 +84,7 @@ class Result:
     passed: bool | None = None
     earlier: bool = False  # from a run before the last one
     processor: str = ""  # of that run, if it was another
-    level: str = (
-        ""  # the instruction set that both sides were restricted to, "avx2"; "" for all instructions of the processor
-    )
+    level: str = ""  # the instruction set that both libraries were restricted to, such as "avx2"; "": no restriction
 
 
 def check(row: Row) -> None:
@@ -166,7 +164,7 @@ def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int
 
 
 def below(group: str, name: str, unit: str, ours: float, theirs: dict[str, float], limit: float | None) -> Result:
-    """Return the result for a figure with a fixed limit (seconds), with PyTorch's figure if there is one."""
+    """Return the result for a figure with a fixed limit (in `unit`), with PyTorch's figures if there are any."""
     best = min(theirs, key=theirs.__getitem__) if theirs else ""
     return Result(
         group=group,

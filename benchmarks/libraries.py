@@ -1,4 +1,4 @@
-"""Setup of both libraries: the same number of threads, and the same arrays in the layouts of each."""
+"""Setup of both libraries: the same number of threads, and the same arrays in the layouts of each library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def parameter(array: np.ndarray) -> Any:
 
 def theirs(array: np.ndarray, layout: str = CONTIGUOUS, requires_grad: bool = False) -> Any:
     """Return a PyTorch tensor with separate memory, in the named layout."""
-    tensor = torch.tensor(np.array(array, order="C"))  # (ascontiguousarray gives a scalar an axis)
+    tensor = torch.tensor(np.array(array, order="C"))  # not ascontiguousarray, which gives a scalar an axis
     if layout == CHANNELS_LAST and array.ndim in _CHANNELS_LAST:
         tensor = tensor.to(memory_format=_CHANNELS_LAST[array.ndim])
     return tensor.requires_grad_(requires_grad)

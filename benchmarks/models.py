@@ -31,9 +31,9 @@ def lenet(nn: Any) -> Any:
 def mnist(nn: Any) -> Any:
     """The network of ``retrograd train mnist5k``, for (N, 1, 28, 28)."""
 
-    def block(inside: int, out: int, pool: bool = False) -> list[Any]:
+    def block(in_channels: int, out: int, pool: bool = False) -> list[Any]:
         pooling = [nn.MaxPool2d(2)] if pool else []
-        return [nn.Conv2d(inside, out, 3, padding=1, bias=False), *pooling, nn.BatchNorm2d(out), nn.ReLU()]
+        return [nn.Conv2d(in_channels, out, 3, padding=1, bias=False), *pooling, nn.BatchNorm2d(out), nn.ReLU()]
 
     return nn.Sequential(
         *block(1, 16, pool=True),
@@ -53,13 +53,13 @@ def two_convolutions(nn: Any) -> Any:
 
 def vgg11(nn: Any) -> Any:
     """VGG-11 for (N, 3, 32, 32) with one linear layer of 1000 classes: 9.7 million parameters."""
-    layers, inside = [], 3
+    layers, in_channels = [], 3
     for out in (64, "M", 128, "M", 256, 256, "M", 512, 512, "M", 512, 512, "M"):
         if out == "M":
             layers.append(nn.MaxPool2d(2))
         else:
-            layers += [nn.Conv2d(inside, out, 3, padding=1), nn.ReLU()]
-            inside = out
+            layers += [nn.Conv2d(in_channels, out, 3, padding=1), nn.ReLU()]
+            in_channels = out
     return nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 1000))
 
 
@@ -67,12 +67,12 @@ def resnet18(nn: Any, classes: int = 1000) -> Any:
     """ResNet-18 for (N, 3, H, W): K. He et al., "Deep Residual Learning for Image Recognition", 2016."""
 
     class Block(nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, inside: int, out: int, stride: int) -> None:
+        def __init__(self, in_channels: int, out: int, stride: int) -> None:
             super().__init__()
-            self.conv1, self.bn1 = nn.Conv2d(inside, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
+            self.conv1, self.bn1 = nn.Conv2d(in_channels, out, 3, stride, 1, bias=False), nn.BatchNorm2d(out)
             self.conv2, self.bn2 = nn.Conv2d(out, out, 3, 1, 1, bias=False), nn.BatchNorm2d(out)
             self.relu = nn.ReLU()
-            short = [nn.Conv2d(inside, out, 1, stride, bias=False), nn.BatchNorm2d(out)]
+            short = [nn.Conv2d(in_channels, out, 1, stride, bias=False), nn.BatchNorm2d(out)]
             self.downsample = nn.Sequential(*(short if stride > 1 else []))
 
         def forward(self, x: Any) -> Any:
@@ -80,7 +80,7 @@ def resnet18(nn: Any, classes: int = 1000) -> Any:
             return self.relu(self.bn2(self.conv2(y)) + self.downsample(x))
 
     widths = 64, 64, 64, 128, 128, 256, 256, 512, 512
-    sizes = [(inside, out, 2 if out > inside else 1) for inside, out in pairwise(widths)]
+    sizes = [(in_channels, out, 2 if out > in_channels else 1) for in_channels, out in pairwise(widths)]
     return nn.Sequential(
         nn.Conv2d(3, 64, 7, 2, 3, bias=False),
         nn.BatchNorm2d(64),
@@ -96,16 +96,16 @@ def resnet18(nn: Any, classes: int = 1000) -> Any:
 def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
     """MobileNetV2 for (N, 3, H, W): M. Sandler et al., "MobileNetV2: Inverted Residuals", 2018."""
 
-    def convolved(inside: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> list[Any]:
-        conv = nn.Conv2d(inside, out, kernel, stride, kernel // 2, groups=groups, bias=False)
+    def convolved(in_channels: int, out: int, kernel: int, stride: int = 1, groups: int = 1) -> list[Any]:
+        conv = nn.Conv2d(in_channels, out, kernel, stride, kernel // 2, groups=groups, bias=False)
         return [conv, nn.BatchNorm2d(out), nn.ReLU6()]
 
     class Inverted(nn.Module):  # type: ignore[misc, name-defined]
-        def __init__(self, inside: int, out: int, stride: int, factor: int) -> None:
+        def __init__(self, in_channels: int, out: int, stride: int, factor: int) -> None:
             super().__init__()
-            wide = inside * factor
-            wider = convolved(inside, wide, 1) if factor > 1 else []
-            self.adds = stride == 1 and inside == out
+            wide = in_channels * factor
+            wider = convolved(in_channels, wide, 1) if factor > 1 else []
+            self.adds = stride == 1 and in_channels == out
             self.layers = nn.Sequential(
                 *wider,
                 *convolved(wide, wide, 3, stride, wide),
@@ -116,12 +116,12 @@ def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
         def forward(self, x: Any) -> Any:
             return x + self.layers(x) if self.adds else self.layers(x)
 
-    layers, inside = convolved(3, 32, 3, 2), 32
+    layers, in_channels = convolved(3, 32, 3, 2), 32
     stages = (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)
     for factor, out, count, stride in stages:
         for place in range(count):
-            layers.append(Inverted(inside, out, 1 if place else stride, factor))
-            inside = out
+            layers.append(Inverted(in_channels, out, 1 if place else stride, factor))
+            in_channels = out
     return nn.Sequential(
         *layers,
         *convolved(320, 1280, 1),

@@ -1,7 +1,7 @@
 """Draws the README's speed picture, an SVG with the speed of each group relative to PyTorch, from results.json.
 
-It is written as text, number by number, so that the same results give the same file. Positions leave space for the
-widest common font. A test draws it again and compares.
+The SVG is written as text, so that the same results give the same file; a test checks this. The layout leaves space for
+the widest common font.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from .harness import OURS, Result
 HERE = Path(__file__).parent
 PICTURE = HERE.parent / "docs" / "static" / "speed.svg"
 
-_WIDTH, _LEFT, _RIGHT, _TOP, _LINE = 600, 168, 496, 100, 26  # of all, of the axis, and from group to group
+# width of the picture, ends and top of the axis, height of a group
+_WIDTH, _LEFT, _RIGHT, _TOP, _LINE = 600, 168, 496, 100, 26
 _FASTER, _SLOWER, _QUIET, _GRID, _TEXT = "#0f766e", "#b45309", "#57606a", "#e3e7eb", "#1f2328"
 _FONT = "-apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 
@@ -34,7 +35,7 @@ def draw() -> None:
 
 
 def ratios(results: Sequence[Result]) -> dict[str, list[float]]:
-    """Return the ratios by group, best mean first: times of the same work, with PyTorch's best variant.
+    """Return the ratios of times to PyTorch's best variant, by group, best mean first.
 
     Groups that share their first word (the kinds of convolution) are merged. Excluded are rows of whole processes,
     which have no number of threads, comparisons with another variant of ours or with another library, and rows measured
@@ -89,7 +90,7 @@ def picture(machine: dict[str, str], results: Sequence[Result]) -> str:
             _words(_WIDTH - 20, y + 5.5, f"{mean:.2f}×", f' text-anchor="end" font-weight="600" fill="{color}"'),
         ]
     processors = Counter(result.processor or machine["processor"] for result in results)
-    facts = {**machine, "processor": max(processors, key=processors.__getitem__)}  # of most of the rows
+    facts = {**machine, "processor": max(processors, key=processors.__getitem__)}  # the processor of most rows
     for number, text in enumerate(_notes(facts, sum(map(len, groups.values())))):
         lines.append(_words(20, bottom + 32 + 21 * number, text, small))
     return "\n".join([*lines, "</svg>"]) + "\n"

@@ -32,17 +32,16 @@ _OVERVIEW_COLUMNS = (
 )
 _COMPARED = {"s": "time", "rms": "rounding error", "MiB": "memory", "samples/s": "throughput", "times": "speedup"}
 
-_COLUMNS = ("row", "threads", "retrograd", "PyTorch", "its way", "ratio", "spread", "target", "")
-_LEVEL_COLUMNS = {"retrograd": 2, "PyTorch": 3, "its way": 4, "ratio": 5, "spread": 6}  # which of the cells
+_COLUMNS = ("row", "threads", "retrograd", "PyTorch", "configuration", "ratio", "spread", "target", "")
+# column -> index in the cells of a row
+_LEVEL_COLUMNS = {"retrograd": 2, "PyTorch": 3, "configuration": 4, "ratio": 5, "spread": 6}
 _TITLES = {"avx2": "AVX2"}
 
 
 def merged(folder: Path, results: Sequence[Result], processor: str, level: str = "") -> list[Result]:
-    """Return the rows of ``folder``'s results.json with ``results`` in place of their groups at ``level``.
+    """Return the new ``results``, and the rows of ``folder``'s results.json in other groups or at other levels.
 
-    The other rows are marked as older.
-
-    processor: the processor of this run; rows of another processor keep its name.
+    These older rows are marked as such. processor: the processor of this run; older rows of another one keep its name.
     """
     content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     before, groups = content["machine"]["processor"], {result.group for result in results}
@@ -115,7 +114,7 @@ def overview(machine: dict[str, str], results: Sequence[Result], failures: Seque
 
 
 def _compared(result: Result) -> str:
-    """Return the compared figure, and the library that it is compared with unless that is PyTorch."""
+    """Return the kind of figure, and the library that it is compared with, unless that is PyTorch."""
     figure = _COMPARED.get(result.unit, result.unit)
     if is_ours(result.best):
         return f"{figure}, against retrograd itself"
@@ -135,7 +134,7 @@ def _facts(machine: dict[str, str], failures: Sequence[str]) -> list[str]:
 
 
 def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequence[str]) -> str:
-    """Return Markdown with the machine, the rows that miss their targets, and a headed table for each group."""
+    """Return Markdown with the machine, the rows that miss their targets, and a table for each group."""
     lines = [*_facts(machine, failures), "", targets(results)]
     for group, table in tables(results).items():
         lines += ["", f"## {group}", "", table]
@@ -144,7 +143,7 @@ def every_row(machine: dict[str, str], results: Sequence[Result], failures: Sequ
 
 def tables(results: Sequence[Result]) -> dict[str, str]:
     """Map the name of each group to the table of its rows, in Markdown."""
-    first: dict[tuple[str, ...], int] = {}  # keep the rows of one and of two threads together
+    first: dict[tuple[str, ...], int] = {}  # keeps the rows of one and of two threads together
     plain = [result for result in results if not result.level]
     for index, result in enumerate(plain):
         first.setdefault((result.group,), index)
@@ -208,20 +207,20 @@ def _reached(results: Sequence[Result]) -> tuple[int, int]:
 
 def line(result: Result) -> str:
     """Return one row as a line for the terminal."""
-    name, threads, ours, theirs, way, ratio, spread, target, mark = cells(result)
-    peer = f"  {'' if is_ours(way) else 'PyTorch '}{theirs} ({way})" if theirs else ""
+    name, threads, ours, theirs, variant, ratio, spread, target, mark = cells(result)
+    peer = f"  {'' if is_ours(variant) else 'PyTorch '}{theirs} ({variant})" if theirs else ""
     return f"{result.group}: {name}{_at(result)}: {ours}{peer}  {ratio} {spread} {target} {mark}".rstrip()
 
 
 def cells(result: Result) -> list[str]:
-    others = {way: figure for way, figure in result.theirs.items() if way != result.best}
-    ways = result.best + "".join(f"; {way} {amount(figure, result.unit)}" for way, figure in others.items())
+    others = {variant: figure for variant, figure in result.theirs.items() if variant != result.best}
+    variants = result.best + "".join(f"; {variant} {amount(figure, result.unit)}" for variant, figure in others.items())
     return [
         result.name,
         "" if result.threads is None else str(result.threads),
         amount(result.ours, result.unit),
         amount(result.theirs[result.best], result.unit) if result.best else "",
-        ways,
+        variants,
         "" if result.ratio is None else f"{result.ratio:.2f}",
         "" if result.spread is None else f"{result.spread[0]:.2f} to {result.spread[1]:.2f}",
         result.target,

@@ -2,8 +2,8 @@
 
 A message of n bytes takes latency + n·per_byte, as in R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of
 Collective Communication Operations in MPICH", 2005, which also gives the costs of the collectives. The simulation
-adds what formulas omit: buckets that are sent while the backward continues and then wait for each other, and workers of
-which one is always late.
+adds what formulas omit: buckets are sent while the backward continues, so they wait for each other, and the slowest of
+the workers delays all.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from retrograd.distributed.reduction_tree import share, subtrees
+from retrograd.distributed.reduction_tree import shard_range, subtrees
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Link:
 
 
 class Stages(NamedTuple):
-    """The exchange of one bucket: seconds on the link, for additions, and on the link again."""
+    """The stages of the exchange of one bucket: seconds on the link, for additions, and on the link again."""
 
     first: float
     adding: float
@@ -45,7 +45,7 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
     Every worker sends each other worker a part of its sums, pair by pair. Each adds the parts it gets and sends the
     total to all, in a ring.
 
-    shards: their number; one for each worker if None. A worker has several sums if its shards are not a whole subtree.
+    shards: number of shards; None: one for each worker. A worker has several sums if its shards are not one subtree.
     """
     sums = _sums(workers, workers if shards is None else shards)
     part = size / workers
@@ -61,11 +61,11 @@ def all_to_all(link: Link, workers: int, size: int, adding: float, shards: int |
 @cache
 def _sums(workers: int, shards: int) -> list[int]:
     """Return the number of sums that each worker sends: one for each whole subtree of its shards."""
-    return [len(subtrees(share(shards, workers, rank), shards)) for rank in range(workers)]
+    return [len(subtrees(shard_range(shards, workers, rank), shards)) for rank in range(workers)]
 
 
 def ring(link: Link, workers: int, size: int, adding: float) -> Stages:
-    """Return the cost of a ring: partial sums go round, then the totals; each part has its own order of additions."""
+    """Return the cost of a ring: partial sums go around, then the totals. Each part has its own addition order."""
     half = (workers - 1) * (link.latency + size / workers * link.per_byte)
     return Stages(half, (workers - 1) / workers * size * adding, half)
 
@@ -106,7 +106,7 @@ class Load:
 def end_of_exchange(ready: Sequence[float], stages: Sequence[Stages]) -> float:
     """Return the time when the last bucket has its total. ready: when each bucket is complete in all workers.
 
-    All workers do the same, so there is one link, which does one thing at a time, first come, first served.
+    All workers do the same, so one link is simulated. It carries one bucket at a time, first come, first served.
     """
     events = [(time, bucket, 0) for bucket, time in enumerate(ready)]
     heapify(events)

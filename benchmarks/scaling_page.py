@@ -1,6 +1,6 @@
 """``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
 
-No number on the page is typed: each is measured (in results.json), assumed (below), or computed from these.
+No number on the page is typed by hand: each is measured (results.json), assumed (below), or computed from these.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 from retrograd import nn
 from retrograd._files.atomic import write_atomically
-from retrograd.distributed.data_parallel import MOST_BYTES
-from retrograd.distributed.gradient_bucket import in_buckets
+from retrograd.distributed.data_parallel import BUCKET_BYTES
+from retrograd.distributed.gradient_bucket import make_buckets
 
 from .models import WORKLOADS
 from .scaling import Collective, Link, Load, all_to_all, efficiency, halving
@@ -28,33 +28,33 @@ PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
 NETWORKS = ("LeNet", "mnist5k", "characters", "VGG-11")
 MACHINES = tuple(2**power for power in range(10))
 SHOWN = (8, 64, 512)
-# assumed: latency of an MPI message over TCP, and the part of the bandwidth that is payload
+# assumed: the latency of an MPI message over TCP, and the fraction of the bandwidth that is payload
 PAYLOAD = 0.94
 LINKS = (
     Link("10 Gbit/s", 30e-6, 8 / (PAYLOAD * 10e9)),
     Link("100 Gbit/s", 10e-6, 8 / (PAYLOAD * 100e9)),
 )
-HERE_LINK = Link("one machine", 0.0, 0.0)  # copies by the cores are counted with these
-LATE = 0.02  # assumed: the mean delay of a worker, as a part of its step
-BACKWARD = 2 / 3  # assumed: of a step
-SHARDS = 8 // suite.SIZE  # of each worker, in what was measured
+HERE_LINK = Link("one machine", 0.0, 0.0)  # copies in memory count as work of the cores
+LATE = 0.02  # assumed: the mean delay of a worker, as a fraction of its step
+BACKWARD = 2 / 3  # assumed: the fraction of a step
+SHARDS = 8 // suite.SIZE  # shards per worker in the measurements
 
 
 @dataclass(frozen=True)
-class Way:
+class Method:
     """A method of adding gradients."""
 
     name: str
     collective: Collective
     tree: bool
     color: str
-    line: str
+    style: str
 
 
-WAYS = (
-    Way("the same bits", halving, True, "#d9480f", "-"),
-    Way("the same bits, all to all", all_to_all, True, "#d9480f", ":"),
-    Way("reproducible=False", halving, False, "#57606a", "-"),
+METHODS = (
+    Method("the same bits", halving, True, "#d9480f", "-"),
+    Method("the same bits, all to all", all_to_all, True, "#d9480f", ":"),
+    Method("reproducible=False", halving, False, "#57606a", "-"),
 )
 
 
@@ -83,19 +83,19 @@ class Measured:
         return float(rows[0]["ours"]) / (suite.SIZE * float(rows[1]["ours"]))
 
     def work(self, network: str, label: str) -> float:
-        """Return the core's seconds of work for a step."""
+        """Return the CPU seconds of a step."""
         return self._figure(suite.WORK, suite.row_name(network, label))
 
     def by_work(self, network: str, label: str) -> float:
-        """Return the efficiency of two processes that never wait: the work of one for a step relative to theirs."""
+        """Return the efficiency of two processes that never wait: the work of one for a step, divided by theirs."""
         return self.work(network, suite.ONE) / self.work(network, label)
 
     def busy(self) -> float:
-        """Return how many other processes used the cores."""
+        """Return the number of other processes that used the cores."""
         return self._figure(suite.MACHINE, suite.LOAD)
 
     def exchange(self, label: str) -> float:
-        """Return the core's seconds of work to exchange one bucket between two processes of one machine."""
+        """Return the CPU seconds of the exchange of one bucket between two processes on one machine."""
         return self._figure(suite.MACHINE, suite.exchange_row(label))
 
     def adding(self) -> float:
@@ -121,15 +121,17 @@ def bucket_sizes(network: str) -> tuple[int, ...]:
     for tensors in (net.parameters(), net.buffers()):
         arrays = [tensor.array for tensor in tensors if tensor.array.dtype.kind == "f"]
         shapes, dtypes = [array.shape for array in arrays], [array.dtype for array in arrays]
-        found += [bucket.size * bucket.dtype.itemsize for bucket in in_buckets(shapes, dtypes, range(1), 1, MOST_BYTES)]
+        found += [
+            bucket.size * bucket.dtype.itemsize for bucket in make_buckets(shapes, dtypes, range(1), 1, BUCKET_BYTES)
+        ]
     return tuple(found)
 
 
 @cache
-def curve(measured: Measured, network: str, way: Way, link: Link, late: float = LATE) -> dict[int, float]:
+def curve(measured: Measured, network: str, method: Method, link: Link, late: float = LATE) -> dict[int, float]:
     """Return the efficiency by number of machines."""
-    load, alone = measured.load(network, way.tree)
-    return {count: efficiency(load, alone, way.collective, link, count, late) for count in MACHINES}
+    load, alone = measured.load(network, method.tree)
+    return {count: efficiency(load, alone, method.collective, link, count, late) for count in MACHINES}
 
 
 def write() -> None:
@@ -148,16 +150,16 @@ def page(measured: Measured) -> str:
     rows, reached = [], {}
     for network in NETWORKS:
         for link in LINKS:
-            for way in WAYS:
-                found = curve(measured, network, way, link)
-                reached[network, link.name, way.name] = _half(found)
+            for method in METHODS:
+                found = curve(measured, network, method, link)
+                reached[network, link.name, method.name] = _half(found)
                 shown = [f"{100 * found[count]:.0f} %" for count in SHOWN]
-                rows.append([network, link.name, way.name, *shown, _at_least(_half(found))])
+                rows.append([network, link.name, method.name, *shown, _at_least(_half(found))])
     head = ["network", "Ethernet", "gradients added by", *(f"{count} machines" for count in SHOWN), "half up to"]
     sizes = [_sizes(measured, network) for network in NETWORKS]
     two = [_two(measured, network) for network in NETWORKS]
-    assumed = [["a worker is late by, on average", f"{100 * LATE:g} % of its step, exponentially distributed"]]
-    assumed += [["backward", f"{100 * BACKWARD:.0f} % of a step; buckets are complete at equal distances within it"]]
+    assumed = [["mean delay of a worker", f"{100 * LATE:g} % of its step, exponentially distributed"]]
+    assumed += [["backward", f"{100 * BACKWARD:.0f} % of a step; its buckets are complete at equal intervals"]]
     for link in LINKS:
         cost = f"{link.latency * 1e6:.0f} µs, and {link.per_byte * 1e9:.3f} ns a byte ({100 * PAYLOAD:g} % are payload)"
         assumed.append([f"a message, {link.name}", cost])
@@ -214,24 +216,24 @@ Collective Communication Operations in MPICH", 2005). With p workers, a bucket o
 | all to all, then a ring | 2 (p − 1) | 2 n (p − 1) / p |
 | ring | 2 (p − 1) | 2 n (p − 1) / p |
 
-Buckets are sent while the backward continues, and the link does one thing at a time, so the step is simulated event by
-event; `benchmarks/scaling.py` has the model and the simulation. The price of the same bits is that each worker computes
-its batch in {SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more:
-if neighbors exchange first, halving adds exactly the sums of the fixed tree. This requires that the number of workers
-is a power of 2 and that each has one whole subtree; with other numbers the parts go all to all, in p − 1 rounds.
+Buckets are sent while the backward continues, and the link carries one message at a time. So the step is simulated
+event by event, in `benchmarks/scaling.py`. The price of the same bits is that each worker computes its batch in
+{SHARDS} shards, so there are {SHARDS} times as many shards as machines. The exchange costs nothing more: if
+neighbors exchange first, halving adds exactly the sums of the fixed tree. This requires that the number of workers is a
+power of 2 and that each has one whole subtree. Otherwise the parts are exchanged all to all, in p − 1 rounds.
 """
 
 
 def _findings(reached: dict[tuple[str, str, str], int]) -> Iterator[str]:
-    tree_way, all_to_all_way, plain = WAYS
+    tree_method, all_to_all_method, plain = METHODS
     for link in LINKS:
         parts = []
         for network in NETWORKS:
-            tree, other = (_at_least(reached[network, link.name, way.name]) for way in (tree_way, plain))
+            tree, other = (_at_least(reached[network, link.name, method.name]) for method in (tree_method, plain))
             parts.append(f"{network} {tree} (reproducible=False: {other})")
-        yield f"- Machines up to which at least half of their speed is left, {link.name}: {', '.join(parts)}."
-    cases = [key[:2] for key in reached if key[2] == tree_way.name]
-    shorter = [case for case in cases if reached[(*case, all_to_all_way.name)] < reached[(*case, tree_way.name)]]
+        yield f"- Largest number of machines with an efficiency of at least one half, {link.name}: {', '.join(parts)}."
+    cases = [key[:2] for key in reached if key[2] == tree_method.name]
+    shorter = [case for case in cases if reached[(*case, all_to_all_method.name)] < reached[(*case, tree_method.name)]]
     yield (
         f"- All to all, for numbers of machines that are not a power of 2, ends earlier in {len(shorter)} of "
         f"{len(cases)} cases, because of its p − 1 rounds."
@@ -272,12 +274,12 @@ def _machine(measured: Measured) -> Iterator[str]:
 
 def _two(measured: Measured, network: str) -> list[list[str]]:
     rows = []
-    for way, label in ((WAYS[0], suite.TREE), (WAYS[-1], suite.PLAIN)):
-        model = curve(measured, network, way, HERE_LINK, 0.0)[2]
+    for method, label in ((METHODS[0], suite.TREE), (METHODS[-1], suite.PLAIN)):
+        model = curve(measured, network, method, HERE_LINK, 0.0)[2]
         rate = measured.throughput(network, label)
         values = [model, measured.by_work(network, label), rate]
         cells = ["not measured yet" if value is None else f"{100 * value:.0f} %" for value in values]
-        rows.append([network, way.name, *cells])
+        rows.append([network, method.name, *cells])
     return rows
 
 
@@ -300,15 +302,15 @@ def _picture(measured: Measured) -> bytes:
         for row, link in enumerate(LINKS):
             for column, network in enumerate(NETWORKS):
                 ax = axes[row, column]
-                for way in WAYS:
-                    found, text = curve(measured, network, way, link), f"{way.name}, predicted"
-                    ax.plot(list(found), list(found.values()), way.line, color=way.color, label=text)
-                for way, label, mark in ((WAYS[0], suite.TREE, "o"), (WAYS[-1], suite.PLAIN, "s")):
+                for method in METHODS:
+                    found, text = curve(measured, network, method, link), f"{method.name}, predicted"
+                    ax.plot(list(found), list(found.values()), method.style, color=method.color, label=text)
+                for method, label, mark in ((METHODS[0], suite.TREE, "o"), (METHODS[-1], suite.PLAIN, "s")):
                     rate = measured.throughput(network, label)
                     for what, value in (("work", measured.by_work(network, label)), ("throughput", rate)):
                         if value is not None:
-                            text, face = f"{way.name}, {what} measured", "none" if what == "work" else way.color
-                            ax.plot([2], [value], mark, color=way.color, markerfacecolor=face, label=text)
+                            text, face = f"{method.name}, {what} measured", "none" if what == "work" else method.color
+                            ax.plot([2], [value], mark, color=method.color, markerfacecolor=face, label=text)
                 ax.set(xscale="log", ylim=(0, 1.1), title=f"{network}, {link.name}")
                 ax.set_xticks(MACHINES[::3], labels=[str(count) for count in MACHINES[::3]])
                 ax.minorticks_off()

@@ -1,8 +1,8 @@
 """Two processes that take turns: one times retrograd, the other times PyTorch and onnxruntime.
 
-The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the next library needs.
-So each library has its own process, and a process is stopped (SIGSTOP) while the other one measures. Both build
-the rows of a suite in the same order; each times only its own calls.
+The thread pools of these libraries keep spinning for milliseconds after a call, on cores that the other library needs.
+So each side has its own process, which is stopped (SIGSTOP) while the other one measures. Both processes create the
+rows of a suite in the same order, and each times only its own calls.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Plan:
 
 
 def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
-    """Measure the rows of the suite one by one, each when the previous result has been taken.
+    """Measure the rows of the suite one by one; each row is measured when the iterator is advanced.
 
     Raises:
         RuntimeError: a process failed; the message contains its traceback.
@@ -52,28 +52,28 @@ def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
             if row.title != peer.title:
                 raise RuntimeError(f"{plan.suite}: the processes are at different rows, {row.title} and {peer.title}")
             peers.ask("check")
-            blocks = _blocks(dict.fromkeys(row.ways, ours) | dict.fromkeys(peer.ways, peers), effort)
+            blocks = _blocks(dict.fromkeys(row.variants, ours) | dict.fromkeys(peer.variants, peers), effort)
             yield compare(row.row, plan.threads, blocks)
 
 
-def _blocks(ways: dict[str, _Side], effort: Effort) -> dict[str, list[float]]:
-    """Return the seconds of a call: for each variant, the medians of its blocks."""
-    for way, side in ways.items():
-        side.ask("prepare", way, effort.block)
-    blocks: dict[str, list[float]] = {way: [] for way in ways}
+def _blocks(variants: dict[str, _Side], effort: Effort) -> dict[str, list[float]]:
+    """Return the seconds of a call, as medians of blocks: variant -> one number for each round."""
+    for variant, side in variants.items():
+        side.ask("prepare", variant, effort.block)
+    blocks: dict[str, list[float]] = {variant: [] for variant in variants}
     for turn in range(effort.rounds):
         # every other round runs backwards, so that a machine that slows down favors neither side
-        for way in ways if turn % 2 == 0 else reversed(ways):
-            blocks[way].append(ways[way].ask("block", way, effort.pause))
+        for variant in variants if turn % 2 == 0 else reversed(variants):
+            blocks[variant].append(variants[variant].ask("block", variant, effort.pause))
     return blocks
 
 
 @dataclass(frozen=True)
-class _Found:
-    """A row as the parent sees it: without its calls, which stay in their process."""
+class _RowInfo:
+    """What the parent gets of a row: everything but its calls, which stay in the process."""
 
     row: Row
-    ways: tuple[str, ...]
+    variants: tuple[str, ...]
 
     @property
     def title(self) -> tuple[str, str]:
@@ -146,7 +146,7 @@ class _Bench:
         self._retrograd = retrograd
         gc.disable()  # garbage is collected between two rows instead
 
-    def next(self) -> _Found | None:
+    def next(self) -> _RowInfo | None:
         self._calls: dict[str, Any] = {}
         self._lengths: dict[str, int] = {}
         self._row = row = next(self._rows, None)
@@ -154,15 +154,15 @@ class _Bench:
         if row is None:
             return None
         all_calls = {OURS: row.ours, **row.theirs}
-        self._calls = {way: call for way, call in all_calls.items() if is_ours(way) == self._retrograd}
-        return _Found(row.without_calls(), tuple(self._calls))
+        self._calls = {variant: call for variant, call in all_calls.items() if is_ours(variant) == self._retrograd}
+        return _RowInfo(row.without_calls(), tuple(self._calls))
 
     def check(self) -> None:
         check(self._row)
 
-    def prepare(self, way: str, block: float) -> None:
-        self._lengths[way] = calls_per_block(self._calls[way], block)
+    def prepare(self, variant: str, block: float) -> None:
+        self._lengths[variant] = calls_per_block(self._calls[variant], block)
 
-    def block(self, way: str, pause: float) -> float:
-        time.sleep(pause)  # threads that were stopped while spinning fall asleep
-        return time_block(self._calls[way], self._lengths[way])
+    def block(self, variant: str, pause: float) -> float:
+        time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
+        return time_block(self._calls[variant], self._lengths[variant])

@@ -1,4 +1,4 @@
-"""An actor and its critic learn to balance a pole for 100 of 200 steps, in half a minute.
+"""An actor-critic agent learns to balance a pole for 100 of 200 steps, in half a minute.
 
 With PyTorch: write ``import torch`` in place of the import of retrograd. Source: Williams 1992 (REINFORCE), with the
 critic's value as the baseline.

@@ -1,9 +1,9 @@
-"""Runs the examples with retrograd and with PyTorch in turns, each in its own process, and writes README.md.
+"""Runs the examples alternately with retrograd and PyTorch, each in its own process, and writes the table in README.md.
 
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
-The time is the minimum over all runs of an example's ``main``, without imports. Before it is timed, every example runs
-once with retrograd, to compile the kernels that it needs. ``--write`` writes the rows that were measured.
+The time is that of an example's ``main``, without imports, and the minimum of all runs. Before it is timed, every
+example runs once with retrograd, to compile its kernels. ``--write`` writes the measured rows into README.md.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ HEAD = (
     "| --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
-# example -> the value that it reaches with either library, and whether higher is better
+# example -> the result that it should reach with either library, and whether higher is better
 FIGURES: dict[str, tuple[float, bool]] = {
     "linear_regression": (0.01, False),
     "spirals_mlp": (0.99, True),
@@ -67,7 +67,7 @@ def with_peer(name: str) -> str:
 
 
 def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
-    """Return the "seconds" and the "result" that an example printed."""
+    """Run an example; return the "seconds" and the "result" that it prints."""
     with tempfile.TemporaryDirectory() as folder:
         path = FOLDER / f"{name}.py"
         if library == "torch":
@@ -87,7 +87,7 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
 
 
 def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
-    """Return the line of the table; its last cell shows how many times as fast retrograd was."""
+    """Return the table row; its last cell says how many times as fast retrograd was."""
     seconds = {library: min(float(run["seconds"]) for run in several) for library, several in runs.items()}
     label, ours = runs["retrograd"][0]["result"].rsplit(" ", 1)
     theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
@@ -106,7 +106,7 @@ def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
 
 
 def write(rows: dict[str, str], about: str) -> None:
-    """Write the table into README.md; rows that were not measured now do not change."""
+    """Write the table into README.md; rows that were not measured keep their values."""
     page = FOLDER / "README.md"
     before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
     table, _, after = rest.partition(END)

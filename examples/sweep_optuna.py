@@ -1,7 +1,7 @@
 """A sweep of learning rate, width and dropout with Optuna: each worker is a process that trains one trial at a time.
 
-The workers share a journal in a file; a trial that is behind the median of the others after an epoch is pruned, by a
-callback of ``fit``. Needs ``pip install 'retrograd[sweeps]'``.
+The workers share a journal file. A callback of ``fit`` prunes a trial that is below the median of the others after an
+epoch. Needs ``pip install 'retrograd[sweeps]'``.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ METRIC = "held_out_accuracy"
 
 
 class Report(Callback):
-    """Reports each epoch to Tune, which may end the trial here."""
+    """Reports each epoch to Tune, which may end the trial in this call."""
 
     def on_epoch_end(self, fit: Fit, record: dict) -> None:
         tune.report({METRIC: record[METRIC], "epoch": record["epoch"]})
@@ -33,7 +33,7 @@ def train(config: dict) -> None:
 
 
 def main(trials: int = 16, workers: int = 2, epochs: int = 6) -> tuple[str, float]:
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # send no usage statistics
     ray.init(num_cpus=workers, include_dashboard=False, log_to_driver=False, logging_level="error")
     space = {
         "lr": tune.loguniform(1e-4, 1e-1),

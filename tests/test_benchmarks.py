@@ -54,8 +54,8 @@ def test_lower_levels_are_further_columns() -> None:
     rows = [_row("a", 2.0), _row("b", 8.0), _row("a", 1.0, level="avx2"), _row("b", 0.25, level="avx2", passed=False)]
     text = report.every_row({"processor": "P"}, rows, [])
     assert "Geometric mean of the ratios: 4.00, 0.50 with AVX2" in text
-    header = "| row | threads | retrograd | PyTorch | its way | ratio | spread | target |  | AVX2 retrograd |"
-    assert header + " AVX2 PyTorch | AVX2 its way | AVX2 ratio | AVX2 spread |" in text
+    header = "| row | threads | retrograd | PyTorch | configuration | ratio | spread | target |  | AVX2 retrograd |"
+    assert header + " AVX2 PyTorch | AVX2 configuration | AVX2 ratio | AVX2 spread |" in text
     assert "| a | 1 | 1 ms | 2 ms | eager | 2.00 |  |  |  | 1 ms | 1 ms | eager | 1.00 |  |" in text
     assert "- g: b, 1 thread, AVX2: 0.25, target" in text
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from retrograd.distributed.reduction_tree import add_up
+from retrograd.distributed.reduction_tree import tree_sum
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -91,7 +91,7 @@ def test_halving_with_neighbors_first_adds_in_the_order_of_the_tree(workers: int
         # both of a pair add what they have; that each keeps one half of it changes no sum
         sums = [sums[w] + sums[w ^ distance] for w in range(workers)]
         distance *= 2
-    expected = add_up({(w, w + 1): each.copy() for w, each in enumerate(numbers)}, workers)
+    expected = tree_sum({(w, w + 1): each.copy() for w, each in enumerate(numbers)}, workers)
     assert all(np.array_equal(each, expected) for each in sums)
     assert not np.array_equal(np.cumsum(numbers, axis=0)[-1], expected) or workers == 2
 

@@ -57,7 +57,7 @@ class Shape:
 
     @property
     def low(self) -> int:
-        """The zeros in front, for which PyTorch needs a padded copy."""
+        """The number of zeros in front, for which PyTorch needs a padded copy."""
         return self.d * (self.k - 1) if self.causal else 0
 
     @cached_property

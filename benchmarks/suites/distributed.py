@@ -2,12 +2,12 @@
 
 PyTorch's DDP uses gloo.
 
-Each process has the same batch with one process and with two (weak scaling), and all variants take turns. On an ideal
-machine two processes would do twice the work of one; "without exchange" is what two independent processes reach.
-Memory, cache and clock are shared, also with other programs on the machine. Products of small matrices and additions of
-large arrays show how much of them two processes get. Processes that only wait for each other have a barrier after each
-step and no exchange, which is a lower bound for any exchange. "Work" is the time that one core works for a step of one
-process; it does not include the time that the process sleeps while it waits.
+The batch of a process is the same with one process and with two (weak scaling), and all variants take turns. On an
+ideal machine, two processes would do twice the work of one. "Without exchange" is what two independent processes reach
+on this machine, whose cores share memory, cache and clock with each other and with other programs. Products of small
+matrices and additions of large arrays show how much of these two processes get. "Only wait for each other" means a
+barrier after each step and no exchange, which is a bound for any exchange. "Work" is the CPU time of one process for a
+step, without the time that the process sleeps while it waits.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from statistics import median
 
 import numpy as np
 
-from ..crew import Crew
 from ..harness import Effort, Result, below
-from ..member import CHANNELS_LAST, CONTIGUOUS
 from ..models import WORKLOADS, Workload
+from ..pool_worker import CHANNELS_LAST, CONTIGUOUS
+from ..process_pool import ProcessPool
 
 THROUGHPUT, SCALING, WORK, COSTS, MACHINE = (
     "distributed throughput",
@@ -40,12 +40,12 @@ TREE = "2 processes, the same bits"
 WHOLE = "1 process with the batch of 2, the same bits"
 TARGETS = {PLAIN: 1.85, TREE: 1.75}
 BIG = "VGG-11"  # the network of 10 million parameters
-MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # numbers of an exchange that is measured alone
+MESSAGES = {"4 kB": 1000, "4 MB": 1_000_000}  # elements of a bucket whose exchange is measured separately
 ADDITION = "addition of two arrays of 4 MB"
 CORES = "products in the caches: 2 processes / 1 process"
 MEMORY = "additions in memory: 2 processes / 1 process"
 LOAD = "other processes that wanted the cores (5 minutes)"
-_BLOCK, _ROUNDS = 0.25, 15  # seconds, and so many rounds: short ones, as the machine's speed changes
+_BLOCK, _ROUNDS = 0.25, 15  # seconds, and many short rounds, because the machine's speed changes
 _LEAST, _MOST = 3, 200  # steps of a block
 
 
@@ -64,24 +64,24 @@ def _title(network: str) -> str:
 
 
 @dataclass
-class Way:
-    """A candidate: its crew, its step and its number of processes, with the seconds of a step in each round."""
+class Variant:
+    """A variant: its pool, its step, the ranks that run it, and the batch of all of them."""
 
-    crew: Crew
+    pool: ProcessPool
     step: str
     ranks: tuple[int, ...]
-    batch: int  # samples of all processes in a step
+    batch: int  # number of samples of all processes in a step
     length: int = 0  # steps of a block
 
     def block(self, steps: int) -> tuple[float, float]:
-        """Return the seconds of a step, and of a core's work for it."""
-        time, work = zip(*self.crew.ask("block", self.step, steps, ranks=self.ranks), strict=True)
+        """Return the wall-clock and CPU seconds of a step, of the slowest process."""
+        time, work = zip(*self.pool.ask("block", self.step, steps, ranks=self.ranks), strict=True)
         return max(time), max(work)
 
 
 def results(effort: Effort, quick: bool) -> Iterator[Result]:
     rounds, both = (2 if quick else _ROUNDS), tuple(range(SIZE))
-    with Crew("retrograd", SIZE) as ours, Crew("torch", SIZE) as theirs:
+    with ProcessPool("retrograd", SIZE) as ours, ProcessPool("torch", SIZE) as theirs:
         for name in ("LeNet",) if quick else WORKLOADS:
             yield from _network(name, ours, theirs, both, rounds)
         if not quick:
@@ -93,32 +93,32 @@ def results(effort: Effort, quick: bool) -> Iterator[Result]:
     yield _death("LeNet" if quick else "mnist5k", 1 if quick else min(3, effort.repeats))
 
 
-def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds: int) -> Iterator[Result]:
+def _network(name: str, ours: ProcessPool, theirs: ProcessPool, both: tuple[int, ...], rounds: int) -> Iterator[Result]:
     work = WORKLOADS[name]
     layouts = (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]  # rows of characters have one
-    for crew in (ours, theirs):
-        crew.ask("build", name)
+    for pool in (ours, theirs):
+        pool.ask("build", name)
     single, double = work.samples, SIZE * work.samples
-    ways: dict[str, Way] = {
-        ONE: Way(ours, "alone", both[:1], single),
-        APART: Way(ours, "alone", both, double),
-        IN_STEP: Way(ours, "in step", both, double),
-        PLAIN: Way(ours, "plain", both, double),
-        TREE: Way(ours, "tree", both, double),
-        WHOLE: Way(ours, "whole", both[:1], double),
+    variants: dict[str, Variant] = {
+        ONE: Variant(ours, "alone", both[:1], single),
+        APART: Variant(ours, "alone", both, double),
+        IN_STEP: Variant(ours, "in step", both, double),
+        PLAIN: Variant(ours, "plain", both, double),
+        TREE: Variant(ours, "tree", both, double),
+        WHOLE: Variant(ours, "whole", both[:1], double),
     }
     for layout in layouts:
-        ways[f"{ONE}, {layout}"] = Way(theirs, f"alone, {layout}", both[:1], single)
-        ways[f"DDP, {layout}"] = Way(theirs, f"ddp, {layout}", both, double)
+        variants[f"{ONE}, {layout}"] = Variant(theirs, f"alone, {layout}", both[:1], single)
+        variants[f"DDP, {layout}"] = Variant(theirs, f"ddp, {layout}", both, double)
     _check(name, work, ours, theirs)
-    seconds, works = _in_turns(ways, rounds)
+    seconds, works = _in_turns(variants, rounds)
 
     def times(first: str, second: str) -> list[float]:
         """Return the throughput of the first variant divided by that of the second, in each round."""
-        rate = ways[first].batch / ways[second].batch
+        rate = variants[first].batch / variants[second].batch
         return [rate * b / a for a, b in zip(seconds[first], seconds[second], strict=True)]
 
-    rates = {label: way.batch / median(seconds[label]) for label, way in ways.items()}
+    rates = {label: variant.batch / median(seconds[label]) for label, variant in variants.items()}
     alone = {layout: rates[f"{ONE}, {layout}"] for layout in layouts}
     parallel = {f"DDP, {layout}": rates[f"DDP, {layout}"] for layout in layouts}
     for label in (ONE, APART, IN_STEP, PLAIN, TREE, WHOLE):
@@ -143,25 +143,25 @@ def _network(name: str, ours: Crew, theirs: Crew, both: tuple[int, ...], rounds:
     yield _price(f"{_title(name)}: time of the same bits / reproducible=False", times(PLAIN, TREE))
 
 
-def _in_turns(ways: dict[str, Way], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return the seconds of a step of each variant in each round, and of the work for it."""
-    for way in ways.values():
-        way.length = min(_MOST, max(_LEAST, round(_BLOCK / way.block(_LEAST)[0])))
-    seconds: dict[str, list[float]] = {label: [] for label in ways}
-    works: dict[str, list[float]] = {label: [] for label in ways}
+def _in_turns(variants: dict[str, Variant], rounds: int) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+    """Return the wall-clock seconds of a step of each variant in each round, and the CPU seconds."""
+    for variant in variants.values():
+        variant.length = min(_MOST, max(_LEAST, round(_BLOCK / variant.block(_LEAST)[0])))
+    seconds: dict[str, list[float]] = {label: [] for label in variants}
+    works: dict[str, list[float]] = {label: [] for label in variants}
     for turn in range(rounds):
-        for label in list(ways) if turn % 2 == 0 else list(reversed(ways)):
-            time, work = ways[label].block(ways[label].length)
+        for label in list(variants) if turn % 2 == 0 else list(reversed(variants)):
+            time, work = variants[label].block(variants[label].length)
             seconds[label].append(time)
             works[label].append(work)
     return seconds, works
 
 
-def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
+def _check(name: str, work: Workload, ours: ProcessPool, theirs: ProcessPool) -> None:
     """Check that the losses of three steps equal PyTorch's, and that one process and two give the same bits."""
     plain, ddp = (
-        np.mean([each["losses"] for each in crew.ask("values", way, 3)], axis=0)
-        for crew, way in ((ours, "plain"), (theirs, f"ddp, {CONTIGUOUS}"))
+        np.mean([each["losses"] for each in pool.ask("values", variant, 3)], axis=0)
+        for pool, variant in ((ours, "plain"), (theirs, f"ddp, {CONTIGUOUS}"))
     )
     if work.same and not np.allclose(plain, ddp, rtol=2e-3):
         raise AssertionError(f"{name}: losses of three steps in two processes are {plain}, PyTorch's {ddp}")
@@ -172,7 +172,7 @@ def _check(name: str, work: Workload, ours: Crew, theirs: Crew) -> None:
 
 
 def _scaling(name: str, rounds: Sequence[float], peer: dict[str, float], target: float | None, beside: bool) -> Result:
-    """beside: the target is also the peer's figure, which adds in no fixed order either."""
+    """Return a row of speedups. beside: the peer's figure is also a target, because it has no fixed order, either."""
     value, best = median(rounds), next(iter(peer), "")
     ratio = value / peer[best] if best else None
     beside = beside and ratio is not None
@@ -193,7 +193,7 @@ def _middle_half(values: Sequence[float]) -> tuple[float, float]:
 # ---- inputs of the prediction in scaling.py ------------------------------------------------------------------------
 
 
-def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
+def _machine(ours: ProcessPool, rounds: int) -> Iterator[Result]:
     for label, numbers in MESSAGES.items():
         seconds = max(ours.ask("exchange", numbers, 20 * rounds))
         yield Result(MACHINE, exchange_row(label), 1, "s", seconds)
@@ -212,19 +212,19 @@ def _machine(ours: Crew, rounds: int) -> Iterator[Result]:
 
 
 def _death(network: str, repeats: int) -> Result:
-    """Return how much longer a step takes when a process is killed in it than the next steps of the other processes."""
+    """Return how much longer a step takes if a process is killed in it, compared with the survivors' next steps."""
     steps, costs, before = 4, [], []
     for _ in range(repeats):
-        with Crew("retrograd", SIZE) as crew:
-            times = _killed(crew, network, steps)
+        with ProcessPool("retrograd", SIZE) as pool:
+            times = _killed(pool, network, steps)
         costs.append(times[steps] - median(times[steps + 1 :]))
         before.append(median(times[1:steps]))
     title = f"{network}: the step in which a process is killed, above a step of the others alone"
-    limit = 1 + median(before)  # a second, and the step that is lost
+    limit = 1 + median(before)  # a second, plus the lost step
     return below(COSTS, title, "s", median(costs), {}, round(limit, 2))
 
 
-def _killed(crew: Crew, network: str, steps: int) -> list[float]:
-    crew.begin("death", network, steps)
-    crew.forget(SIZE - 1)
-    return list(crew.answer(0))
+def _killed(pool: ProcessPool, network: str, steps: int) -> list[float]:
+    pool.begin("death", network, steps)
+    pool.forget(SIZE - 1)
+    return list(pool.answer(0))

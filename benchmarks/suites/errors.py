@@ -20,10 +20,10 @@ from ..harness import Result
 from .error_cases import Case, cases
 
 WORST = 1.2  # times PyTorch's error, at most
-_HALF = 2.0**-24  # half a unit in the last place: an error that rounding the result alone can cause also passes
-_ELEMENTS = 256  # of a result, over all draws: then a figure is right within some 5 %
-_DRAWN = 20_000_000  # numbers of all draws, about
-_QUICK = 1 << 16  # numbers of an array
+_HALF = 2.0**-24  # half a unit in the last place: errors that come from rounding the result alone also pass
+_ELEMENTS = 256  # elements of a result over all draws; a figure is then accurate to about 5 %
+_DRAWN = 20_000_000  # elements of all draws together, about
+_QUICK = 1 << 16  # elements of an array
 
 
 def results(quick: bool) -> Iterator[Result]:

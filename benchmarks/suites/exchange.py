@@ -4,8 +4,8 @@ Models that PyTorch exported to ONNX: a batch through the module that ``retrogra
 onnxruntime, which computes only forward and fuses operators, and with PyTorch itself. There is no target, because the
 module is meant for further training.
 
-A chain of eight small convolutions, forward and backward: ours inside PyTorch, compared with ours outside PyTorch
-and with a chain of empty functions. The difference divided by eight is the cost of a call inside PyTorch.
+A chain of eight small convolutions, forward and backward: our operator called inside PyTorch, compared with the same
+chain outside PyTorch and with a chain of empty functions. The difference divided by eight is the overhead of a call.
 """
 
 from __future__ import annotations

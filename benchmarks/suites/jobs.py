@@ -1,7 +1,7 @@
 """Job: one operator in both libraries, forward and backward; the building block of the layer and operator suites.
 
-Forward records the graph, as in training; backward is one sweep over that graph, kept for the next call. PyTorch runs
-with contiguous arrays, with channels-last arrays, and through torch.compile where a C++ compiler is available.
+Forward records the graph, as in training. Backward is one pass over this graph, which is kept for the next call.
+PyTorch runs with contiguous arrays, with channels-last arrays, and with torch.compile if there is a C++ compiler.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Operator = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Job:
-    """One operator in both libraries; ``inputs`` are shapes, all of them differentiated."""
+    """One operator in both libraries. inputs: the shapes of its inputs, all of which get gradients."""
 
     group: str
     name: str
@@ -36,17 +36,16 @@ class Job:
     backward: bool = True
     low: float | None = None  # inputs are uniform between low and high instead of normal
     high: float = 2.0
-    tolerance: float = 1e-3  # of the size of the result
-    rows: bool = (
-        False  # our arrays are in C order, as layers on rows produce them; otherwise in the order of convolutions
-    )
-    parameters: int = 0  # of the inputs, at the end: they have the order that layers make
+    tolerance: float = 1e-3  # relative to the root mean square of the result
+    # whether our arrays are in C order, as linear layers produce them, instead of channels-last order
+    rows: bool = False
+    parameters: int = 0  # how many of the last inputs are parameters, in the memory order of our layers
 
     def arrays(self) -> list[np.ndarray]:
         arrays = [lib.random(*shape, seed=seed) for seed, shape in enumerate(self.inputs)]
         if self.low is None:
             return arrays
-        # any numbers between the two will do
+        # any distribution between the two will do
         return [(self.low + (self.high - self.low) * (0.5 + 0.5 * np.sin(9 * a))).astype(a.dtype) for a in arrays]
 
     def tensor(self, array: np.ndarray, requires_grad: bool = False) -> Any:
@@ -80,16 +79,18 @@ def rows_of(jobs: Iterable[Job], quick: bool, compile: bool) -> Rows:
 def _candidates(job: Job, arrays: list[np.ndarray], compile: bool) -> dict[str, tuple[Operator, list[Any]]]:
     """Return PyTorch's variants: name -> the operator and its inputs."""
     inputs = lib.layouts(arrays, requires_grad=True)
-    ways = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
+    variants = {layout: (job.theirs, tensors) for layout, tensors in inputs.items()}
     if compile:
-        ways[lib.COMPILED] = (lib.compiled(job.theirs), inputs[lib.CONTIGUOUS])
-    return ways
+        variants[lib.COMPILED] = (lib.compiled(job.theirs), inputs[lib.CONTIGUOUS])
+    return variants
 
 
 def _forward(job: Job, compile: bool) -> Row:
     arrays = job.arrays()
     inputs = job.tensors(arrays)
-    theirs = {way: _bind(operator, tensors) for way, (operator, tensors) in _candidates(job, arrays, compile).items()}
+    theirs = {
+        variant: _bind(operator, tensors) for variant, (operator, tensors) in _candidates(job, arrays, compile).items()
+    }
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(job.ours(*inputs).detach().numpy(), theirs[lib.CONTIGUOUS]().detach().numpy())]
@@ -113,8 +114,8 @@ def _backward(job: Job, compile: bool) -> Row:
         return retrograd.autograd.grad(y, inputs, g, retain_graph=True)
 
     theirs = {}
-    for way, (operator, tensors) in _candidates(job, arrays, compile).items():
-        theirs[way] = _peer_sweep(operator(*tensors), tensors, upstream, way)
+    for variant, (operator, tensors) in _candidates(job, arrays, compile).items():
+        theirs[variant] = _peer_sweep(operator(*tensors), tensors, upstream, variant)
 
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(gx.numpy(), px.numpy()) for gx, px in zip(ours(), theirs[lib.CONTIGUOUS](), strict=True)]
@@ -122,6 +123,6 @@ def _backward(job: Job, compile: bool) -> Row:
     return Row(job.group, f"{job.name} backward", ours, theirs, TARGET, values, tolerance=job.tolerance)
 
 
-def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, way: str) -> Call:
-    g = lib.theirs(upstream, lib.CHANNELS_LAST if way == lib.CHANNELS_LAST else lib.CONTIGUOUS)
+def _peer_sweep(y: Any, inputs: list[Any], upstream: np.ndarray, variant: str) -> Call:
+    g = lib.theirs(upstream, lib.CHANNELS_LAST if variant == lib.CHANNELS_LAST else lib.CONTIGUOUS)
     return lambda: torch.autograd.grad(y, inputs, g, retain_graph=True)

@@ -127,8 +127,8 @@ def _gradients(ours: Call, theirs: Call) -> Callable[[], list[tuple[np.ndarray, 
 def _lengths(shape: Shape) -> Iterator[Row]:
     """Return rows with sequences of random lengths.
 
-    They are compared with our own time for as many padded steps (the target is at most 1.1 times that), and with
-    PyTorch's PackedSequence, without a target."""
+    They are compared with our own time for sequences padded to the full length (target: at most 1.1 times that), and
+    with PyTorch's PackedSequence, without a target."""
     ours, theirs = _layers("LSTM", shape, {})
     data = lib.random(shape.steps, shape.batch, shape.inputs)
     lengths = np.sort(np.random.default_rng(0).integers(1, shape.steps + 1, shape.batch))[::-1].copy()

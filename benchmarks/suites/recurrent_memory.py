@@ -24,10 +24,12 @@ LONG = (4096, 16, 64, 64)
 
 
 class Case(NamedTuple):
-    """A mode, T, N, I, H and the input of the loss: y, or the last h where y's gradient would use most of a tenth.
+    """A mode and (T, N, I, H).
 
-    checkpoint: ours keeps the states of some steps only.
-    share: the part of PyTorch's peak that ours must not exceed.
+    loss: the input of the loss: y, or the last h, because the gradient of y alone would nearly take a tenth of
+        PyTorch's peak.
+    checkpoint: whether our layer keeps only the states of some steps.
+    share: the fraction of PyTorch's peak that our peak must not exceed.
     """
 
     mode: str

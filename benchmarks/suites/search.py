@@ -38,10 +38,10 @@ if __name__ == "__main__":
 
 def results(effort: Effort, quick: bool) -> Iterator[Result]:
     epochs, turns = (2, 1) if quick else (300, 3)
-    ways = {"two": (2, {}), "one": (1, {}), "one, of one thread": (1, {"RETROGRAD_NUM_THREADS": "1"})}
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    variants = {"two": (2, {}), "one": (1, {}), "one, of one thread": (1, {"RETROGRAD_NUM_THREADS": "1"})}
+    times: dict[str, list[float]] = {name: [] for name in variants}
     for _ in range(turns):
-        for name, (jobs, threads) in ways.items():
+        for name, (jobs, threads) in variants.items():
             times[name].append(_seconds(_SEARCH.format(epochs=epochs, jobs=jobs), threads))
     for name in ("one", "one, of one thread"):
         rounds = sorted(b / a for a, b in zip(times["two"], times[name], strict=True))

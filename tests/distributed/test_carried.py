@@ -1,4 +1,4 @@
-"""States that a model carries from batch to batch, when a batch is split into shards."""
+"""ShardedTrainer(carried=...): states that a model carries from batch to batch are split into shards."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ class Recurrent(nn.Module):
 
 
 def states(weight, batches):
-    """By definition, of all streams at once."""
+    """The result by definition, computed for all streams at once."""
     h = np.zeros((2, 7, 4))
     for x in batches:
         h[0, : len(x)] = np.tanh(x @ weight + h[0, : len(x)])

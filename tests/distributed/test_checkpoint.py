@@ -12,7 +12,7 @@ import pytest
 import retrograd as rg
 from distributed.workers import PROGRAMS, has_ulfm, needs_mpi, run
 from retrograd.distributed import checkpoint, checkpoint_format
-from retrograd.distributed.checkpoint_format import Piece, deal
+from retrograd.distributed.checkpoint_format import Piece, assign_pieces
 
 sys.path.insert(0, str(PROGRAMS))
 from state import assert_equal, make_state
@@ -49,7 +49,7 @@ def saved(tmp_path):
     return folder
 
 
-# place of the kill, and how often a rank comes there when it writes one checkpoint: rank 0, others
+# place of the kill -> how often it is reached while one checkpoint is written: by rank 0, by each other rank
 PLACES = {
     "pieces": (1, 1),
     "record": (9, 5),
@@ -67,7 +67,7 @@ def check_kill(tmp_path, workers, rank, place, count):
     folder = tmp_path / f"{workers} {rank} {place} {count}"
     checkpoint.save(make_state(1), checkpoint_id=folder)
     ended = run(workers, "killed_writer.py", folder, rank, place, count, code=None)
-    if has_ulfm():  # else MPI ends the others
+    if has_ulfm():  # otherwise MPI ends the other processes
         assert ended.stdout.count("lost") + ended.stdout.count("written") == workers - 1, ended.stderr
     state = {}
     checkpoint.load(state, checkpoint_id=folder)
@@ -77,7 +77,7 @@ def check_kill(tmp_path, workers, rank, place, count):
         expected["parts"] |= make_state(seed, each, size)["parts"]
     assert_equal(state, expected)
     assert (seed, size) in ((1, 1), (2, workers))
-    checkpoint.save(make_state(5), checkpoint_id=folder)  # which removes what the dead have left
+    checkpoint.save(make_state(5), checkpoint_id=folder)  # also removes the files of the dead processes
     assert len([path for path in folder.iterdir() if path.suffix == ".pt"]) == 1
     return seed
 
@@ -121,13 +121,13 @@ def test_a_change_is_recorded(saved):
 
 
 def rewritten(saved, change):
-    """The metadata with a change that its digest does not reveal."""
+    """Change the metadata, and correct its digest."""
     path = saved / "metadata.json"
     content = json.loads(path.read_text())
     del content["sha256"]
     change(content)
-    digest = checkpoint_format.hashlib.sha256(checkpoint_format._text(content)).hexdigest()
-    path.write_bytes(checkpoint_format._text({**content, "sha256": digest}))
+    digest = checkpoint_format.hashlib.sha256(checkpoint_format._serialize(content)).hexdigest()
+    path.write_bytes(checkpoint_format._serialize({**content, "sha256": digest}))
 
 
 def first_piece(content):
@@ -284,7 +284,7 @@ def test_other_files_stay(saved):
 def test_large_tensors_are_cut_and_small_ones_dealt_out():
     kinds = {"large": (("float32", (10, 100)), [0, 1, 2]), "own": (("float32", (900,)), [2])}
     kinds |= {f"small {k}": (("float64", (k,)), [0, 1, 2]) for k in range(12)}
-    found = deal(kinds, 3, split=1000)
+    found = assign_pieces(kinds, 3, split=1000)
     assert [piece for own in found for piece in own if piece.name == "large"] == [
         Piece("large", 0, 3),
         Piece("large", 3, 6),
@@ -295,7 +295,7 @@ def test_large_tensors_are_cut_and_small_ones_dealt_out():
     assert small == sorted(f"small {k}" for k in range(12))
     sizes = [sum(int(piece.name.split()[1]) for piece in own if "small" in piece.name) for own in found]
     assert sizes[2] == 0 and abs(sizes[0] - sizes[1]) < 30
-    assert deal({"w": (("int64", (2, 1000)), [1, 3, 4])}, 5, split=1) == [
+    assert assign_pieces({"w": (("int64", (2, 1000)), [1, 3, 4])}, 5, split=1) == [
         [],
         [Piece("w", 0, 1)],
         [],

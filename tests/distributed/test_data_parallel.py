@@ -22,7 +22,7 @@ def group():
 
 
 def pair(module):
-    """The module itself, and another one with the same weights over shards."""
+    """Return the module, and a DistributedDataParallel of a module with the same weights."""
     return module, DistributedDataParallel(copy.deepcopy(module))
 
 
@@ -34,7 +34,7 @@ def assert_same_grads(plain, parallel):
 
 
 class Two(nn.Module):
-    """Two layers, and a head that a loss may leave out."""
+    """Two layers, and a head that a loss may leave unused."""
 
     def __init__(self):
         super().__init__()
@@ -106,7 +106,7 @@ def test_gradients_that_are_kept_do_not_change():
 
 
 class Workspace(rg.autograd.Function):
-    """The identity, with a backward that returns the same memory each time."""
+    """The identity, with a backward that returns the same array each time."""
 
     memory = np.empty(3, np.float32)
 
@@ -139,7 +139,7 @@ def test_a_backward_that_uses_its_memory_again():
 
 
 class Counts(nn.Module):
-    """Buffers that forward assigns and changes, a mask of infinities, and numbers that are no floats."""
+    """Buffers that forward assigns and changes, a mask of infinities, and an integer buffer."""
 
     def __init__(self):
         super().__init__()
@@ -179,7 +179,7 @@ def test_buffers_after_a_forward_without_a_backward():
     model = DistributedDataParallel(Counts())
     inner = model.module
     with rg.no_grad():
-        model(rg.tensor(X))  # nothing to wait for: they change at once
+        model(rg.tensor(X))  # no backward will follow, so the buffers change at once
     np.testing.assert_allclose(inner.average.numpy(), 0.5 * X.mean(0), rtol=1e-5)
     model(rg.tensor(X))
     model(rg.tensor(X)).backward(rg.tensor(G))
@@ -227,7 +227,7 @@ def test_a_buffer_and_a_layer_that_come_later():
 
 
 class Hidden(nn.Module):
-    """Says itself which parameters and buffers it has: some are in a list, which Module does not look into."""
+    """Overrides parameters and buffers, because some are in a list, which Module does not search."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The exchange of a bucket between any number of workers, with messages kept in a table."""
+"""The exchange of a bucket between several workers in one process, with a fake MPI."""
 
 from types import SimpleNamespace
 
@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from distributed.test_tree import by_definition
 from retrograd.distributed.gradient_bucket import Bucket
-from retrograd.distributed.reducer import Exchange, halves
-from retrograd.distributed.reduction_tree import share
+from retrograd.distributed.reducer import Exchange, can_halve
+from retrograd.distributed.reduction_tree import shard_range
 
 
 class Request:
-    """Is done when `take` says so."""
+    """A request that is done when `take` returns true."""
 
     def __init__(self, take):
         self.take = take
@@ -23,8 +23,8 @@ class Request:
 
 
 class Comm:
-    """MPI's part for one of several workers in this process; `posts` is the table that they share. What is sent is read
-    when the other side takes it, as MPI may do."""
+    """A fake communicator of one of several workers in this process; they share the table `posts`. A sent array is read
+    only when it is received, as MPI may do."""
 
     def __init__(self, rank, size, posts):
         self.rank, self.size, self.posts = rank, size, posts
@@ -64,20 +64,20 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
     shards, rng = workers + more, np.random.default_rng(seed)
     posts, exchanges, kept = {}, [], []
     for rank in range(workers):
-        bucket = Bucket(np.dtype(np.float32), share(shards, workers, rank), shards)
+        bucket = Bucket(np.dtype(np.float32), shard_range(shards, workers, rank), shards)
         bucket.append(0, size)
         if cut:
             bucket.append(1, size)
         group = SimpleNamespace(size=lambda: workers, rank=lambda rank=rank: rank)
         exchanges.append((bucket, Exchange(group, Comm(rank, workers, posts), shards, bucket)))
-    for step in range(2):  # what a step has given stays as it is in the next one
+    for step in range(2):  # the results of a step must not change in the next one
         numbers = rng.standard_normal((shards, 1 + cut, size)).astype(np.float32)
         if size == 1:
             numbers[:, 0] = np.broadcast_to(numbers[:, 0, :1], numbers[:, 0].shape)
         before = numbers.copy()
         for rank, (bucket, exchange) in enumerate(exchanges):
             bucket.clear()
-            for shard in share(shards, workers, rank):
+            for shard in shard_range(shards, workers, rank):
                 for position in range(1 + cut):
                     bucket.add(shard, position, numbers[shard, position])
             exchange.begin(0.3, step)
@@ -87,7 +87,7 @@ def test_every_worker_has_the_sum_in_the_order_of_the_tree(workers, more, size, 
             assert turns < 20
         expected = (by_definition(list(numbers)) * np.float32(0.3)).reshape(-1)
         kept += [(exchange.take(), expected) for _, exchange in exchanges]
-        np.testing.assert_array_equal(numbers, before)  # what was given has not changed
+        np.testing.assert_array_equal(numbers, before)  # the inputs have not changed
     for found, expected in kept:
         np.testing.assert_array_equal(found, expected)
     assert not any(posts.values())
@@ -102,7 +102,9 @@ def test_a_gradient_without_memory_of_its_own_for_each_number():
 
 
 def test_halving_is_for_powers_of_2_of_workers_with_a_whole_subtree_each():
-    found = [(workers, shards) for workers in range(1, 9) for shards in range(workers, 17) if halves(workers, shards)]
+    found = [
+        (workers, shards) for workers in range(1, 9) for shards in range(workers, 17) if can_halve(workers, shards)
+    ]
     assert found == [
         *((2, shards) for shards in (2, 4, 8, 16)),
         *((4, shards) for shards in (4, 8, 16)),

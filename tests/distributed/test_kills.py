@@ -1,4 +1,4 @@
-"""Processes that die or stop in the middle of a step: the others continue, to the same bits."""
+"""Processes that die or stop in the middle of a step: the others continue and compute the same bits."""
 
 import random
 import re
@@ -27,7 +27,7 @@ MOMENTS = (
     "metadata written",
 )
 OF_THE_FIRST = ("writing metadata", "metadata written")
-RARE = ("writing", "written", *OF_THE_FIRST)  # every second step
+RARE = ("writing", "written", *OF_THE_FIRST)  # only in every second step
 
 
 def trained(folder, workers, *blows, steps=8):
@@ -53,7 +53,7 @@ def test_the_others_go_on_with_the_same_bits(tmp_path):
 @needs_ulfm
 @pytest.mark.nightly
 def test_a_stopped_process_that_comes_back_changes_nothing(tmp_path):
-    # one stops for two seconds; a death and a request to stop at the same moment reach all that live alike
+    # one process stops for two seconds; all survivors learn of a death and of a stop signal in the same step
     blows = "1:backward:5:STOP2", "2:before agreeing:6:KILL", "0:before agreeing:6:TERM"
     found = trained(tmp_path, 3, *blows)
     assert int(found[0]) < 8 and found[2] == "1"
@@ -100,7 +100,7 @@ def test_a_stopped_process_is_named_and_the_job_ends(tmp_path, moment, back):
     )
     assert re.search(message, ended.stderr), ended.stderr
     assert time.monotonic() - start < 30
-    trained(tmp_path, 1)  # nothing keeps the folder from the next one
+    trained(tmp_path, 1)  # the folder is not locked for the next run
 
 
 @needs_ulfm

@@ -65,19 +65,19 @@ def test_messages(line, message, capsys):
 
 @pytest.fixture
 def starts(monkeypatch, tmp_path):
-    """The command lines that the launcher would run; the first one fails."""
+    """Record the command lines that the launcher would run; the first one fails."""
     lines = []
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").touch()
     monkeypatch.setattr(launcher, "find_mpiexec", lambda: "mpiexec")
     monkeypatch.setattr(launcher, "_is_open_mpi", lambda mpiexec: True)
-    monkeypatch.setattr(launcher, "_QUICK", 0)
+    monkeypatch.setattr(launcher, "_MIN_RUNTIME", 0)
     monkeypatch.setattr(launcher, "_run", lambda line, variables: lines.append(line) or int(len(lines) == 1))
     return lines
 
 
 def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
-    agent = tmp_path / "agent"  # b is gone when it is asked again
+    agent = tmp_path / "agent"  # b does not answer the second time
     agent.write_text('#!/bin/sh\ncase $1 in b) mkdir "$0.asked" 2>/dev/null;; c) true;; esac\n')
     agent.chmod(0o755)
     line = ["launch", "--hosts", "localhost:2,b:3,c", "--agent", str(agent), "--max-restarts", "1", "x.py"]
@@ -86,7 +86,7 @@ def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
     assert [words[words.index("-n") + 1] for words in starts] == ["6", "3"]
     assert "-x" in starts[0] and "RETROGRAD_RESTART" in starts[0]
     assert "launch: b does not answer; it is left out of this start" in capsys.readouterr().err
-    assert main([*line[:-1], "-n", "2", "x.py"]) == 0  # no more than asked for
+    assert main([*line[:-1], "-n", "2", "x.py"]) == 0  # not more processes than requested
     assert starts[2][starts[2].index("-n") + 1] == "2"
     assert main(["launch", "--hosts", "b", "--agent", str(agent), "x.py"]) == 1
     assert "none of the hosts b:1 answers to" in capsys.readouterr().err
@@ -124,7 +124,7 @@ def test_options_of_a_command_that_srun_has_started(monkeypatch, capsys, options
 @needs_mpi
 @pytest.mark.nightly
 def test_the_command_under_a_launcher_of_its_own(tmp_path):
-    # as srun -n 2 retrograd train does it: one run in one folder, which the first process chooses
+    # as under srun -n 2 retrograd train: one run, in the folder that the first process chooses
     csv = tmp_path / "waves.csv"
     csv.write_text("\n".join(["height", *(f"{np.sin(0.3 * k):.5f}" for k in range(400))]))
     task = ["train", "series", "--csv", csv, "--column", "height", "--period", 21, "--epochs", 1]
@@ -174,14 +174,14 @@ def test_what_the_launcher_does_not_say_comes_from_mpi(monkeypatch):
     for name in [name for name in os.environ if name.startswith(("OMPI_", "PMI", "MPI_", "SLURM_"))]:
         monkeypatch.delenv(name)
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        monkeypatch.setenv(name, "")  # restored afterwards
+        monkeypatch.setenv(name, "")  # set, so that monkeypatch restores it afterwards
         monkeypatch.delenv(name)
     monkeypatch.setenv("SLURM_PROCID", "3")
     set_environment(RANK=7, LOCAL_WORLD_SIZE=2)
     assert [os.environ.get(name) for name in ("RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")] == ["3", None, "2"]
 
 
-STARTED = {  # what srun and mpiexec say -> how the message begins, and the way out
+STARTED = {  # variables set by srun and mpiexec -> the beginning of the message, and the suggested fix
     "srun": ({"SLURM_STEP_NUM_TASKS": "2"}, "srun --mpi=none has started 2", "--mpi=pmix to srun for Open MPI"),
     "pmi2": (
         {"SLURM_STEP_NUM_TASKS": "3", "SLURM_MPI_TYPE": "pmi2", "PMI_SIZE": "3", "PMI_RANK": "1"},
@@ -234,7 +234,7 @@ def test_a_batch_script_is_not_started_by_srun(monkeypatch):
         ([{0, 1, 2, 3}] * 2, 2),
         ([{0, 1, 2, 3}] * 3, 1),
         ([set(range(6))] * 6, 1),
-        ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4),  # each has cores of its own
+        ([{0, 1, 2, 3}, {4, 5, 6, 7}], 4),  # each process has its own cores
         ([{0, 1, 2, 3}, {2, 3, 4, 5}], 3),
         ([{0}] * 4, 1),
     ],
@@ -276,7 +276,7 @@ def test_more_processes_than_samples(monkeypatch):
 @needs_mpi
 @pytest.mark.nightly
 def test_the_command_trains_to_the_same_bits_with_any_number(tmp_path):
-    # it hands states on from batch to batch: those of the shards
+    # its states are carried from batch to batch, shard by shard
     text = tmp_path / "text.txt"
     words = np.random.default_rng(0).choice(["gradient", "of", "the", "shard", "is", "a", "tree,\n"], 2500)
     text.write_text(" ".join(words), encoding="utf-8")
@@ -286,7 +286,7 @@ def test_the_command_trains_to_the_same_bits_with_any_number(tmp_path):
         output = tmp_path / str(workers)
         ended = retrograd(*task, "--workers", workers, "--output", output)
         assert ended.returncode == 0, ended.stderr
-        assert ended.stdout.count("checkpoint  ") == 1  # one process prints
+        assert ended.stdout.count("checkpoint  ") == 1  # only one process prints
         report = (output / "report.html").read_text(encoding="utf-8")
         assert "worker 0" in report and ("worker 2" in report) == (workers == 3)
         state = load_checkpoint(output / "checkpoint.npz")

@@ -20,7 +20,7 @@ pytestmark = [needs_mpi, pytest.mark.nightly]
 
 ADDRESSES = "10.77.3.1", "10.77.3.2"
 DELAY = 0.005
-# what mpiexec and the launcher call to start something on a machine: AGENT ADDRESS COMMAND ...
+# replaces ssh: mpiexec and the launcher call it as AGENT ADDRESS COMMAND ...
 AGENT = """#!/bin/sh
 case $1 in {addresses[0]}) namespace={names[0]};; *) namespace={names[1]}; [ -e {folder}/cut ] && exec sleep 60;; esac
 shift
@@ -33,7 +33,7 @@ def ip(*words: str) -> None:
 
 
 class Link:
-    """The namespaces of two machines, and the process that carries what one sends to the other."""
+    """The namespaces of two machines, and the process that forwards packets between them."""
 
     def __init__(self) -> None:
         self.names = [f"rg{os.getpid()}-{k}" for k in range(2)]
@@ -51,7 +51,7 @@ class Link:
             ip("-n", name, "link", "set", "lo", "up")
 
     def cut(self) -> None:
-        """From now on nothing arrives; nobody is told."""
+        """Drop all packets from now on, without closing connections."""
         assert self.process is not None and self.process.stdin is not None
         self.process.stdin.write("cut")
         self.process.stdin.flush()
@@ -68,7 +68,7 @@ class Link:
     def close(self) -> None:
         if self.process is not None:
             self.process.kill()
-            with suppress(OSError):  # of the end that the process no longer reads
+            with suppress(OSError):  # the forwarding process no longer reads its end
                 self.process.communicate()
         self.stop_all()
         for name in self.names:
@@ -88,7 +88,7 @@ def link() -> Iterator[Link]:
 
 
 def start(link: Link, folder: Path, program: str, steps: int, timeout: float, *flags: str) -> subprocess.Popen[str]:
-    """A program of PROGRAMS, one process on each machine."""
+    """Run a program of PROGRAMS, one process on each machine."""
     agent = folder / "agent"
     agent.write_text(AGENT.format(names=link.names, addresses=ADDRESSES, folder=folder))
     agent.chmod(0o755)

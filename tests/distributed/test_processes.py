@@ -37,7 +37,7 @@ def test_data_parallel_is_one_process_on_the_whole_batch(workers, kind):
 
 @pytest.fixture(scope="module")
 def alone():
-    """What one process prints."""
+    """Return the output of a single process."""
     out = run(1, "unusual.py").stdout
     assert out.count("passed") == 1
     return re.findall(r"(\w+) ([0-9a-f]{64})", out)
@@ -84,7 +84,7 @@ def test_hooks_and_no_sync(workers):
     ("first", "then"), [(2, 3), *(pytest.param(*pair, marks=pytest.mark.nightly) for pair in ((1, 2), (4, 1)))]
 )
 def test_an_optimizer_that_is_shared_out(tmp_path, first, then):
-    for workers in (first, then):  # the second run loads what the first has saved
+    for workers in (first, then):  # the second run loads the checkpoint of the first
         assert run(workers, "zero.py", tmp_path / "saved").stdout.count("passed") == workers
 
 

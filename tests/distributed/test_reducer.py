@@ -10,7 +10,7 @@ SHAPES = [(4, 3, 5, 2), (), (7,), (6, 3), (2, 3, 3)]
 
 
 def laid_out(array, order):
-    """The same array with its axes in memory in this order."""
+    """Return a copy of the array whose axes have this order in memory."""
     return np.array(array.transpose(order), order="C").transpose(np.argsort(order))
 
 
@@ -26,7 +26,7 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
         reducer.start(0.5, step)
         for shard in range(shards):
             for position in reversed(range(len(SHAPES))):
-                # in the order of memory of the parameter, or in another one
+                # in the parameter's memory order, or in another one
                 order = orders[position] if shard else np.arange(len(SHAPES[position]))
                 reducer.add(shard, position, laid_out(gradients[shard][position], order))
             reducer.advance()
@@ -37,7 +37,7 @@ def test_sums_lie_in_memory_as_the_parameters_do(shards):
                 expected = (expected + gradients[1][position]) + gradients[2][position]
             assert found.strides == parameters[position].strides
             kept.append((found, 0.5 * expected))
-    for found, expected in kept:  # what the first step has given stays as it is
+    for found, expected in kept:  # the results of the first step have not changed
         np.testing.assert_array_equal(found, expected)
 
 
@@ -46,6 +46,6 @@ def test_a_gradient_that_somebody_else_holds_is_copied():
     workspace = np.arange(3.0)
     reducer.start(1.0, 0)
     for shard in range(2):
-        reducer.add(shard, 0, workspace, alone=False)
-        workspace += 10  # as a backward that uses its memory again
+        reducer.add(shard, 0, workspace, owned=False)
+        workspace += 10  # like a backward that reuses its memory
     np.testing.assert_array_equal(reducer.finish()[0], [10, 12, 14])

@@ -20,14 +20,14 @@ pytestmark = needs_mpi
 
 
 def worker_of(output: Path, rank: int) -> int | None:
-    """The process of a rank that trains in a folder, at the first start."""
+    """Return the process of a rank that trains in a folder, as first started."""
     for entry in Path("/proc").iterdir():
         try:
             line, variables = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
         wanted = {b"RETROGRAD_RESTART=0", b"RETROGRAD_WORKER=1"}
-        named = {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank}  # by Open MPI, by MPICH
+        named = {b"OMPI_COMM_WORLD_RANK=%d" % rank, b"PMI_RANK=%d" % rank}  # set by Open MPI, by MPICH
         if str(output).encode() in line and wanted <= {*variables} and named & {*variables}:
             return int(entry.name)
     return None
@@ -39,7 +39,7 @@ def kill_after_a_checkpoint(output: Path, rank: int, killed: list[int]) -> None:
     while time.monotonic() < deadline and not killed:
         inode = checkpoint.stat().st_ino if checkpoint.exists() else 0
         first = first or inode
-        if inode not in (0, first):  # the second one: of a run under way
+        if inode not in (0, first):  # the second checkpoint: the run is in progress
             pid = worker_of(output, rank)
             if pid is not None:
                 os.kill(pid, signal.SIGKILL)
@@ -67,7 +67,7 @@ def test_the_final_bits_are_those_of_an_undisturbed_run(tmp_path, monkeypatch, c
         return [word for word in with_fault_tolerance(*arguments, **options) if word not in ("--with-ft", "ulfm")]
 
     monkeypatch.setattr(launcher, "command", without)
-    monkeypatch.setattr(launcher, "_QUICK", 0)
+    monkeypatch.setattr(launcher, "_MIN_RUNTIME", 0)
     output, killed = tmp_path / "disturbed", []
     killer = threading.Thread(target=kill_after_a_checkpoint, args=(output, rank, killed), daemon=True)
     killer.start()

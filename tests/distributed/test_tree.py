@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from retrograd.distributed.gradient_bucket import BLOCK, Bucket, in_buckets
-from retrograd.distributed.reduction_tree import add_up, merges, middle, path, share, subtrees
+from retrograd.distributed.gradient_bucket import BLOCK, Bucket, make_buckets
+from retrograd.distributed.reduction_tree import merge_count, path_to_root, shard_range, split_point, subtrees, tree_sum
 
 
 def by_definition(numbers):
-    """The sum of a list: its first part, of the largest power of 2 below its length, plus the rest, both like this."""
+    """The recursive sum of a list: the largest power of 2 below its length is the size of the first part."""
     if len(numbers) == 1:
         return numbers[0]
     half = 1
@@ -28,7 +28,7 @@ def test_same_bits_with_any_number_of_workers(shards, workers, seed, shuffled):
     numbers = np.random.default_rng(seed).standard_normal((shards, 3)).astype(np.float32)
     parts, places = {}, []
     for rank in range(workers):
-        own = share(shards, workers, rank)
+        own = shard_range(shards, workers, rank)
         bucket = Bucket(np.dtype(np.float32), own, shards)
         bucket.append(0, 2)
         bucket.append(1, 1)
@@ -44,31 +44,31 @@ def test_same_bits_with_any_number_of_workers(shards, workers, seed, shuffled):
         assert not any(bucket.end(shard) for shard in own)
         places += bucket.nodes
         parts |= {node: each.copy() for node, each in zip(bucket.nodes, bucket.sums(), strict=True)}
-        np.testing.assert_array_equal(numbers, before)  # what was given has not changed
+        np.testing.assert_array_equal(numbers, before)  # the inputs have not changed
     assert [first for first, _ in places[1:]] == [end for _, end in places[:-1]]
-    np.testing.assert_array_equal(add_up(parts, shards), by_definition(list(numbers)))
+    np.testing.assert_array_equal(tree_sum(parts, shards), by_definition(list(numbers)))
 
 
 @pytest.mark.parametrize("workers", [1, 2, 4, 8])
 def test_a_power_of_two_sends_one_sum_each(workers):
     for rank in range(workers):
-        own = share(8, workers, rank)
+        own = shard_range(8, workers, rank)
         assert len(own) == 8 // workers
         assert subtrees(own, 8) == [(own.start, own.stop)]
 
 
 def test_the_tree():
-    assert [middle(node) for node in ((0, 8), (0, 2), (0, 5), (4, 7))] == [4, 1, 4, 6]
-    assert path(2, 5) == [(2, 3), (2, 4), (0, 4), (0, 5)]
-    assert [merges(shard, range(8), 8) for shard in range(8)] == [0, 1, 0, 2, 0, 1, 0, 3]
-    assert [merges(shard, range(2, 5), 8) for shard in range(2, 5)] == [0, 1, 0]
+    assert [split_point(node) for node in ((0, 8), (0, 2), (0, 5), (4, 7))] == [4, 1, 4, 6]
+    assert path_to_root(2, 5) == [(2, 3), (2, 4), (0, 4), (0, 5)]
+    assert [merge_count(shard, range(8), 8) for shard in range(8)] == [0, 1, 0, 2, 0, 1, 0, 3]
+    assert [merge_count(shard, range(2, 5), 8) for shard in range(2, 5)] == [0, 1, 0]
     assert subtrees(range(1, 7), 8) == [(1, 2), (2, 4), (4, 6), (6, 7)]
 
 
 def test_shares_are_neighbors_and_almost_equal():
     for shards in range(1, 30):
         for workers in range(1, shards + 1):
-            shares = [share(shards, workers, rank) for rank in range(workers)]
+            shares = [shard_range(shards, workers, rank) for rank in range(workers)]
             assert [shard for own in shares for shard in own] == list(range(shards))
             assert max(map(len, shares)) - min(map(len, shares)) <= 1
 
@@ -93,7 +93,7 @@ def test_a_negative_zero_has_one_sign_wherever_the_shards_are():
     for workers in (1, 2, 4):
         parts = {}
         for rank in range(workers):
-            own = share(4, workers, rank)
+            own = shard_range(4, workers, rank)
             bucket = Bucket(np.dtype(np.float64), own, 4)
             bucket.append(0, 1)
             for shard in own:
@@ -101,7 +101,7 @@ def test_a_negative_zero_has_one_sign_wherever_the_shards_are():
                     bucket.add(shard, 0, numbers[shard])
                 bucket.end(shard)
             parts |= {node: each.copy() for node, each in zip(bucket.nodes, bucket.sums(), strict=True)}
-        assert np.signbit(add_up(parts, 4)).tolist() == [False]
+        assert np.signbit(tree_sum(parts, 4)).tolist() == [False]
 
 
 def test_the_only_gradient_of_a_bucket_is_not_copied():
@@ -130,14 +130,14 @@ def test_large_sums_are_added_block_by_block():
 def test_buckets_go_from_the_last_parameter_to_the_first():
     f4, f8 = np.dtype(np.float32), np.dtype(np.float64)
     shapes = [(3,), (2, 2), (), (4,), (100,), (3,)]
-    found = in_buckets(shapes, [f4, f4, f8, f4, f4, f4], range(1), 1, 64)
-    assert [list(bucket.places) for bucket in found] == [[4], [2], [5, 3, 1, 0]]  # the large one alone
-    found = in_buckets(shapes, [f4] * 6, range(1), 1, 64)
-    assert [list(bucket.places) for bucket in found] == [[4], [5, 3, 2, 1, 0]]
+    found = make_buckets(shapes, [f4, f4, f8, f4, f4, f4], range(1), 1, 64)
+    assert [list(bucket.slices) for bucket in found] == [[4], [2], [5, 3, 1, 0]]  # the large one alone
+    found = make_buckets(shapes, [f4] * 6, range(1), 1, 64)
+    assert [list(bucket.slices) for bucket in found] == [[4], [5, 3, 2, 1, 0]]
     assert [bucket.size for bucket in found] == [100, 15]
-    assert found[1].places[3] == slice(3, 7) and found[1].places[0] == slice(12, 15)
-    found = in_buckets([(3,)] * 5, [f4] * 5, range(1), 1, 48)
-    assert [list(bucket.places) for bucket in found] == [[4, 3, 2, 1], [0]]
+    assert found[1].slices[3] == slice(3, 7) and found[1].slices[0] == slice(12, 15)
+    found = make_buckets([(3,)] * 5, [f4] * 5, range(1), 1, 48)
+    assert [list(bucket.slices) for bucket in found] == [[4, 3, 2, 1], [0]]
 
 
 def test_the_mean_of_equal_numbers_is_exact_for_a_power_of_two():

@@ -1,4 +1,4 @@
-"""Shards that need each other's numbers, within a single process."""
+"""Shards that exchange totals while they run, within a single process."""
 
 import copy
 import threading
@@ -10,7 +10,7 @@ import retrograd as rg
 import retrograd.distributed as dist
 from retrograd import nn
 from retrograd.distributed.algorithms import as_bf16, from_bf16
-from retrograd.distributed.batch_shards import here, in_turn
+from retrograd.distributed.batch_shards import current, run_interleaved
 from retrograd.distributed.process_group import ProcessGroup
 from retrograd.distributed.reducer import Exchange
 from retrograd.engine.grad_mode import is_grad_enabled
@@ -31,7 +31,7 @@ def threads():
 
 
 def meet(call, number):
-    return here.meeting.total(call, [np.array([number])])[0]
+    return current.shard_group.total(call, [np.array([number])])[0]
 
 
 def test_shards_wait_for_each_other():
@@ -44,9 +44,9 @@ def test_shards_wait_for_each_other():
         return shard, meet("second", total * shard), is_grad_enabled()
 
     with rg.no_grad():
-        found = in_turn(ALONE, 4, {shard: lambda shard=shard: job(shard) for shard in numbers})
+        found = run_interleaved(ALONE, 4, {shard: lambda shard=shard: job(shard) for shard in numbers})
     assert found == {shard: (shard, 43.0 * 4, False) for shard in numbers}  # shard 2 has no samples
-    assert order == [0, 1, 3, 0, 1, 3] and here.meeting is None and not threads()
+    assert order == [0, 1, 3, 0, 1, 3] and current.shard_group is None and not threads()
 
 
 def test_an_error_in_one_shard_ends_all():
@@ -62,13 +62,13 @@ def test_an_error_in_one_shard_ends_all():
             ended.append(shard)
 
     with pytest.raises(KeyError, match="planted"):
-        in_turn(ALONE, 3, {shard: lambda shard=shard: job(shard) for shard in range(3)})
+        run_interleaved(ALONE, 3, {shard: lambda shard=shard: job(shard) for shard in range(3)})
     assert sorted(ended) == [0, 1, 2] and not threads()
 
 
 def test_shards_in_different_layers():
     with pytest.raises(dist.DistError, match=r"shard 0 in first; shard 1 in the end; the module must call the same"):
-        in_turn(ALONE, 2, {0: lambda: meet("first", 1.0), 1: lambda: 3})
+        run_interleaved(ALONE, 2, {0: lambda: meet("first", 1.0), 1: lambda: 3})
     assert not threads()
 
 
@@ -165,7 +165,7 @@ def test_gradients_leave_before_the_first_layer_has_run(group, monkeypatch, trai
     x, y = rg.ones(16, 6), rg.tensor(np.arange(16) % 4)
     model[0].register_full_backward_hook(lambda *_: events.append("first layer"))
     monkeypatch.setattr(Exchange, "begin", sent)
-    monkeypatch.setattr("retrograd.distributed.sharded_training.MOST_BYTES", 64)
+    monkeypatch.setattr("retrograd.distributed.sharded_training.BUCKET_BYTES", 64)
     cross_entropy = nn.functional.cross_entropy
     if trains == "ShardedTrainer":
         trainer = dist.ShardedTrainer(model, rg.optim.SGD(model.parameters(), lr=0.1))
@@ -194,7 +194,7 @@ def test_bfloat16_is_the_nearest():
     x = np.concatenate([rng.standard_normal(500) * 10.0 ** rng.integers(-40, 38, 500), [0.0, -0.0, 1.0, 3.5e38, 1e-45]])
     with np.errstate(over="ignore"):
         x = x.astype(np.float32)
-    halves = (1 + 2.0**-8 * np.arange(1, 40, 2)).astype(np.float32)  # ties, which go to the even one
+    halves = (1 + 2.0**-8 * np.arange(1, 40, 2)).astype(np.float32)  # ties, which round to even
     x = np.concatenate([x, -x, halves, [np.inf, -np.inf]]).astype(np.float32)
     every = np.arange(2**16, dtype=np.uint32)
     with np.errstate(invalid="ignore"):  # signalling NaNs

@@ -1,4 +1,4 @@
-"""Programs in several processes, under a real mpiexec."""
+"""Runs test programs in several processes, with a real mpiexec."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ needs_ulfm = pytest.mark.usefixtures("ulfm")
 
 
 def has_ulfm() -> bool:
-    """Whether the processes of a job outlive one that dies."""
+    """Return whether the other processes of a job survive if one dies."""
     return "ulfm" in command(1, [], find_mpiexec())
 
 
 def run(
     workers: int, program: str, *arguments: object, seconds: float = 120, code: int | None = 0, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a file of PROGRAMS in `workers` processes of one thread each; its exit code must be `code`, if given."""
+    """Run a file of PROGRAMS in `workers` processes of one thread each; check the exit code unless `code` is None."""
     line = [sys.executable, "-m", "retrograd", "launch", "-n", str(workers), str(PROGRAMS / program)]
     variables = {**os.environ, "RETROGRAD_NUM_THREADS": "1", **environment}
     ended = subprocess.run(

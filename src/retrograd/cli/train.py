@@ -138,7 +138,7 @@ def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
     except DistError as error:
         code = complain(str(error), 1)
     finally:
-        mpi.ends_with(code)
+        mpi.record_exit_code(code)
     return code
 
 

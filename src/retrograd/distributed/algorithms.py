@@ -1,8 +1,9 @@
 """Communication hooks of DistributedDataParallel, and Join, at PyTorch's path `torch.distributed.algorithms`.
 
-MPI cannot add 16-bit floats. So with a 16-bit hook each process receives one part of the gradients of all processes in
-16 bits, adds them as float32 in rank order, and sends the mean to all processes, again in 16 bits. The traffic equals
-that of a ring all-reduce, but numbers are rounded twice instead of at each addition.
+MPI cannot add 16-bit floats. A 16-bit hook therefore does a reduce-scatter and an all-gather by hand: each process
+receives its part of every process's gradients in 16 bits, adds these parts as float32 in rank order, and sends the mean
+of its part to all processes, again in 16 bits. This is the traffic of a ring all-reduce, but each number is rounded
+only twice, not at each addition.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..torch_api.missing import attach_to_module
 from . import mpi
 from .data_parallel import DistributedDataParallel
 from .gradient_bucket import GradBucket
-from .process_group import ProcessGroup, enter
+from .process_group import ProcessGroup, describe_call
 from .work import Future, Work
 from .world import member
 
@@ -29,7 +30,7 @@ __all__ = ["Join", "TopK", "allreduce_hook", "bf16_compress_hook", "fp16_compres
 
 
 def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
-    """Return the mean gradient of all processes, added by MPI: what reproducible=False does without a hook.
+    """Return the mean gradient of all processes by an MPI all-reduce, as reproducible=False does without a hook.
 
     Raises:
         RuntimeError: there is no process group.
@@ -39,7 +40,9 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
     def steps() -> Generator[Any, None, Tensor]:
         total = x.copy()
         if group.comm is not None:
-            yield started(group, "allreduce_hook", lambda: group.lane(0).Iallreduce(mpi.load().IN_PLACE, total))
+            yield start_collective(
+                group, "allreduce_hook", lambda: group.lane(0).Iallreduce(mpi.load().IN_PLACE, total)
+            )
         total *= total.dtype.type(1 / group.size())
         return wrap(total)
 
@@ -49,7 +52,7 @@ def allreduce_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Fu
 def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
     """Return the mean gradient of all processes, sent as bfloat16.
 
-    It has half the bytes of float32, its range, and 8 bits of precision.
+    bfloat16 takes half the bytes of float32 and has the same range, with 8 bits of precision.
 
     Raises:
         RuntimeError: there is no process group.
@@ -61,8 +64,8 @@ def bf16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
 def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -> Future:
     """Return the mean gradient of all processes, sent as float16.
 
-    It has half the bytes of float32, 11 bits of precision, and a largest number of 65504. Each gradient is divided by
-    the number of processes before it is sent.
+    float16 takes half the bytes of float32 and has 11 bits of precision; its largest number is 65504. Each gradient is
+    divided by the number of processes before it is sent.
 
     Raises:
         RuntimeError: there is no process group.
@@ -71,9 +74,9 @@ def fp16_compress_hook(process_group: ProcessGroup | None, bucket: GradBucket) -
     return Future(_mean("fp16_compress_hook", group, bucket.buffer().array, _as_fp16, _from_fp16))
 
 
-def started(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
-    """Start a collective of a hook and return its handle."""
-    entered = enter(group.count, name)
+def start_collective(group: ProcessGroup, name: str, start: Callable[[], Any]) -> Work:
+    """Start one of a hook's collectives and return its Work."""
+    entered = describe_call(group.count, name)
     with mpi.errors(entered):
         return Work(group, [start()], entered)
 
@@ -82,32 +85,32 @@ def _mean(
     name: str,
     group: ProcessGroup,
     x: np.ndarray,
-    coded: Callable[[np.ndarray], np.ndarray],
-    decoded: Callable[[np.ndarray], np.ndarray],
+    encode: Callable[[np.ndarray], np.ndarray],
+    decode: Callable[[np.ndarray], np.ndarray],
 ) -> Generator[Any, None, Tensor]:
-    """Average x over the processes. It is sent as coded(x), a uint16 array with the same number of elements."""
+    """Average x over the processes; encode(x), a uint16 array of the same size, is what is sent."""
     size, rank = group.size(), group.rank()
-    ends = [k * x.size // size for k in range(size + 1)]
-    lengths = np.diff(ends)
-    own = coded(x.astype(np.float32, copy=False) / np.float32(size))
+    bounds = [k * x.size // size for k in range(size + 1)]
+    lengths = np.diff(bounds)
+    own = encode(x.astype(np.float32, copy=False) / np.float32(size))
     if group.comm is not None:
-        mine = int(lengths[rank])
-        parts = np.empty((size, mine), np.uint16)
-        counts = [mine] * size
-        yield started(group, name, lambda: group.lane(0).Ialltoallv([own, lengths], [parts, counts]))
-        total = decoded(parts[0])
+        own_length = int(lengths[rank])
+        parts = np.empty((size, own_length), np.uint16)
+        counts = [own_length] * size
+        yield start_collective(group, name, lambda: group.lane(0).Ialltoallv([own, lengths], [parts, counts]))
+        total = decode(parts[0])
         for part in parts[1:]:
-            total += decoded(part)
-        own[ends[rank] : ends[rank + 1]] = coded(total)
-        yield started(group, name, lambda: group.lane(1).Iallgatherv(mpi.load().IN_PLACE, [own, lengths]))
-    return wrap(decoded(own).astype(x.dtype, copy=False))
+            total += decode(part)
+        own[bounds[rank] : bounds[rank + 1]] = encode(total)
+        yield start_collective(group, name, lambda: group.lane(1).Iallgatherv(mpi.load().IN_PLACE, [own, lengths]))
+    return wrap(decode(own).astype(x.dtype, copy=False))
 
 
 def as_bf16(x: np.ndarray) -> np.ndarray:
     """Round float32 to bfloat16, ties to even, as uint16."""
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
-    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding could turn NaN into infinity or 0
+    nan = (bits & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)  # rounding up could turn a NaN into infinity or 0
     if nan.any():
         rounded[nan] = 0x7FC0
     return rounded.astype(np.uint16)
@@ -153,14 +156,14 @@ class TopK:
         return min(size, max(1, math.ceil(self.ratio * size)))
 
     def with_memory(self, bucket: GradBucket) -> np.ndarray:
-        """Add the unsent remainder to the gradient of a bucket. Returns a new array, which becomes the memory."""
+        """Add the unsent remainder to the gradient of a bucket; the sum, a new array, becomes the new remainder."""
         x, before = bucket.buffer().array, self._memory.get(bucket.index())
         whole = x.copy() if before is None or before.shape != x.shape else x + before
         self._memory[bucket.index()] = whole
         return whole
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the ratio and what this process has not sent yet, which differs between processes."""
+        """Return the ratio and the unsent gradients of this process; each process has its own."""
         return {"ratio": self.ratio, "memory": {str(index): wrap(each.copy()) for index, each in self._memory.items()}}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -175,12 +178,13 @@ class TopK:
 
 
 def topk_hook(state: TopK, bucket: GradBucket) -> Future:
-    """Average the largest entries of each process: ratio * (4 + element size) bytes per entry and process.
+    """Average only the largest entries of each process's gradient, at ratio * (4 + element size) bytes per entry.
 
-    A process adds what it has not sent before, sends the k entries of largest magnitude with their indices, and keeps
-    the rest (error feedback). Entries are delayed, but never lost. Sources: S. Stich, J.-B. Cordonnier, M. Jaggi,
-    "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient compression", 2018, without its momentum
-    correction, clipping and warm-up.
+    Each process adds its unsent entries of earlier steps to the gradient, sends the k entries of largest magnitude with
+    their indices, and keeps the rest for the next step (error feedback). Entries are delayed, but never lost.
+
+    Sources: S. Stich, J.-B. Cordonnier, M. Jaggi, "Sparsified SGD with memory", 2018; Y. Lin et al., "Deep gradient
+    compression", 2018, without its momentum correction, clipping and warm-up.
 
     Raises:
         TypeError: state is not a TopK.
@@ -193,15 +197,15 @@ def topk_hook(state: TopK, bucket: GradBucket) -> Future:
 def _steps(state: TopK, bucket: GradBucket) -> Generator[Any, None, Tensor]:
     group, whole = state.group, state.with_memory(bucket)
     count, size = state.count(whole.size), group.size()
-    kept = whole.size - count
-    places = np.sort(np.argpartition(np.abs(whole), kept)[kept:]) if kept else np.arange(count)
-    values = whole[places]
-    whole[places] = 0
-    own = np.concatenate([places.astype(np.int32).view(np.uint8), values.view(np.uint8)])
+    remaining = whole.size - count
+    indices = np.sort(np.argpartition(np.abs(whole), remaining)[remaining:]) if remaining else np.arange(count)
+    values = whole[indices]
+    whole[indices] = 0
+    own = np.concatenate([indices.astype(np.int32).view(np.uint8), values.view(np.uint8)])
     rows = own[None]
     if group.comm is not None:
         rows = np.empty((size, own.size), np.uint8)
-        yield started(group, "topk_hook", lambda: group.lane(0).Iallgather(own, rows))
+        yield start_collective(group, "topk_hook", lambda: group.lane(0).Iallgather(own, rows))
     total = np.zeros_like(whole)
     for row in rows:
         total[row[: 4 * count].view(np.int32)] += row[4 * count :].view(whole.dtype)

@@ -2,9 +2,9 @@
 
 Usually a process runs its shards one after the other. A layer that needs sums over the whole batch, such as
 ``SyncBatchNorm``, makes that impossible: the first shard cannot continue before the last one has reached the layer. So
-each shard gets a thread. One thread runs at a time, and the shards meet in the layer. The layer passes in the sums of
-its shards and gets the totals, which are combined in the fixed tree (reduction_tree.py). They are therefore the same
-bits for any number of processes.
+each shard gets its own thread, of which one runs at a time. A thread that reaches such a layer waits there until all
+have reached it. The layer of each shard passes in its own sums and gets back the totals over all shards. These are
+added in the fixed tree (reduction_tree.py), so they are bitwise identical for any number of processes.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from ..ops.random.random import default_generator
 from . import mpi
 from .errors import DistError
 from .process_group import ProcessGroup, wait
-from .reduction_tree import Node, add, add_up, share, subtrees
+from .reduction_tree import Node, add, shard_range, subtrees, tree_sum
 
 # ---- Bounds and random state of shards ------------------------------------------------------------------------------
 
 
 def bounds(samples: int, shards: int) -> list[int]:
-    """Return the bounds of shards of almost equal size. Half of the samples have the bounds of half of the shards."""
+    """Return the bounds of shards of almost equal size. Half of the shards cover half of the samples."""
     return [shard * samples // shards for shard in range(shards + 1)]
 
 
 @contextmanager
-def random_state_kept() -> Iterator[None]:
+def preserve_random_state() -> Iterator[None]:
     """Restore the default generator's state after the block."""
     state = default_generator.bit_generator.state
     try:
@@ -48,10 +48,9 @@ def random_state_kept() -> Iterator[None]:
 
 
 def random_state_of(*key: int) -> dict[str, Any]:
-    """Return the generator state for a key, such as a seed, a step and a shard, whichever process has the shard.
+    """Return the generator state for a key, such as (seed, step, shard); it does not depend on the process.
 
-    It is a hash of the key. NumPy's SeedSequence would also do, but it takes a tenth of a millisecond between two
-    kernels.
+    The state is a hash of the key. NumPy's SeedSequence would also do, but costs a tenth of a millisecond per shard.
     """
     words = blake2b(" ".join(map(str, key)).encode(), digest_size=32).digest()
     state, increment = int.from_bytes(words[:16], "little"), int.from_bytes(words[16:], "little") | 1
@@ -70,35 +69,35 @@ def tensors_in(value: Any) -> list[Tensor]:
     return [tensor for item in _items(value) for tensor in tensors_in(item)]
 
 
-def replaced(value: Any, tensors: Iterator[Any]) -> Any:
+def replace_tensors(value: Any, tensors: Iterator[Any]) -> Any:
     """Return a copy of nested lists, tuples, dicts and dataclasses with its tensors replaced by others."""
     if isinstance(value, Tensor):
         return next(tensors)
     if isinstance(value, dict):
         made = {} if type(value) is dict else copy.copy(value)
         for key, item in value.items():
-            made[key] = replaced(item, tensors)
+            made[key] = replace_tensors(item, tensors)
         return made
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(replaced(item, tensors) for item in value))
+        return type(value)(*(replace_tensors(item, tensors) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(replaced(item, tensors) for item in value)
+        return type(value)(replace_tensors(item, tensors) for item in value)
     if _is_dataclass(value):
         made = copy.copy(value)
         for field in fields(value):
-            object.__setattr__(made, field.name, replaced(getattr(value, field.name), tensors))
+            object.__setattr__(made, field.name, replace_tensors(getattr(value, field.name), tensors))
         return made
     return value
 
 
-def hidden(value: Any) -> str:
-    """Return the type of a nested object whose tensors ``tensors_in`` does not see; "" if there is none."""
+def type_hiding_tensors(value: Any) -> str:
+    """Return the type name of a nested object that holds tensors which ``tensors_in`` cannot find, or ""."""
     if isinstance(value, (Tensor, Module)):
         return ""
     items = _items(value)
     if not items and any(isinstance(each, Tensor) for each in getattr(value, "__dict__", {}).values()):
         return type(value).__name__
-    return next((found for item in items if (found := hidden(item))), "")
+    return next((found for item in items if (found := type_hiding_tensors(item))), "")
 
 
 def _items(value: Any) -> list[Any]:
@@ -118,10 +117,11 @@ def _is_dataclass(value: Any) -> bool:
 Combine = Callable[[np.ndarray, np.ndarray], None]
 
 
-class Meeting:
-    """Combines numbers of the shards of all processes.
+class ShardGroup:
+    """The shards of a batch in all processes, and reductions over them.
 
-    This class cuts the process's part of the batch in the layer. ``_Shard`` is for shards that run alone.
+    With this class, the layer gets this process's whole part of the batch and cuts it into shards itself. With
+    ``_Shard``, the layer runs once for each shard.
     """
 
     first_group: ProcessGroup
@@ -129,8 +129,8 @@ class Meeting:
     def __init__(self, group: ProcessGroup, shards: int) -> None:
         self.group = self.first_group = group  # the group before any process died
         self.shards = shards
-        self.leads = True  # this shard changes the state that all local shards share
-        self.own: range = share(shards, group.size(), group.rank())
+        self.updates_state = True  # whether this shard updates what all local shards share: running statistics
+        self.own: range = shard_range(shards, group.size(), group.rank())
 
     def cuts(self, samples: int) -> list[slice]:
         """Return the slices that cut this process's samples into its shards."""
@@ -138,8 +138,10 @@ class Meeting:
         return [slice(a, b) for a, b in zip(ends, ends[1:], strict=False)]
 
     def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
-        """Combine the arrays of all shards. `pieces` are those of this process's shards, of any MPI number type, and
-        are overwritten. `call` must be the same in all processes.
+        """Combine the arrays of all shards.
+
+        `pieces` are the arrays of this process's shards, of any MPI number type; they are overwritten. `call` must be
+        the same in all processes.
 
         Raises:
             DistError: `call` differs. DistNetworkError: a process did not come in time. WorkerLostError: one has died.
@@ -147,112 +149,116 @@ class Meeting:
         return total(self.group, self.shards, dict(zip(self.own, pieces, strict=True)), call, combine)
 
 
-class _Here(threading.local):
-    meeting: Meeting | None = None
+class _Current(threading.local):
+    shard_group: ShardGroup | None = None
 
 
-here = _Here()  # the meeting of the shard that this thread runs
+current = _Current()  # of this thread; None outside of a shard
 
 
-def meeting_of(group: ProcessGroup, shards: int) -> Meeting:
-    """Return the meeting of the running shard, or a new one."""
-    return here.meeting or Meeting(group, shards)
+def current_shard_group(group: ProcessGroup, shards: int) -> ShardGroup:
+    """Return the ShardGroup of the running shard, or a new one."""
+    return current.shard_group or ShardGroup(group, shards)
 
 
 def total(
     group: ProcessGroup, shards: int, pieces: Mapping[int, np.ndarray], call: str, combine: Combine
 ) -> np.ndarray:
-    """Combine the arrays of all shards, where `pieces` are those of this process; see ``Meeting.total``."""
+    """Combine the arrays of all shards; `pieces` are those of this process, by shard. See ``ShardGroup.total``."""
     entered = group.agree(call)
     parts: dict[Node, np.ndarray] = {(shard, shard + 1): piece for shard, piece in pieces.items()}
     if group.comm is None:
-        return add_up(parts, shards, combine=combine)
+        return tree_sum(parts, shards, combine=combine)
     own = np.stack(
-        [add_up(parts, shards, node, combine) for node in subtrees(share(shards, group.size(), group.rank()), shards)]
+        [
+            tree_sum(parts, shards, node, combine)
+            for node in subtrees(shard_range(shards, group.size(), group.rank()), shards)
+        ]
     )
-    nodes = [subtrees(share(shards, group.size(), rank), shards) for rank in range(group.size())]
+    nodes = [subtrees(shard_range(shards, group.size(), rank), shards) for rank in range(group.size())]
     found = np.empty((sum(map(len, nodes)), *own.shape[1:]), own.dtype)
     counts = [len(each) * own[0].size for each in nodes]
     with mpi.errors(entered):
         request = group.comm.Iallgatherv(own, [found, counts])
     wait(group, [request], entered)
     everyone = [node for each in nodes for node in each]
-    return add_up(dict(zip(everyone, found, strict=True)), shards, combine=combine)
+    return tree_sum(dict(zip(everyone, found, strict=True)), shards, combine=combine)
 
 
-# ---- Shards that run in turn, each until it needs numbers of all the others or ends ---------------------------------
+# ---- Shards in threads, each running until it waits for a total over all shards, or ends ----------------------------
 
 T = TypeVar("T")
 
 
-class _Asks(NamedTuple):
-    """The state of a shard that waits for a total."""
+class _Waiting(NamedTuple):
+    """A shard waits for a total."""
 
     call: str
     piece: np.ndarray
     combine: Combine
 
 
-class _Ends(NamedTuple):
-    """The state of a shard that has ended, with a result or an error."""
+class _Finished(NamedTuple):
+    """A shard has ended, with a result or an error."""
 
     result: Any
     error: BaseException | None
 
 
 class _Stop(BaseException):
-    """Raised in a shard that is no longer needed, to end it."""
+    """Raised in the thread of a shard that is no longer needed, to end it."""
 
 
-def in_turn(
+def run_interleaved(
     group: ProcessGroup,
     shards: int,
     jobs: Mapping[int, Callable[[], T]],
-    around: Callable[[int], AbstractContextManager[Any]] | None = None,
+    context: Callable[[int], AbstractContextManager[Any]] | None = None,
     first_group: ProcessGroup | None = None,
-    between: Callable[[], object] = lambda: None,
+    at_sync_point: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """Run the jobs of this process's shards that have samples, and return their results, in order.
+    """Run the jobs of this process's nonempty shards in alternation and return their results, by shard.
 
-    around: a context manager for each stretch in which a shard runs; it handles state that all shards change.
-    first_group: the group before processes died. between: called in this thread when all shards have reached a meeting.
+    context: returns a context manager that is entered whenever a shard runs; it swaps state that all shards change.
+    first_group: the group before any process died.
+    at_sync_point: called in this thread when all shards wait for a total.
 
     Raises:
         Any error that a job raises; the other jobs are abandoned. DistError: a shard ends while another waits for it,
-        or the shards wait in different calls. The errors of ``Meeting.total``.
+        or the shards wait in different calls. The errors of ``ShardGroup.total``.
     """
-    outside = grad_mode.thread.mode
-    threads = {shard: _Shard(group, shards, job, outside) for shard, job in jobs.items()}
+    mode = grad_mode.thread.mode
+    threads = {shard: _Shard(group, shards, job, mode) for shard, job in jobs.items()}
     for shard, thread in threads.items():
-        thread.first_group, thread.leads = first_group or group, shard == min(jobs)
+        thread.first_group, thread.updates_state = first_group or group, shard == min(jobs)
     answers: dict[int, np.ndarray | None] = dict.fromkeys(jobs)
-    own = share(shards, group.size(), group.rank())
+    own = shard_range(shards, group.size(), group.rank())
     try:
         while True:
-            states: dict[int, _Asks | _Ends] = {}
+            states: dict[int, _Waiting | _Finished] = {}
             for shard, thread in threads.items():
-                with around(shard) if around is not None else nullcontext():
-                    states[shard] = thread.go_on(answers[shard])
+                with context(shard) if context is not None else nullcontext():
+                    states[shard] = thread.resume(answers[shard])
                 state = states[shard]
-                if isinstance(state, _Ends) and state.error is not None:
+                if isinstance(state, _Finished) and state.error is not None:
                     raise state.error
-            if all(isinstance(state, _Ends) for state in states.values()):
-                return {shard: state.result for shard, state in states.items() if isinstance(state, _Ends)}
-            between()
-            first = _same(states)
-            pieces = {shard: state.piece for shard, state in states.items() if isinstance(state, _Asks)}
+            if all(isinstance(state, _Finished) for state in states.values()):
+                return {shard: state.result for shard, state in states.items() if isinstance(state, _Finished)}
+            at_sync_point()
+            first = _common_request(states)
+            pieces = {shard: state.piece for shard, state in states.items() if isinstance(state, _Waiting)}
             for shard in own:  # shards without samples
                 pieces.setdefault(shard, np.zeros_like(first.piece))
             found = total(group, shards, dict(sorted(pieces.items())), first.call, first.combine)
             answers = {shard: found.copy() for shard in jobs}
     finally:
         for thread in threads.values():
-            thread.give_up()
+            thread.stop()
 
 
-def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
-    """Return the request that all shards make, after a check that they make the same one."""
-    calls = {shard: state.call if isinstance(state, _Asks) else "the end" for shard, state in states.items()}
+def _common_request(states: Mapping[int, _Waiting | _Finished]) -> _Waiting:
+    """Check that all shards wait for the same total, and return one of their requests."""
+    calls = {shard: state.call if isinstance(state, _Waiting) else "the end" for shard, state in states.items()}
     if len(set(calls.values())) > 1:
         raise DistError(
             "the shards of this process are in different layers: "
@@ -260,18 +266,18 @@ def _same(states: Mapping[int, _Asks | _Ends]) -> _Asks:
             + "; the module must call the same layers for every shard"
         )
     first = next(iter(states.values()))
-    assert isinstance(first, _Asks)
+    assert isinstance(first, _Waiting)
     return first
 
 
-class _Shard(Meeting):
+class _Shard(ShardGroup):
     """One shard, running in its own thread."""
 
-    def __init__(self, group: ProcessGroup, shards: int, job: Callable[[], Any], outside: Any) -> None:
+    def __init__(self, group: ProcessGroup, shards: int, job: Callable[[], Any], mode: Any) -> None:
         super().__init__(group, shards)
-        self._job, self._mode = job, copy.copy(outside)
+        self._job, self._mode = job, copy.copy(mode)
         self._answers: SimpleQueue[Any] = SimpleQueue()
-        self._states: SimpleQueue[_Asks | _Ends] = SimpleQueue()
+        self._states: SimpleQueue[_Waiting | _Finished] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def cuts(self, samples: int) -> list[slice]:
@@ -279,13 +285,13 @@ class _Shard(Meeting):
 
     def total(self, call: str, pieces: Sequence[np.ndarray], combine: Combine = add) -> np.ndarray:
         (piece,) = pieces
-        self._states.put(_Asks(call, piece, combine))
+        self._states.put(_Waiting(call, piece, combine))
         answer: np.ndarray | None = self._answers.get()
         if answer is None:
             raise _Stop
         return answer
 
-    def go_on(self, answer: np.ndarray | None) -> _Asks | _Ends:
+    def resume(self, answer: np.ndarray | None) -> _Waiting | _Finished:
         """Let the shard run until it requests a total or ends."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="retrograd-shard", daemon=True)
@@ -294,17 +300,17 @@ class _Shard(Meeting):
             self._answers.put(answer)
         return self._states.get()
 
-    def give_up(self) -> None:
+    def stop(self) -> None:
         """End the shard if it is still waiting."""
         if self._thread is not None:
             self._answers.put(None)
             self._thread.join()
 
     def _run(self) -> None:
-        grad_mode.thread.mode, here.meeting = self._mode, self
+        grad_mode.thread.mode, current.shard_group = self._mode, self
         result, error = None, None
         try:
             result = self._job()
         except BaseException as raised:
             error = raised
-        self._states.put(_Ends(result, error))
+        self._states.put(_Finished(result, error))

@@ -17,19 +17,19 @@ from ..torch_api.missing import attach_to_module
 from .checkpoint_format import (
     METADATA,
     Checkpoint,
-    Files,
-    Kind,
+    CheckpointFiles,
     Node,
-    Stored,
-    deal,
-    describe,
+    StoredPiece,
+    TensorSpec,
+    assign_pieces,
+    build_node,
+    describe_node,
     file_name,
     holders_of,
     merge,
     read_metadata,
     remove_others,
-    why_not,
-    word,
+    write_error,
     write_metadata,
     write_pieces,
 )
@@ -41,27 +41,29 @@ from .world import is_initialized, member
 __all__ = ["CheckpointException", "FileSystemReader", "FileSystemWriter", "load", "save"]
 
 
-# ---- Loading into an existing state: everything is checked before anything is stored --------------------------------
+# ---- Loading into an existing state: everything is checked before anything is changed -------------------------------
 
 
-class Fitting:
-    """The plan for loading a checkpoint into a state: the copies and updates to make.
+class LoadPlan:
+    """The copies and assignments that load a checkpoint into a state.
 
-    kinds: dtype and shape of each saved tensor. new: creates the array for a tensor that the state does not have yet.
+    specs: dtype and shape of each saved tensor.
+    allocate: creates the array for a tensor that the state does not have yet.
 
-    ``copies``: pairs of a saved tensor and the array to copy it to. ``updates``: triples of a dict or list, a key, and
-    the value to store there.
+    ``copies`` has pairs: the name of a saved tensor, and the array to copy it to. ``updates`` has triples: a dict or
+    list, a key, and the value to assign.
     """
 
-    def __init__(self, kinds: Mapping[str, Kind], new: Callable[[str], np.ndarray]) -> None:
-        self._kinds, self._new = kinds, new
+    def __init__(self, specs: Mapping[str, TensorSpec], allocate: Callable[[str], np.ndarray]) -> None:
+        self._specs, self._allocate = specs, allocate
         self.copies: list[tuple[str, np.ndarray]] = []
         self.updates: list[tuple[Any, Any, Any]] = []
 
-    def fit(self, target: Any, node: Node, place: str = "state_dict") -> Any:
-        """Return the replacement for ``target``: itself, to be filled later, or a new value. Nothing changes yet.
+    def match(self, target: Any, node: Node, place: str = "state_dict") -> Any:
+        """Return the value that replaces ``target``: the same object, to be filled later, or a new one.
 
-        None, an empty dict or an empty list accepts everything that was saved in its place.
+        Nothing changes yet. Where ``target`` has None, an empty dict or an empty list, everything saved there is
+        loaded.
 
         Raises:
             CheckpointException: an entry of ``target`` is not in the checkpoint, or has another kind or shape there.
@@ -74,39 +76,39 @@ class Fitting:
         if kind in ("list", "tuple"):
             return self._list(target, node, place)
         if isinstance(target, (Tensor, np.ndarray)) or (isinstance(target, (Mapping, list, tuple)) and target):
-            raise _misfit(place, _described(target), word(node))
+            raise _mismatch(place, _described(target), describe_node(node))
         return float(held) if kind == "float" else held
 
     def store(self) -> None:
-        """Make the updates. The caller makes the copies."""
+        """Make the assignments in ``updates``. The caller makes the copies."""
         for container, key, value in self.updates:
             container[key] = value
 
     def _tensor(self, target: Any, name: str, place: str) -> Any:
-        dtype, shape = self._kinds[name]
+        dtype, shape = self._specs[name]
         array = target.array if isinstance(target, Tensor) else target
         if target is None:
-            array = self._new(name)
+            array = self._allocate(name)
             target = Tensor(array)
             array = target.array
         elif not isinstance(array, np.ndarray):
-            raise _misfit(place, _described(target), "a tensor")
+            raise _mismatch(place, _described(target), "a tensor")
         elif array.shape != shape or not np.can_cast(dtype, array.dtype, "same_kind"):
-            raise _misfit(place, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
+            raise _mismatch(place, f"{array.dtype} {array.shape}", f"{dtype} {shape}")
         self.copies.append((name, array))
         return target
 
     def _dict(self, target: Any, saved: Mapping[Any, Node], place: str) -> Any:
         if target is None:
-            return {key: self.fit(None, item, f"{place}[{key!r}]") for key, item in saved.items()}
+            return {key: self.match(None, item, f"{place}[{key!r}]") for key, item in saved.items()}
         if not isinstance(target, MutableMapping):
-            raise _misfit(place, _described(target), "a dict")
+            raise _mismatch(place, _described(target), "a dict")
         for key in [*target] or saved:
             if key not in saved:
                 raise CheckpointException(
                     f"checkpoint.load: {place}[{key!r}] is not in the checkpoint, which has {names(saved)} there"
                 )
-            value = self.fit(target.get(key), saved[key], f"{place}[{key!r}]")
+            value = self.match(target.get(key), saved[key], f"{place}[{key!r}]")
             if key not in target or value is not target[key]:
                 self.updates.append((target, key, value))
         return target
@@ -115,16 +117,16 @@ class Fitting:
         ((kind, held),) = node.items()
         listed = isinstance(target, (list, tuple))
         if target is not None and (not listed or (target and len(target) != len(held))):
-            raise _misfit(place, _described(target), word(node))
+            raise _mismatch(place, _described(target), describe_node(node))
         old = target or [None] * len(held)
-        new = [self.fit(old[k], item, f"{place}[{k}]") for k, item in enumerate(held)]
+        new = [self.match(old[k], item, f"{place}[{k}]") for k, item in enumerate(held)]
         if isinstance(target, list):
             self.updates.append((target, slice(None), new))
             return target
         return tuple(new) if kind == "tuple" or listed else new
 
 
-def _misfit(place: str, own: str, saved: str) -> CheckpointException:
+def _mismatch(place: str, own: str, saved: str) -> CheckpointException:
     return CheckpointException(f"checkpoint.load: {place} is {own} here and {saved} in the checkpoint")
 
 
@@ -167,18 +169,22 @@ def save(
 ) -> None:
     """Write a checkpoint to the folder ``checkpoint_id``. Each process writes a part of the tensors to its own file.
 
-    All processes call it, and all must see the folder. A tensor that several processes have under one name must be the
-    same in all of them, as the weights are. A large tensor is cut by rows among them; a small one is written by one
-    process. What only one process has, such as its part of the optimizer's state, is written by that process.
+    All processes must call it, and all must have access to the folder. A tensor that several processes have under the
+    same name, such as a weight, must be equal in all of them. Large tensors are split by rows among these processes,
+    and a small one is written by one of them. A tensor that only one process has, such as its part of the optimizer's
+    state, is written by that process.
 
-    The folder contains the old checkpoint until all files are safe on disk, and the new one from then on. If a process
-    dies at any moment, or all of them do, one of the two is left intact. The files of the old checkpoint are removed at
-    the end.
+    The folder contains the old checkpoint until all new files are safely on disk, and the new checkpoint from then on.
+    If one or all processes die at any moment, one of the two is intact. The old files are removed at the end.
 
     state_dict: nested dicts (keys str or int), lists and tuples of tensors, numbers, strings and None. The top level
         may also contain objects with ``state_dict()`` and ``load_state_dict()``, such as modules and optimizers.
-    storage_writer: another way to pass the folder. process_group: the processes; None means all. no_dist: only this
-        process writes. planner, use_collectives: only the defaults are supported.
+    checkpoint_id: the path of the folder.
+    storage_writer: a FileSystemWriter of the folder, instead of ``checkpoint_id``.
+    planner: only None is supported.
+    process_group: the processes that take part; None means all.
+    no_dist: only this process writes, without the others.
+    use_collectives: only True is supported.
 
     Raises:
         TypeError, ValueError: state_dict contains something else, an argument has the wrong type, or there is no
@@ -194,37 +200,37 @@ def save(
     folder = _folder("save", checkpoint_id, "storage_writer", storage_writer, FileSystemWriter)
     group = _group(process_group, no_dist)
     arrays: dict[str, np.ndarray] = {}
-    node = describe({key: _state_of(value) for key, value in _checked("save", state_dict).items()}, arrays)
-    kinds = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
-    mine = {"token": os.urandom(8).hex(), "node": node, "kinds": kinds}
+    node = build_node({key: _state_of(value) for key, value in _checked("save", state_dict).items()}, arrays)
+    specs = {name: (array.dtype.name, array.shape) for name, array in arrays.items()}
+    mine = {"token": os.urandom(8).hex(), "node": node, "specs": specs}
     headers = exchange_objects(group, mine, f"checkpoint.save({str(folder)[-100:]!r})")
     whole = merge([(rank, each["node"]) for rank, each in enumerate(headers)])
-    tensors = holders_of([each["kinds"] for each in headers])
-    plan = deal(tensors, group.size())
+    tensors = holders_of([each["specs"] for each in headers])
+    plan = assign_pieces(tensors, group.size())
     files = [file_name(headers[0]["token"], rank, group.size()) for rank in range(group.size())]
     path = folder / files[group.rank()]
     digests, why = {}, ""
     try:
         digests = write_pieces(path, plan[group.rank()], arrays)
     except OSError as error:
-        why = why_not(folder, path.name, error)
+        why = write_error(folder, path.name, error)
     written = exchange_objects(group, {"digests": digests, "why": why}, "checkpoint.save: the files")
     try:
-        _refuse("save", [each["why"] for each in written])
+        _raise_failures("save", [each["why"] for each in written])
     except CheckpointException:
         with suppress(OSError):
             path.unlink()
         raise
-    stored: dict[str, list[Stored]] = {name: [] for name in tensors}
+    stored: dict[str, list[StoredPiece]] = {name: [] for name in tensors}
     for rank, pieces in enumerate(plan):
         for piece in pieces:
-            stored[piece.name].append(Stored(piece, files[rank], written[rank]["digests"][f"{piece}"]))
+            stored[piece.name].append(StoredPiece(piece, files[rank], written[rank]["digests"][f"{piece}"]))
     for parts in stored.values():
         parts.sort(key=lambda part: part.piece.first)
     checkpoint = Checkpoint(whole, {name: kind for name, (kind, _) in tensors.items()}, stored)
     if group.rank() == 0:
-        why = _finish(folder, checkpoint)
-    _refuse("save", [from_root(group, why, 0, "checkpoint.save: the metadata")])
+        why = _commit(folder, checkpoint)
+    _raise_failures("save", [from_root(group, why, 0, "checkpoint.save: the metadata")])
 
 
 def load(
@@ -238,14 +244,19 @@ def load(
 ) -> None:
     """Load the checkpoint in the folder ``checkpoint_id`` into ``state_dict``, in place.
 
-    All processes call it. There may be more or fewer processes than wrote the checkpoint. Tensors are copied into the
-    existing ones; other values are replaced. An empty dict, an empty list or None accepts everything that was saved in
-    its place. So does an object with ``load_state_dict()``, which is called with it. Saved entries that ``state_dict``
-    does not have are ignored.
+    All processes must call it; their number may differ from that of the processes that wrote the checkpoint. Tensors
+    are copied into the existing ones, and other values are replaced. Where ``state_dict`` has an empty dict, an empty
+    list or None, everything that was saved there is loaded. An object with ``load_state_dict()`` gets everything that
+    was saved under its key. Saved entries that ``state_dict`` does not have are ignored.
 
     Everything is checked first, in all processes, so a failed call changes nothing.
 
-    storage_reader: another way to pass the folder. process_group, no_dist, planner: as for ``save``.
+    state_dict: the state to load into, of the same kinds of values as for ``save``.
+    checkpoint_id: the path of the folder.
+    storage_reader: a FileSystemReader of the folder, instead of ``checkpoint_id``.
+    planner: only None is supported.
+    process_group: the processes that take part; None means all.
+    no_dist: only this process reads, without the others.
 
     Raises:
         TypeError, ValueError: an argument has the wrong type, or there is no folder.
@@ -262,22 +273,22 @@ def load(
     own = dict(_checked("load", state_dict))
     stateful = {key: value for key, value in own.items() if _is_stateful(value)}
     plain: Any = state_dict if not stateful else {key: None if key in stateful else own[key] for key in own}
-    files, fitting, why = None, None, ""
+    files, load_plan, why = None, None, ""
     try:
         checkpoint = read_metadata(folder)
-        files = Files(folder, checkpoint)
-        fitting = Fitting(checkpoint.kinds, files.new)
-        fitting.fit(plain, checkpoint.node)
-        for name, _ in fitting.copies:
+        files = CheckpointFiles(folder, checkpoint)
+        load_plan = LoadPlan(checkpoint.specs, files.allocate)
+        load_plan.match(plain, checkpoint.node)
+        for name, _ in load_plan.copies:
             files.check(name)
     except CheckpointException as error:
         why = str(error)
-    _refuse("load", exchange_objects(group, why, f"checkpoint.load({str(folder)[-100:]!r})"))
-    assert files is not None and fitting is not None
-    for name, array in fitting.copies:
+    _raise_failures("load", exchange_objects(group, why, f"checkpoint.load({str(folder)[-100:]!r})"))
+    assert files is not None and load_plan is not None
+    for name, array in load_plan.copies:
         files.copy(name, array)
-    mark([array for _, array in fitting.copies], "checkpoint.load")
-    fitting.store()
+    mark([array for _, array in load_plan.copies], "checkpoint.load")
+    load_plan.store()
     for key, value in stateful.items():
         value.load_state_dict(plain[key])
     if plain is not state_dict:
@@ -285,20 +296,20 @@ def load(
             state_dict[key] = plain[key]
 
 
-def _finish(folder: Path, checkpoint: Checkpoint) -> str:
-    """Make the files the folder's checkpoint. Returns why that failed, or an empty string."""
+def _commit(folder: Path, checkpoint: Checkpoint) -> str:
+    """Write the metadata and remove older files; return an error message, or an empty string."""
     try:
         write_metadata(folder, checkpoint)
     except OSError as error:
-        return why_not(folder, METADATA, error)
+        return write_error(folder, METADATA, error)
     except CheckpointException as error:
         return str(error)
     remove_others(folder, checkpoint)
     return ""
 
 
-def _refuse(what: str, texts: list[str]) -> None:
-    """Raise the same error in all processes if any of them has one."""
+def _raise_failures(what: str, texts: list[str]) -> None:
+    """Raise a CheckpointException if any process reports an error; messages are given by rank, empty for success."""
     failures = {rank: text for rank, text in enumerate(texts) if text}
     if failures:
         (first, text), *others = failures.items()
@@ -320,8 +331,8 @@ def _folder(caller: str, given: Any, name: str, other: Any, kind: type) -> Path:
     return Path(other.path)  # type: ignore[attr-defined]
 
 
-def _group(group: ProcessGroup | None, alone: bool) -> ProcessGroup:
-    if alone or (group is None and not is_initialized()):
+def _group(group: ProcessGroup | None, no_dist: bool) -> ProcessGroup:
+    if no_dist or (group is None and not is_initialized()):
         return ProcessGroup(None, [0], 1.0)
     return member(group, "checkpoint")
 

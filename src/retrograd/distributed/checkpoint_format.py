@@ -6,9 +6,9 @@ A node is a dict with one entry: {"dict": [[key, node], ...]}, {"list": [node, .
     metadata.json                     the tree of the state; each tensor's dtype, shape and pieces, with their SHA-256
     0123456789abcdef-00001-of-00003.pt   the pieces that rank 1 of 3 has written, as ``retrograd.save`` writes them
 
-The first part of a file name is drawn anew for each checkpoint, so a new checkpoint overwrites no file of the previous
-one. The metadata is renamed into place when all files are safe on disk. Until then the folder contains the old
-checkpoint, and from then on the new one.
+The first part of a file name is random, so a new checkpoint overwrites no file of the previous one. The metadata file
+is renamed into place once all other files are safely on disk. Until then the folder contains the old checkpoint, and
+from then on the new one.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ from .errors import CheckpointException
 # ---- The state tree: nested plain values that refer to tensors by name ----------------------------------------------
 
 Node = dict[str, Any]
-Kind = tuple[str, tuple[int, ...]]  # dtype and shape
+TensorSpec = tuple[str, tuple[int, ...]]  # dtype and shape
 
-_DEEPEST = 100  # nested containers
+_MAX_DEPTH = 100  # nested containers
 _NOT_FINITE = ("inf", "-inf", "nan")
-_WORDS = {"dict": "a dict", "list": "a list", "tuple": "a tuple", "tensor": "a tensor"}
+_KIND_NAMES = {"dict": "a dict", "list": "a list", "tuple": "a tuple", "tensor": "a tensor"}
 
 
-def describe(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] = ()) -> Node:
-    """Return the node of a value; its tensors are added to ``tensors``.
+def build_node(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] = ()) -> Node:
+    """Return the node that represents a value, and add its tensors to ``tensors``.
 
     Raises:
         TypeError: the value contains something that a node cannot represent. ValueError: it is nested too deep, or two
             entries have one name.
     """
     where = f"checkpoint.save: state_dict{''.join(f'[{key!r}]' for key in path)}"
-    if len(path) > _DEEPEST:
-        raise ValueError(f"{where} is nested more than {_DEEPEST} deep")
+    if len(path) > _MAX_DEPTH:
+        raise ValueError(f"{where} is nested more than {_MAX_DEPTH} deep")
     array = value.array if isinstance(value, Tensor) else value
     if isinstance(array, np.ndarray):
         name = "/".join(str(key).replace("%", "%25").replace("/", "%2F") for key in path)
@@ -66,9 +66,9 @@ def describe(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] =
         for key in value:
             if isinstance(key, bool) or not isinstance(key, (str, int)):
                 raise TypeError(f"{where} has the key {brief(key)}; expected keys of str or int")
-        return {"dict": [[key, describe(item, tensors, (*path, key))] for key, item in value.items()]}
+        return {"dict": [[key, build_node(item, tensors, (*path, key))] for key, item in value.items()]}
     if isinstance(value, (list, tuple)):
-        nodes = [describe(item, tensors, (*path, place)) for place, item in enumerate(value)]
+        nodes = [build_node(item, tensors, (*path, place)) for place, item in enumerate(value)]
         return {"tuple" if isinstance(value, tuple) else "list": nodes}
     plain = value.item() if isinstance(value, np.generic) else value
     if isinstance(plain, float) and not math.isfinite(plain):
@@ -82,12 +82,12 @@ def describe(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...] =
 
 
 def check_node(node: Any, tensors: Mapping[str, object], depth: int = 0) -> None:
-    """Check a node from a file.
+    """Check a node that was read from a file.
 
     Raises:
         ValueError: it is not a node, or it names a tensor that is not in ``tensors``.
     """
-    if depth > _DEEPEST + 1 or not isinstance(node, dict) or len(node) != 1:
+    if depth > _MAX_DEPTH + 1 or not isinstance(node, dict) or len(node) != 1:
         raise ValueError(f"{brief(node)} is not a node of a state")
     ((kind, held),) = node.items()
     if kind == "dict" and isinstance(held, list):
@@ -114,14 +114,15 @@ def merge(nodes: Sequence[tuple[int, Node]], place: str = "state_dict") -> Node:
     """
     first, node = nodes[0]
     ((kind, held),) = node.items()
-    container = kind in _WORDS
+    container = kind in _KIND_NAMES
     for rank, other in nodes[1:]:
         ((other_kind, other_held),) = other.items()
-        if (kind != other_kind and (container or other_kind in _WORDS)) or (
+        if (kind != other_kind and (container or other_kind in _KIND_NAMES)) or (
             kind in ("list", "tuple") and len(held) != len(other_held)
         ):
             raise CheckpointException(
-                f"checkpoint.save: {place} is {word(node)} in rank {first} and {word(other)} in rank {rank}"
+                f"checkpoint.save: {place} is {describe_node(node)} in rank {first} and {describe_node(other)} in rank "
+                f"{rank}"
             )
     if kind == "dict":
         found: dict[Any, list[tuple[int, Node]]] = {}
@@ -135,19 +136,19 @@ def merge(nodes: Sequence[tuple[int, Node]], place: str = "state_dict") -> Node:
     return node
 
 
-def word(node: Node) -> str:
+def describe_node(node: Node) -> str:
     ((kind, held),) = node.items()
-    return f"{_WORDS[kind]} of {len(held)}" if kind in ("list", "tuple") else _WORDS.get(kind, brief(held))
+    return f"{_KIND_NAMES[kind]} of {len(held)}" if kind in ("list", "tuple") else _KIND_NAMES.get(kind, brief(held))
 
 
-# ---- Division of writes: large tensors are cut by rows, small ones are distributed by size --------------------------
+# ---- Which rank writes what: large tensors are split by rows, small ones distributed by size ------------------------
 
-_SPLIT = 2**20  # bytes; a smaller tensor stays in one piece
+_SPLIT_BYTES = 2**20  # bytes; a smaller tensor stays in one piece
 
 
 @dataclass(frozen=True)
 class Piece:
-    """Rows of a tensor, from ``first`` to before ``end``. A scalar counts as one row."""
+    """The rows ``first`` to ``end - 1`` of a tensor. A scalar counts as one row."""
 
     name: str
     first: int
@@ -162,13 +163,17 @@ def rows_of(shape: tuple[int, ...]) -> int:
     return shape[0] if shape else 1
 
 
-def with_rows(array: np.ndarray) -> np.ndarray:
+def as_rows(array: np.ndarray) -> np.ndarray:
     """Return the array; a scalar becomes one row."""
     return array if array.ndim else array.reshape(1)
 
 
-def deal(tensors: Mapping[str, tuple[Kind, Sequence[int]]], ranks: int, split: int = _SPLIT) -> list[list[Piece]]:
-    """Return the pieces that each rank writes. tensors: name -> (dtype and shape, the ranks that have the tensor).
+def assign_pieces(
+    tensors: Mapping[str, tuple[TensorSpec, Sequence[int]]], ranks: int, split: int = _SPLIT_BYTES
+) -> list[list[Piece]]:
+    """Return the pieces that each rank writes.
+
+    tensors: name -> (dtype and shape, the ranks that have the tensor). split: bytes from which a tensor is split.
 
     The result depends only on the arguments, so all ranks compute the same one.
     """
@@ -193,14 +198,14 @@ def deal(tensors: Mapping[str, tuple[Kind, Sequence[int]]], ranks: int, split: i
     return found
 
 
-def holders_of(kinds: Sequence[Mapping[str, Kind]]) -> dict[str, tuple[Kind, list[int]]]:
-    """Return every tensor that some rank has, with the ranks that have it.
+def holders_of(specs: Sequence[Mapping[str, TensorSpec]]) -> dict[str, tuple[TensorSpec, list[int]]]:
+    """Return name -> (dtype and shape, the ranks that have the tensor), for the tensors of all ranks.
 
     Raises:
         CheckpointException: two ranks have tensors of different shapes or dtypes under one name.
     """
-    found: dict[str, tuple[Kind, list[int]]] = {}
-    for rank, own in enumerate(kinds):
+    found: dict[str, tuple[TensorSpec, list[int]]] = {}
+    for rank, own in enumerate(specs):
         for name, kind in own.items():
             first, holders = found.setdefault(name, (kind, []))
             if first != kind:
@@ -216,13 +221,13 @@ def holders_of(kinds: Sequence[Mapping[str, Kind]]) -> dict[str, tuple[Kind, lis
 
 METADATA = "metadata.json"
 _FORMAT, _VERSION = "retrograd sharded checkpoint", 1
-_MOST = 256 * 1024**2  # bytes of the metadata
+_MAX_METADATA_BYTES = 256 * 1024**2  # bytes of the metadata
 _NAME = re.compile(r"[0-9a-f]{16}-[0-9]{5,}-of-[0-9]{5,}\.pt")
 _DTYPES = {kind.name for kind in OWN}
 
 
 @dataclass(frozen=True)
-class Stored:
+class StoredPiece:
     """A piece stored in a file."""
 
     piece: Piece
@@ -235,8 +240,8 @@ class Checkpoint:
     """A checkpoint's metadata: the state tree, and each tensor's dtype, shape and pieces, which cover all rows."""
 
     node: Node
-    kinds: Mapping[str, Kind]
-    stored: Mapping[str, Sequence[Stored]]
+    specs: Mapping[str, TensorSpec]
+    stored: Mapping[str, Sequence[StoredPiece]]
 
 
 def file_name(token: str, rank: int, ranks: int) -> str:
@@ -252,7 +257,7 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
     """
     parts = {}
     for piece in pieces:
-        part = with_rows(arrays[piece.name])[piece.first : piece.end]
+        part = as_rows(arrays[piece.name])[piece.first : piece.end]
         parts[f"{piece}"] = np.ascontiguousarray(part)
     if parts:
         save({name: Tensor(part) for name, part in parts.items()}, path)
@@ -260,7 +265,7 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
 
 
 def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
-    """Make the files named by ``checkpoint`` the checkpoint of the folder.
+    """Write the metadata, which makes ``checkpoint`` the checkpoint of the folder.
 
     Raises:
         OSError: the metadata could not be written; ``why_not_written`` explains it.
@@ -275,20 +280,20 @@ def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
                 for stored in checkpoint.stored[name]
             ],
         }
-        for name, kind in checkpoint.kinds.items()
+        for name, kind in checkpoint.specs.items()
     }
     content = {"format": _FORMAT, "version": _VERSION, "state": checkpoint.node, "tensors": tensors}
-    data = _text({**content, "sha256": hashlib.sha256(_text(content)).hexdigest()})
-    if len(data) > _MOST:
+    data = _serialize({**content, "sha256": hashlib.sha256(_serialize(content)).hexdigest()})
+    if len(data) > _MAX_METADATA_BYTES:
         raise CheckpointException(
-            f"checkpoint.save: {len(data):,} bytes besides the tensors, the limit is {_MOST:,}; "
-            "store many numbers in tensors"
+            f"checkpoint.save: the state without its tensors takes {len(data):,} bytes, the limit is "
+            f"{_MAX_METADATA_BYTES:,}; store many numbers in tensors"
         )
     write_atomically(folder / METADATA, lambda file: file.write(data))
 
 
 def remove_others(folder: Path, checkpoint: Checkpoint) -> None:
-    """Remove the files of earlier checkpoints, complete or not."""
+    """Remove the files of all other checkpoints, complete or not."""
     kept = {stored.file for pieces in checkpoint.stored.values() for stored in pieces}
     for path in folder.iterdir():
         if _NAME.fullmatch(path.name) and path.name not in kept:
@@ -304,7 +309,7 @@ def read_metadata(folder: Path) -> Checkpoint:
     """
     path = folder / METADATA
     try:
-        content = json.loads(read_outside(path, _MOST).decode(), **STRICT_JSON)
+        content = json.loads(read_outside(path, _MAX_METADATA_BYTES).decode(), **STRICT_JSON)
     except FileNotFoundError:
         raise CheckpointException(f"{folder} has no checkpoint: there is no {METADATA}") from None
     except OSError as error:
@@ -324,20 +329,20 @@ def _checked(path: Path, content: Any) -> Checkpoint:
         version = brief(content.get("version"))
         raise CheckpointException(f"{path} has version {version}, this retrograd reads {_VERSION}")
     digest = content.pop("sha256", None)
-    if digest != hashlib.sha256(_text(content)).hexdigest():
+    if digest != hashlib.sha256(_serialize(content)).hexdigest():
         raise CheckpointException(f"{path} was changed after it was written (SHA-256 differs)")
-    content = table({"format": text, "version": count(), "state": _as_it_is, "tensors": _as_it_is})("it", content)
+    content = table({"format": text, "version": count(), "state": _unchecked, "tensors": _unchecked})("it", content)
     if not isinstance(content["tensors"], dict):
         raise ValueError("its tensors are not a dict")
-    kinds, stored = {}, {}
+    specs, stored = {}, {}
     for name, entry in content["tensors"].items():
-        kinds[name], stored[name] = _checked_tensor(f"tensor {brief(name)}", name, entry)
-    check_node(content["state"], kinds)
-    return Checkpoint(content["state"], kinds, stored)
+        specs[name], stored[name] = _checked_tensor(f"tensor {brief(name)}", name, entry)
+    check_node(content["state"], specs)
+    return Checkpoint(content["state"], specs, stored)
 
 
-def _checked_tensor(where: str, name: str, entry: Any) -> tuple[Kind, list[Stored]]:
-    entry = table({"dtype": text, "shape": items(count()), "pieces": items(_as_it_is)})(where, entry)
+def _checked_tensor(where: str, name: str, entry: Any) -> tuple[TensorSpec, list[StoredPiece]]:
+    entry = table({"dtype": text, "shape": items(count()), "pieces": items(_unchecked)})(where, entry)
     if entry["dtype"] not in _DTYPES:
         raise ValueError(f"{where} has the dtype {brief(entry['dtype'])}, which a Tensor cannot have")
     shape = tuple(entry["shape"])
@@ -351,14 +356,14 @@ def _checked_tensor(where: str, name: str, entry: Any) -> tuple[Kind, list[Store
         if begin != first or end < begin:
             raise ValueError(f"{which} has the rows {begin} to {end}, expected them to begin at {first}")
         first = end
-        found.append(Stored(Piece(name, begin, end), piece["file"], piece["sha256"]))
+        found.append(StoredPiece(Piece(name, begin, end), piece["file"], piece["sha256"]))
     if first != rows_of(shape) or not found:
         raise ValueError(f"{where} has {rows_of(shape)} rows, its pieces have {first}")
     return (entry["dtype"], shape), found
 
 
-class Files:
-    """The files of a checkpoint, opened when they are needed. Numbers are read only when they are copied."""
+class CheckpointFiles:
+    """The files of a checkpoint, opened on first use and memory-mapped, so elements are read only when needed."""
 
     def __init__(self, folder: Path, checkpoint: Checkpoint) -> None:
         self._folder, self._checkpoint = folder, checkpoint
@@ -373,7 +378,7 @@ class Files:
         """
         if name in self._checked:
             return
-        dtype, shape = self._checkpoint.kinds[name]
+        dtype, shape = self._checkpoint.specs[name]
         for stored in self._checkpoint.stored[name]:
             part, piece = self._part(stored), stored.piece
             expected = (piece.end - piece.first, *shape[1:])
@@ -388,19 +393,19 @@ class Files:
                 )
         self._checked.add(name)
 
-    def new(self, name: str) -> np.ndarray:
-        """Allocate an array for a tensor, after a check of its pieces, so that the size in the metadata is right."""
+    def allocate(self, name: str) -> np.ndarray:
+        """Allocate an array for a tensor. Its pieces are checked first, so a forged size allocates nothing."""
         self.check(name)
-        dtype, shape = self._checkpoint.kinds[name]
+        dtype, shape = self._checkpoint.specs[name]
         return np.empty(shape, dtype)
 
     def copy(self, name: str, to: np.ndarray) -> None:
-        """Copy a tensor that has been checked."""
+        """Copy a checked tensor to the array ``to``."""
         for stored in self._checkpoint.stored[name]:
-            part = with_rows(to)[stored.piece.first : stored.piece.end]
+            part = as_rows(to)[stored.piece.first : stored.piece.end]
             np.copyto(part, self._part(stored), casting="same_kind")
 
-    def _part(self, stored: Stored) -> np.ndarray:
+    def _part(self, stored: StoredPiece) -> np.ndarray:
         path = self._folder / stored.file
         if stored.file not in self._open:
             if path.is_symlink():
@@ -420,12 +425,12 @@ class Files:
         return part.array
 
 
-def why_not(folder: Path, name: str, error: OSError) -> str:
-    """Return a sentence about a file that could not be written."""
+def write_error(folder: Path, name: str, error: OSError) -> str:
+    """Return the error message for a file that could not be written."""
     return why_not_written(folder / name, error)
 
 
-def _as_it_is(name: str, value: Any) -> Any:
+def _unchecked(name: str, value: Any) -> Any:
     return value
 
 
@@ -433,6 +438,6 @@ def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data.cast("B") if array.size else b"").hexdigest()
 
 
-def _text(content: Mapping[str, Any]) -> bytes:
-    """Serialize content to bytes that are the same for the same content, also after a round trip through a file."""
+def _serialize(content: Mapping[str, Any]) -> bytes:
+    """Serialize content to canonical JSON: equal content has equal bytes, even after being written and read."""
     return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()

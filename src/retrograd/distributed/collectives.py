@@ -1,8 +1,8 @@
 """Collectives on tensors: all_reduce, broadcast, gather, scatter, all_to_all, barrier.
 
-All processes of a group call the same collective, with tensors of the same shape and dtype. They first tell each other
-what they are about to do, so a mismatch becomes an error that names both sides. With ``async_op=True`` a collective
-returns a ``Work``; its result is available after ``wait()``.
+All processes of a group must call the same collective, with tensors of the same shape and dtype. They first exchange
+descriptions of the call, so a mismatch raises an error that names both sides. With ``async_op=True`` a collective
+returns a ``Work``, and the result is available after ``work.wait()``.
 
 ``all_reduce`` adds in an order chosen by MPI, so the last bits may differ with the number of processes.
 """
@@ -40,23 +40,23 @@ __all__ = [
 ]
 
 
-# ---- Tensors as memory that MPI reads and writes --------------------------------------------------------------------
+# ---- Buffers that MPI reads and writes ------------------------------------------------------------------------------
 
-_WIDER: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}
+_MPI_DTYPES: dict[Any, Any] = {np.dtype(np.float16): np.dtype(np.float32), np.dtype(bool): np.dtype(np.uint8)}
 
 
 class Buffer:
-    """A tensor's elements as contiguous memory, `array`, of a type that MPI can add. `store` writes them back."""
+    """A contiguous `array` with a tensor's elements, of a type that MPI can add; `store` copies it back."""
 
     tensor: Tensor
 
     def __init__(self, tensor: Tensor, caller: str) -> None:
         self.tensor, self._caller = tensor, caller
         own = tensor.array
-        self.array: np.ndarray = np.ascontiguousarray(own, _WIDER.get(own.dtype, own.dtype))
+        self.array: np.ndarray = np.ascontiguousarray(own, _MPI_DTYPES.get(own.dtype, own.dtype))
 
     def store(self) -> None:
-        """Write `array` to the tensor and record the change."""
+        """Copy `array` to the tensor, and mark the tensor as changed in place."""
         own = self.tensor.array
         if self.array is not own:
             own[...] = self.array
@@ -88,7 +88,7 @@ def as_list(caller: str, name: str, values: Any, count: int) -> list[Tensor]:
     return found
 
 
-def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str, Tensor]]) -> None:
+def check_same_spec(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str, Tensor]]) -> None:
     """Check that all tensors have the shape and dtype of the first.
 
     Raises:
@@ -97,25 +97,27 @@ def same_kind(caller: str, first: tuple[str, Tensor], others: Sequence[tuple[str
     name, tensor = first
     for other, each in others:
         if each.array.shape != tensor.array.shape or each.array.dtype != tensor.array.dtype:
-            raise ValueError(f"{caller}: {other} is {kind(each)}, {name} is {kind(tensor)}; make them the same")
+            raise ValueError(
+                f"{caller}: {other} is {spec_text(each)}, {name} is {spec_text(tensor)}; make them the same"
+            )
 
 
-def kind(tensor: Tensor) -> str:
+def spec_text(tensor: Tensor) -> str:
     """Return dtype and shape, such as "float32 (3, 4)"."""
     return f"{tensor.array.dtype} {tuple(tensor.array.shape)}"
 
 
-# ---- The steps of every collective: argument checks, agreement, start, and storing of results -----------------------
+# ---- The common part of all collectives: argument checks, matching of the calls, start, results ---------------------
 
-_OF_MPI = {"AVG": "SUM", "PRODUCT": "PROD"}
+_MPI_OPS = {"AVG": "SUM", "PRODUCT": "PROD"}
 OPS = ("SUM", "AVG", "PRODUCT", "MIN", "MAX", "BAND", "BOR", "BXOR")
 _BITWISE = ("BAND", "BOR", "BXOR")
 
 
 class Collective:
-    """One call of the collective `name` by the processes of `group`.
+    """One call of the collective `name` in `group`.
 
-    ``output`` and ``outputs`` determine where results go; ``run`` does the rest.
+    ``input`` and ``output`` (and their plural forms) register the tensors; then ``run`` starts the collective.
     """
 
     group: ProcessGroup
@@ -127,53 +129,54 @@ class Collective:
         self._op = "SUM"
 
     def input(self, name: str, tensor: Any) -> np.ndarray:
-        """Return the elements of a tensor to send."""
+        """Return the elements of a tensor that is sent."""
         return Buffer(as_tensor(self.name, name, tensor), self.name).array
 
     def output(self, name: str, tensor: Any) -> np.ndarray:
-        """Return memory that initially contains the tensor's elements and is copied to the tensor at the end."""
+        """Return a buffer that starts with the tensor's elements and is copied back to the tensor at the end."""
         self._outputs.append(Buffer(as_tensor(self.name, name, tensor), self.name))
         return self._outputs[-1].array
 
-    def inputs(self, name: str, tensors: Any, alike: tuple[str, Tensor] | None = None) -> np.ndarray:
-        """Return the elements of tensors to send, one for each process, as rows; they have the kind of `alike`."""
-        found = self._listed(name, tensors, alike)
+    def inputs(self, name: str, tensors: Any, like: tuple[str, Tensor] | None = None) -> np.ndarray:
+        """Stack tensors that are sent, one for each process; all must have the shape and dtype of `like`."""
+        found = self._checked_list(name, tensors, like)
         return np.stack([Buffer(each, self.name).array for each in found])
 
-    def outputs(self, name: str, tensors: Any, alike: tuple[str, Tensor]) -> np.ndarray:
-        """Return memory whose rows are copied to the tensors at the end, one for each process."""
-        buffers = [Buffer(each, self.name) for each in self._listed(name, tensors, alike)]
+    def outputs(self, name: str, tensors: Any, like: tuple[str, Tensor]) -> np.ndarray:
+        """Return a buffer whose rows are copied to the tensors at the end, one for each process."""
+        buffers = [Buffer(each, self.name) for each in self._checked_list(name, tensors, like)]
         rows = np.empty((len(buffers), *buffers[0].array.shape), buffers[0].array.dtype)
         for buffer, row in zip(buffers, rows, strict=True):
             buffer.array = row
         self._outputs += buffers
         return rows
 
-    def _listed(self, name: str, tensors: Any, alike: tuple[str, Tensor] | None) -> list[Tensor]:
+    def _checked_list(self, name: str, tensors: Any, like: tuple[str, Tensor] | None) -> list[Tensor]:
         found = as_list(self.name, name, tensors, self.group.size())
         named = [(f"{name}[{k}]", each) for k, each in enumerate(found)]
-        same_kind(self.name, alike or named[0], named)
+        check_same_spec(self.name, like or named[0], named)
         return found
 
-    def combines(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
-        """Set the operation that combines elements like array's; return a function that gives MPI's operation."""
+    def set_op(self, op: Any, array: np.ndarray) -> Callable[[], Any]:
+        """Set the reduction operation; return a function that looks up MPI's, which is loaded only when needed."""
         check_op(self.name, op, array)
         self._op = op
-        return lambda: getattr(mpi.load(), _OF_MPI.get(op, op))
+        return lambda: getattr(mpi.load(), _MPI_OPS.get(op, op))
 
-    def root(self, name: str, rank: int | None, in_group: int | None) -> int:
-        """Return the rank in the group of the process that sends to all, or receives from all."""
-        return root_of(self.name, name, self.group, rank, in_group)
+    def root(self, name: str, rank: int | None, group_rank: int | None) -> int:
+        """Return the group rank of the root: the process that sends to all, or receives from all."""
+        return root_of(self.name, name, self.group, rank, group_rank)
 
     def run(
         self,
         arguments: str,
         start: Callable[[Any], Any],
-        alone: tuple[np.ndarray, Any] | None = None,
+        local_copy: tuple[np.ndarray, Any] | None = None,
     ) -> Work | None:
-        """Agree on the call, start it on MPI's communicator, and wait for it unless it is asynchronous.
+        """Check that all processes make the same call, start it, and wait for it unless it is asynchronous.
 
-        alone: (a, b) if a gets b's elements when this is the only process; None if nothing changes then.
+        arguments: text for the comparison of the calls. start: a function of MPI's communicator that returns a request.
+        local_copy: (a, b) if the only effect in a world of one process is to copy b to a; None if there is no effect.
 
         Raises:
             DistError: the processes disagree about the call. DistNetworkError: a process did not come in time.
@@ -183,8 +186,8 @@ class Collective:
         entered = group.agree(f"{self.name}({arguments})")
 
         def finish() -> None:
-            if group.comm is None and alone is not None:
-                alone[0][...] = np.reshape(alone[1], alone[0].shape)
+            if group.comm is None and local_copy is not None:
+                local_copy[0][...] = np.reshape(local_copy[1], local_copy[0].shape)
             for buffer in outputs:
                 if average:
                     np.divide(buffer.array, group.size(), out=buffer.array, casting="unsafe")
@@ -217,32 +220,32 @@ def check_op(caller: str, op: Any, array: np.ndarray) -> None:
         raise ValueError(f"{caller}: op=AVG divides, and the tensor holds integers; use SUM, or convert it to float")
 
 
-def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, in_group: int | None) -> int:
-    """Return the rank in the group of process `rank` of the world, or `in_group`; 0 if neither is given.
+def root_of(caller: str, name: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
+    """Return the root's group rank, given its world `rank` or its `group_rank`; 0 if neither is given.
 
     Raises:
         ValueError: both are given, or the process is not in the group.
     """
-    if in_group is not None:
+    if group_rank is not None:
         if rank is not None:
             raise ValueError(f"{caller}: pass {name} or group_{name}, not both")
-        if not 0 <= in_group < group.size():
-            raise ValueError(f"{caller}: group_{name}={in_group} must be from 0 to {group.size() - 1}")
-        return in_group
+        if not 0 <= group_rank < group.size():
+            raise ValueError(f"{caller}: group_{name}={group_rank} must be from 0 to {group.size() - 1}")
+        return group_rank
     if rank not in group.ranks and rank is not None:
         raise ValueError(f"{caller}: {name}={rank} is not in the group, which has the ranks {group.ranks}")
     return 0 if rank is None else get_group_rank(group, rank)
 
 
-def check_list(caller: str, name: str, value: Any, mine: bool, role: str) -> None:
+def check_list(caller: str, name: str, value: Any, is_root: bool, role: str) -> None:
     """Check that the process with this role passes a list, and that no other process does.
 
     Raises:
         ValueError: a list is missing, or is passed by another process.
     """
-    if mine and value is None:
+    if is_root and value is None:
         raise ValueError(f"{caller}: {name} is missing: the process that is {role} passes a list of Tensors")
-    if not mine and value:
+    if not is_root and value:
         raise ValueError(f"{caller}: {name} is for the process that is {role}; leave it out here")
 
 
@@ -262,7 +265,9 @@ def check_whole(caller: str, name: str, whole: np.ndarray, other: str, piece: np
 
 
 def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndarray, count: int) -> list[int]:
-    """Return the number of elements in each of `count` pieces; sizes: their extents along the first axis, None: equal.
+    """Return the number of elements in each of `count` pieces.
+
+    sizes: the extents of the pieces along the first axis; None: equal extents.
 
     Raises:
         ValueError: the pieces do not add up to the array.
@@ -277,11 +282,11 @@ def sizes_of(caller: str, name: str, sizes: Sequence[int] | None, array: np.ndar
     return [int(size) * row for size in sizes]
 
 
-# ---- Collectives on tensors, with the names and meanings of torch.distributed ---------------------------------------
+# ---- Collectives on tensors, with the names and semantics of torch.distributed --------------------------------------
 
 
 class ReduceOp:
-    """Operations that combine elements. AVG is the sum divided by the number of processes."""
+    """Reduction operations. AVG is the sum divided by the number of processes."""
 
     SUM, AVG, PRODUCT, MIN, MAX = "SUM", "AVG", "PRODUCT", "MIN", "MAX"
     BAND, BOR, BXOR = "BAND", "BOR", "BXOR"
@@ -293,7 +298,7 @@ reduce_op = ReduceOp
 def all_reduce(
     tensor: Tensor, op: str = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes; each process gets the result in its tensor.
+    """Reduce the tensors of all processes with op, in place; every process gets the result.
 
     Raises:
         ValueError: op is unknown, or does not fit the dtype. DistError: the processes disagree about the call.
@@ -302,8 +307,8 @@ def all_reduce(
     """
     call = Collective("all_reduce", group, async_op)
     x = call.output("tensor", tensor)
-    operation = call.combines(op, x)
-    return call.run(f"{kind(tensor)}, {op}", lambda comm: comm.Iallreduce(mpi.load().IN_PLACE, x, operation()))
+    operation = call.set_op(op, x)
+    return call.run(f"{spec_text(tensor)}, {op}", lambda comm: comm.Iallreduce(mpi.load().IN_PLACE, x, operation()))
 
 
 def reduce(
@@ -314,21 +319,21 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Combine the tensors of all processes; process dst (its rank in the world) gets the result in its tensor.
+    """Reduce the tensors of all processes with op; process dst (a world rank) gets the result, in place.
 
     Raises:
         As all_reduce; ValueError: dst is not in the group.
     """
     call = Collective("reduce", group, async_op)
     x = call.input("tensor", tensor)
-    operation, root = call.combines(op, x), call.root("dst", dst, group_dst)
-    mine = call.group.rank() == root
-    x = call.output("tensor", tensor) if mine else x.copy()
+    operation, root = call.set_op(op, x), call.root("dst", dst, group_dst)
+    is_root = call.group.rank() == root
+    x = call.output("tensor", tensor) if is_root else x.copy()
 
     def start(comm: Any) -> Any:
-        return comm.Ireduce(mpi.load().IN_PLACE if mine else x, x if mine else None, operation(), root)
+        return comm.Ireduce(mpi.load().IN_PLACE if is_root else x, x if is_root else None, operation(), root)
 
-    return call.run(f"{kind(tensor)}, {op}, dst={root}", start)
+    return call.run(f"{spec_text(tensor)}, {op}, dst={root}", start)
 
 
 def broadcast(
@@ -338,14 +343,14 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Copy the tensor of process src (its rank in the world) to the tensors of all others.
+    """Copy the tensor of process src (a world rank) to the tensors of all other processes.
 
     Raises:
         As all_reduce; ValueError: src is not in the group.
     """
     call = Collective("broadcast", group, async_op)
     x, root = call.output("tensor", tensor), call.root("src", src, group_src)
-    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Ibcast(x, root))
+    return call.run(f"{spec_text(tensor)}, src={root}", lambda comm: comm.Ibcast(x, root))
 
 
 def all_gather(
@@ -359,7 +364,7 @@ def all_gather(
     call = Collective("all_gather", group, async_op)
     own = call.input("tensor", tensor)
     rows = call.outputs("tensor_list", tensor_list, ("tensor", tensor))
-    return call.run(kind(tensor), lambda comm: comm.Iallgather(own, rows), (rows, own))
+    return call.run(spec_text(tensor), lambda comm: comm.Iallgather(own, rows), (rows, own))
 
 
 def all_gather_into_tensor(
@@ -373,7 +378,7 @@ def all_gather_into_tensor(
     call = Collective("all_gather_into_tensor", group, async_op)
     whole, own = call.output("output_tensor", output_tensor), call.input("input_tensor", input_tensor)
     check_whole(call.name, "output_tensor", whole, "input_tensor", own, call.group.size())
-    return call.run(kind(input_tensor), lambda comm: comm.Iallgather(own, whole), (whole, own))
+    return call.run(spec_text(input_tensor), lambda comm: comm.Iallgather(own, whole), (whole, own))
 
 
 def gather(
@@ -391,11 +396,11 @@ def gather(
     """
     call = Collective("gather", group, async_op)
     own, root = call.input("tensor", tensor), call.root("dst", dst, group_dst)
-    mine = call.group.rank() == root
-    check_list("gather", "gather_list", gather_list, mine, "dst")
-    rows = call.outputs("gather_list", gather_list, ("tensor", tensor)) if mine else None
-    alone = None if rows is None else (rows, own)
-    return call.run(f"{kind(tensor)}, dst={root}", lambda comm: comm.Igather(own, rows, root), alone)
+    is_root = call.group.rank() == root
+    check_list("gather", "gather_list", gather_list, is_root, "dst")
+    rows = call.outputs("gather_list", gather_list, ("tensor", tensor)) if is_root else None
+    local_copy = None if rows is None else (rows, own)
+    return call.run(f"{spec_text(tensor)}, dst={root}", lambda comm: comm.Igather(own, rows, root), local_copy)
 
 
 def scatter(
@@ -413,11 +418,11 @@ def scatter(
     """
     call = Collective("scatter", group, async_op)
     own, root = call.output("tensor", tensor), call.root("src", src, group_src)
-    mine = call.group.rank() == root
-    check_list("scatter", "scatter_list", scatter_list, mine, "src")
-    rows = call.inputs("scatter_list", scatter_list, ("tensor", tensor)) if mine else None
-    alone = None if rows is None else (own, rows)
-    return call.run(f"{kind(tensor)}, src={root}", lambda comm: comm.Iscatter(rows, own, root), alone)
+    is_root = call.group.rank() == root
+    check_list("scatter", "scatter_list", scatter_list, is_root, "src")
+    rows = call.inputs("scatter_list", scatter_list, ("tensor", tensor)) if is_root else None
+    local_copy = None if rows is None else (own, rows)
+    return call.run(f"{spec_text(tensor)}, src={root}", lambda comm: comm.Iscatter(rows, own, root), local_copy)
 
 
 def reduce_scatter(
@@ -427,7 +432,7 @@ def reduce_scatter(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Combine the lists of all processes entry by entry; process k gets entry k.
+    """Reduce the lists of all processes entry by entry; process k gets entry k of the result.
 
     Raises:
         As all_gather.
@@ -440,7 +445,7 @@ def reduce_scatter(
 def reduce_scatter_tensor(
     output: Tensor, input: Tensor, op: str = ReduceOp.SUM, group: ProcessGroup | None = None, async_op: bool = False
 ) -> Work | None:
-    """Combine the tensors of all processes and cut the result along the first axis; process k gets piece k.
+    """Reduce the tensors of all processes and split the result along the first axis; process k gets piece k.
 
     Raises:
         As all_reduce; ValueError: input is not of size (processes * n, ...) or (processes, n, ...).
@@ -452,9 +457,9 @@ def reduce_scatter_tensor(
 
 
 def _reduce_scatter(call: Collective, output: Tensor, own: np.ndarray, rows: np.ndarray, op: str) -> Work | None:
-    operation = call.combines(op, rows)
+    operation = call.set_op(op, rows)
     return call.run(
-        f"{kind(output)}, {op}", lambda comm: comm.Ireduce_scatter_block(rows, own, operation()), (own, rows)
+        f"{spec_text(output)}, {op}", lambda comm: comm.Ireduce_scatter_block(rows, own, operation()), (own, rows)
     )
 
 
@@ -473,7 +478,7 @@ def all_to_all(
     sent = call.inputs("input_tensor_list", input_tensor_list)
     first = input_tensor_list[0]
     rows = call.outputs("output_tensor_list", output_tensor_list, ("input_tensor_list[0]", first))
-    return call.run(kind(first), lambda comm: comm.Ialltoall(sent, rows), (rows, sent))
+    return call.run(spec_text(first), lambda comm: comm.Ialltoall(sent, rows), (rows, sent))
 
 
 def all_to_all_single(
@@ -484,9 +489,9 @@ def all_to_all_single(
     group: ProcessGroup | None = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Cut the input along its first axis, send piece k to process k, and put the pieces received one after the other.
+    """Split the input along its first axis, send piece k to process k, and concatenate the received pieces in output.
 
-    output_split_sizes, input_split_sizes: extents of the pieces; None: equal pieces.
+    output_split_sizes, input_split_sizes: extents of the pieces along the first axis; None means equal pieces.
 
     Raises:
         As all_reduce; ValueError: the pieces do not add up to a tensor.
@@ -494,18 +499,20 @@ def all_to_all_single(
     call = Collective("all_to_all_single", group, async_op)
     whole, own = call.output("output", output), call.input("input", input)
     if own.shape[1:] != whole.shape[1:] or own.dtype != whole.dtype or not own.ndim:
-        raise ValueError(f"{call.name}: input is {kind(input)}, output {kind(output)}; only the first axis may differ")
+        raise ValueError(
+            f"{call.name}: input is {spec_text(input)}, output {spec_text(output)}; only the first axis may differ"
+        )
     sent = sizes_of(call.name, "input_split_sizes", input_split_sizes, own, call.group.size())
-    taken = sizes_of(call.name, "output_split_sizes", output_split_sizes, whole, call.group.size())
+    received = sizes_of(call.name, "output_split_sizes", output_split_sizes, whole, call.group.size())
 
     def start(comm: Any) -> Any:
-        return comm.Ialltoallv([own, sent], [whole, taken])
+        return comm.Ialltoallv([own, sent], [whole, received])
 
     return call.run(f"{own.dtype} {own.shape[1:]}", start, (whole, own))
 
 
 def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Wait until all processes have called it.
+    """Wait until all processes of the group have called it.
 
     Raises:
         As all_reduce.
@@ -514,15 +521,15 @@ def barrier(group: ProcessGroup | None = None, async_op: bool = False, device_id
 
 
 def monitored_barrier(group: ProcessGroup | None = None, timeout: Any = None, wait_all_ranks: bool = False) -> None:
-    """Do a ``barrier`` with its own timeout; None means the group's. All missing ranks are named in any case.
+    """Do a ``barrier`` with its own timeout (None: the group's). As with any barrier, errors name all missing ranks.
 
     Raises:
         As all_reduce; ValueError: timeout is not a positive time.
     """
-    where = member(group, "monitored_barrier")
-    before = where.timeout
-    where.timeout = before if timeout is None else as_seconds("monitored_barrier", timeout)
+    pg = member(group, "monitored_barrier")
+    before = pg.timeout
+    pg.timeout = before if timeout is None else as_seconds("monitored_barrier", timeout)
     try:
-        barrier(where)
+        barrier(pg)
     finally:
-        where.timeout = before
+        pg.timeout = before

@@ -1,14 +1,14 @@
 """DistributedDataParallel, with no_sync and join.
 
-A process cuts its part of the batch into shards. The module runs on each shard alone, with random numbers that depend
-on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So the weights
-are the same bits for any number of processes that have whole shards.
+Each process splits its part of the batch into shards. The module runs on each shard separately, with random numbers
+that depend on the step and the shard, and the gradients of all shards are added in a fixed tree (reduction_tree.py). So
+the weights are bitwise identical for any number of processes, as long as each has whole shards.
 
-Within ``no_sync``, gradients are added up shard by shard, and the sums of the shards are exchanged in the fixed tree
-later. So the order of additions does not depend on the number of processes, and no communication is needed before then.
+Within ``no_sync``, the gradients of each shard are accumulated separately, without communication. Later these sums are
+added in the fixed tree, so here, too, the order of additions does not depend on the number of processes.
 
-Within ``join``, the processes tell each other what they are about to do, before each forward and each exchange of
-gradients. Those without a batch take part by sending zeros.
+Within ``join``, the processes announce to each other each forward and each exchange of gradients before it begins.
+Processes that have run out of batches take part in the exchanges by sending zeros.
 
 Sources: S. Li et al., "PyTorch Distributed: Experiences on Accelerating Data Parallel Training", VLDB 2020;
 torch.distributed.algorithms.join.
@@ -31,15 +31,15 @@ from ..nn.module import Module
 from ..nn.utils.per_sample_rules import refuse_per_sample
 from ..ops.argument_checks import as_truth
 from ..ops.random.random import default_generator
-from .batch_shards import replaced
+from .batch_shards import replace_tensors
 from .errors import DistError
-from .gradient_bucket import GradBucket, Hooked
-from .module_state import BufferAverage, Parts, floats_of, pack, parts_of
+from .gradient_bucket import GradBucket, HookExchange
+from .module_state import BufferAverage, ModuleState, collect_state, floats_of, pack
 from .object_collectives import exchange_objects, from_root
 from .process_group import ProcessGroup, difference, ranks_text
 from .process_group import calls as calls_of
 from .reducer import Channel, Reducer
-from .reduction_tree import share
+from .reduction_tree import shard_range
 from .shard_runner import OverShards, Run
 from .work import Future
 from .world import member
@@ -50,113 +50,116 @@ __all__ = ["DistributedDataParallel"]
 # ---- Gradients accumulated within no_sync ---------------------------------------------------------------------------
 
 
-class _Shown(NamedTuple):
-    """The ``grad`` of a parameter without its waiting gradients, and the ``grad`` that includes them."""
+class _DisplayedGrad(NamedTuple):
+    """The ``grad`` of a parameter without its unsynchronized gradients, and the ``grad`` that includes them."""
 
     parameter: Tensor
     without: Tensor | None
     grad: Tensor
 
 
-class Unsynced:
-    """Gradients that wait for the next exchange. A place is the index of a shard among those of this process.
+class UnsyncedGradients:
+    """Gradients accumulated within ``no_sync``, until the next exchange.
 
-    In the meantime ``grad`` of a parameter shows the gradient of this process, in a read-only array, because changes
-    made there would be lost. Gradients of other backwards are added to it. If ``grad`` is set to something else, such
-    as None by ``zero_grad``, the parameter has no waiting gradient any more.
+    They are kept for each shard; ``local_shard`` is the index of a shard among those of this process. Meanwhile
+    ``parameter.grad`` shows the sum for this process, in a read-only array, because changes made there would be lost.
+    Later backwards add to it. If ``grad`` is set to something else, such as None by ``zero_grad``, the parameter's
+    accumulated gradients are dropped.
     """
 
     def __init__(self) -> None:
-        self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> place -> sum
-        self._shown: dict[int, _Shown] = {}
-        self._coming: list[tuple[int, int, np.ndarray]] = []  # in the current backward
+        self._sums: dict[int, dict[int, np.ndarray]] = {}  # id of the parameter -> local shard -> sum
+        self._displayed: dict[int, _DisplayedGrad] = {}
+        self._pending: list[tuple[int, int, np.ndarray]] = []  # in the current backward
         self._trained: Sequence[Tensor] = ()
         self._hooked: dict[int, Tensor] = {}
         self._weight = 1.0
 
     def begin(self, trained: Sequence[Tensor], weight: float) -> None:
-        """Begin a backward of these parameters. weight: the gradients are those of this process times weight."""
+        """Begin a backward for these parameters, whose gradients are this process's gradients times `weight`."""
         self._drop_what_was_reset()
-        self._trained, self._coming, self._weight = trained, [], weight
+        self._trained, self._pending, self._weight = trained, [], weight
         for parameter in trained:
             if id(parameter) not in self._hooked:
                 self._hooked[id(parameter)] = parameter
                 parameter.register_hook(partial(self._before, parameter))
                 register_post_accumulate_grad_hook(parameter, self._show)
 
-    def add(self, place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
-        """Add a parameter's gradient for one shard; it counts when the backward ends. alone: nobody else uses it."""
-        self._coming.append((place, position, gradient if alone else gradient.copy()))
+    def add(self, local_shard: int, position: int, gradient: np.ndarray, owned: bool) -> None:
+        """Add a parameter's gradient for one shard; it takes effect in ``end``. owned: its memory is not shared."""
+        self._pending.append((local_shard, position, gradient if owned else gradient.copy()))
 
     def end(self) -> list[np.ndarray | None]:
-        """Return the gradients to deliver: zeros where gradients wait, which ``grad`` then shows; None elsewhere."""
-        for place, position, gradient in self._coming:
+        """Return what to deliver to ``grad``: zeros for parameters with accumulated gradients, otherwise None."""
+        for local_shard, position, gradient in self._pending:
             sums = self._sums.setdefault(id(self._trained[position]), {})
-            if place in sums:
-                sums[place] += gradient
+            if local_shard in sums:
+                sums[local_shard] += gradient
             else:
-                sums[place] = gradient
-        self._coming = []
+                sums[local_shard] = gradient
+        self._pending = []
         return [np.zeros_like(p.array) if id(p) in self._sums else None for p in self._trained]
 
-    def taken(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
-        """Remove these parameters' waiting gradients, also from ``grad``, and return them by place and position."""
+    def take(self, trained: Sequence[Tensor]) -> dict[int, dict[int, np.ndarray]]:
+        """Remove these parameters' accumulated gradients, also from ``grad``: local shard -> position -> gradient."""
         found: dict[int, dict[int, np.ndarray]] = {}
-        if not self._sums and not self._shown:
+        if not self._sums and not self._displayed:
             return found
         self._drop_what_was_reset()
         for position, parameter in enumerate(trained):
             self._hide(parameter)
-            self._shown.pop(id(parameter), None)
-            for place, total in self._sums.pop(id(parameter), {}).items():
-                found.setdefault(place, {})[position] = total
+            self._displayed.pop(id(parameter), None)
+            for local_shard, total in self._sums.pop(id(parameter), {}).items():
+                found.setdefault(local_shard, {})[position] = total
         return found
 
     def _drop_what_was_reset(self) -> None:
-        for key, (parameter, without, shown) in list(self._shown.items()):
+        for key, (parameter, without, shown) in list(self._displayed.items()):
             if parameter.grad is shown and parameter.grad_req != "write":
                 continue
             if parameter.grad is shown:
                 parameter.grad = without
-            del self._shown[key], self._sums[key]
+            del self._displayed[key], self._sums[key]
 
     def _before(self, parameter: Tensor, g: Tensor) -> None:
-        """Hide the waiting gradients before a gradient is added to ``grad``."""
+        """Hide the accumulated gradients before a gradient is added to ``grad``."""
         self._hide(parameter)
 
     def _hide(self, parameter: Tensor) -> None:
-        """Remove from ``grad`` what is only shown."""
-        shown = self._shown.get(id(parameter))
+        """Set ``grad`` back to the value without the accumulated gradients."""
+        shown = self._displayed.get(id(parameter))
         if shown is not None and parameter.grad is shown.grad:
             parameter.grad = shown.without
 
     def _show(self, parameter: Tensor) -> None:
-        """Show the waiting gradients after a backward."""
+        """Include the accumulated gradients in ``grad`` after a backward."""
         sums = self._sums.get(id(parameter))
         without = parameter.grad
         if sums is None or without is None:
             return
         total = without.array.copy()
-        for place in sorted(sums):
-            total += sums[place] / total.dtype.type(self._weight)
+        for local_shard in sorted(sums):
+            total += sums[local_shard] / total.dtype.type(self._weight)
         total.flags.writeable = False
         # if `grad` has only the zeros from `end`, treat it as None
         parameter.grad = wrap(total)
-        self._shown[id(parameter)] = _Shown(parameter, without if without.array.any() else None, parameter.grad)
+        self._displayed[id(parameter)] = _DisplayedGrad(
+            parameter, without if without.array.any() else None, parameter.grad
+        )
 
 
 # ---- join: processes with different numbers of batches --------------------------------------------------------------
 
 _CALLER = "DistributedDataParallel.join"
-_FORWARD, _AVERAGED = f"{_CALLER}: a forward", f"{_CALLER}: a forward that changes buffers"
-_BACKWARD, _ENDED = f"{_CALLER}: the backward of forward", f"{_CALLER}: no batch is left"
+_FORWARD, _FORWARD_WITH_BUFFERS = f"{_CALLER}: a forward", f"{_CALLER}: a forward that changes buffers"
+_BACKWARD, _NO_BATCH = f"{_CALLER}: the backward of forward", f"{_CALLER}: no batch is left"
 
 
-class Uneven:
+class UnevenInputs:
     """Coordination of processes with different numbers of batches within ``join``.
 
-    by_all: divide the gradients by the number of all processes, not of those that have a batch. throws: the first
-    process without a batch ends the block in all processes.
+    by_all: divide the gradients by the number of all processes, not by the number of those that have a batch.
+    throws: the first process without a batch ends the block in all processes.
     """
 
     def __init__(self, parallel: DistributedDataParallel, by_all: bool, throws: bool) -> None:
@@ -165,44 +168,44 @@ class Uneven:
         self._ahead: list[int] = []  # the ranks that had a batch when others had none
 
     def forward(self, averaged: bool) -> None:
-        """Announce that this process begins a forward, in which it averages buffers or not."""
-        self._say(_AVERAGED if averaged else _FORWARD)
+        """Announce a forward. averaged: it averages buffers."""
+        self._announce(_FORWARD_WITH_BUFFERS if averaged else _FORWARD)
 
     def backward(self, step: int) -> None:
-        """Announce that this process begins an exchange of the gradients of a forward."""
-        self._say(f"{_BACKWARD} {step}")
+        """Announce the exchange of the gradients of the forward with number `step`."""
+        self._announce(f"{_BACKWARD} {step}")
 
     @property
     def divisor(self) -> int:
-        """The number by which the sum of the processes' gradients is divided."""
+        """The number that the sum of the processes' gradients is divided by."""
         return self._group.size() if self._by_all else len(self._active)
 
     def shards(self) -> int:
-        """Return the number of shards that have a part of the batch."""
-        return sum(len(share(self._parallel.shards, self._group.size(), rank)) for rank in self._active)
+        """Return the number of shards of the processes that have a batch."""
+        return sum(len(shard_range(self._parallel.shards, self._group.size(), rank)) for rank in self._active)
 
     def end(self) -> None:
-        """Take part without a batch until no process has one; then copy the last one's parameters and buffers."""
-        while (call := self._say(_ENDED)) is not None:
+        """Take part until no process has a batch; then copy parameters and buffers from the last one that had."""
+        while (call := self._announce(_NO_BATCH)) is not None:
             if call.startswith(_BACKWARD):
                 self._send_zeros(int(call.removeprefix(_BACKWARD)))
             else:
-                self._leave_buffers(call == _AVERAGED)
+                self._join_buffer_average(call == _FORWARD_WITH_BUFFERS)
                 self._parallel.steps += 1
         if self._ahead:
-            self._take_from(self._ahead[0])
+            self._copy_from(self._ahead[0])
 
-    def _say(self, own: str) -> str | None:
-        """Announce `own` and return the call of the processes that have a batch; None if there are none.
+    def _announce(self, own: str) -> str | None:
+        """Announce the call `own`, and return the call of the processes that have a batch; None if no process has one.
 
         Raises:
-            DistError: a process does something in which those without a batch cannot take part. RuntimeError: `throws`
-            is set, and a process has no batch.
+            DistError: a process makes a call in which processes without a batch cannot take part.
+            RuntimeError: `throws` is set, and a process has no batch.
         """
         self._parallel.finish_average()
-        entered, rows = self._group.say(own)
+        entered, rows = self._group.announce(own)
         calls = dict(enumerate(calls_of(rows)))
-        active = [rank for rank, call in calls.items() if call != _ENDED]
+        active = [rank for rank, call in calls.items() if call != _NO_BATCH]
         found = {calls[rank] for rank in active}
         if len(found) > 1 or not all(call.startswith((_FORWARD, _BACKWARD)) for call in found):
             raise DistError(
@@ -219,21 +222,21 @@ class Uneven:
         return found.pop()
 
     def _send_zeros(self, step: int) -> None:
-        reducer = self._parallel.reducer(parts_of(self._parallel.module))
+        reducer = self._parallel.reducer(collect_state(self._parallel.module))
         reducer.start(1.0, step)
         for shard in reducer.own:
             reducer.end(shard)
         reducer.finish()
 
-    def _leave_buffers(self, averaged: bool) -> None:
-        parts = parts_of(self._parallel.module)
-        own = self._parallel.reducer(parts).own
-        if averaged and (average := self._parallel.average(parts)) is not None:
+    def _join_buffer_average(self, averaged: bool) -> None:
+        state = collect_state(self._parallel.module)
+        own = self._parallel.reducer(state).own
+        if averaged and (average := self._parallel.average(state)) is not None:
             for shard in own:
                 average.take(shard)
             self._parallel.keep_average(average)
 
-    def _take_from(self, rank: int) -> None:
+    def _copy_from(self, rank: int) -> None:
         module = self._parallel.module
         tensors = [*module.parameters(), *module.buffers()]
         own = [tensor.detach() for tensor in tensors]
@@ -245,32 +248,38 @@ class Uneven:
 # ---- DistributedDataParallel ----------------------------------------------------------------------------------------
 
 _NAME = "DistributedDataParallel"
-MOST_BYTES = 4_000_000  # size of a bucket
+BUCKET_BYTES = 4_000_000  # default size of a bucket
 
 
 class DistributedDataParallel(Module):
-    """Runs ``module`` on this process's part of the batch; after ``backward`` the gradients are the mean over all.
+    """Runs ``module`` on this process's part of the batch; ``backward`` averages the gradients over all processes.
 
     All processes begin with the parameters and buffers of process 0. Gradients are sent in buckets while the backward
-    runs. The loss must be a mean over this process's part, and all parts must have the same size.
+    runs. The loss must be a mean over this process's part of the batch, and all parts must have the same size.
 
-    bucket_cap_mb: size of a bucket in MB. process_group: the processes; None means all.
-    find_unused_parameters, gradient_as_bucket_view, static_graph, check_reduction: these four change nothing, because
-        parameters that no process has used keep their gradient anyway.
-    broadcast_buffers: False leaves the buffers of each process unchanged by the others.
-    reproducible: add the gradients of ``shards`` shards in a fixed tree: the same bits for 1, 2, 4 … processes, up to
-        the number of shards. False: each process's part is one shard, which is faster.
-    shards: number of shards of the whole batch.
+    module: the module, the same in all processes.
+    device_ids, output_device: only None; there is one device, the CPU.
+    dim: only 0; samples are along the first axis.
+    broadcast_buffers: average the changes of buffers over the processes. False: each process keeps its own buffers.
+    init_sync: begin with the parameters and buffers of process 0. False: they are equal already.
+    process_group: the processes that take part; None means all.
+    bucket_cap_mb: size of a bucket in MB; None means 4.
+    find_unused_parameters, check_reduction, gradient_as_bucket_view, static_graph: accepted without effect. Parameters
+        that no process has used always keep their ``grad``.
+    reproducible: split the batch into ``shards`` shards and add their gradients in a fixed tree. The weights are then
+        bitwise identical for 1, 2, 4 … processes, up to the number of shards. False: each process's part is one shard,
+        which is faster.
+    shards: number of shards of the whole batch, if reproducible.
 
-    A module that calls a collective itself needs reproducible=False; otherwise it would run once for each shard. With
-    reproducible=True, sums over the batch that the module computes are sums over one shard.
+    With reproducible=True the module runs once for each shard. So sums over the batch within the module are sums over
+    one shard, and a module that calls collectives itself needs reproducible=False.
 
-    Tensors are cut along the first axis, also those in lists, tuples, dicts and dataclasses. Other inputs go to each
-    shard unchanged. The module returns tensors, or such containers of tensors. Its gradients cannot be differentiated
-    again.
+    Inputs: tensors are split along the first axis, including those in lists, tuples, dicts and dataclasses; all other
+    inputs are passed to each shard unchanged. The module must return tensors, or such containers of tensors. The
+    gradients cannot be differentiated again.
 
-    Floating-point buffers, such as running statistics, change by the mean of their changes over the shards, when the
-    backward ends or at the next call. Other buffers get the values of the last shard.
+    Floating-point buffers, such as running statistics, change by the mean of their changes over the shards, at the end
+    of the backward or at the next call. Other buffers get the values of the last shard.
 
     Raises:
         TypeError: module is not a Module, or a flag is not a bool. ValueError: module has nothing to train, there are
@@ -330,22 +339,22 @@ class DistributedDataParallel(Module):
                 raise TypeError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be a number of megabytes, or None")
             if not 0 < bucket_cap_mb < float("inf"):
                 raise ValueError(f"{_NAME}: bucket_cap_mb={bucket_cap_mb!r} must be above 0, and finite")
-        self._most = MOST_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
+        self._bucket_bytes = BUCKET_BYTES if bucket_cap_mb is None else int(1e6 * bucket_cap_mb)
         self.module = module
         self.require_backward_grad_sync = True
-        self.steps = 0  # calls so far
+        self.steps = 0  # number of calls
         self.trained: list[Tensor] = []  # parameters of the last call
         self._reducer: Reducer | None = None
-        self._of_buffers: Reducer | None = None
+        self._buffer_reducer: Reducer | None = None
         self._channels: dict[str, Channel] = {}
         self._hook: tuple[Callable[..., Any], Any] | None = None
-        self.unsynced: Unsynced = Unsynced()
+        self.unsynced: UnsyncedGradients = UnsyncedGradients()
         self._average: BufferAverage | None = None  # the exchange begun by the last forward
-        self.uneven: Uneven | None = None  # set within join
+        self.uneven: UnevenInputs | None = None  # set within join
         if init_sync:
-            begin_alike(_NAME, self.process_group, module)
+            broadcast_initial_state(_NAME, self.process_group, module)
         self.seed: Any = from_root(self.process_group, int(default_generator.integers(2**62)), 0, f"{_NAME}: the seed")
-        if not parts_of(module).trained:
+        if not collect_state(module).trained:
             raise ValueError(f"{_NAME}: module has no parameter that requires a gradient; use the module itself")
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -353,23 +362,23 @@ class DistributedDataParallel(Module):
             return self.module(*inputs, **kwargs)
         self.finish_average()
         if self.uneven is not None:
-            self.uneven.forward(self._averages())
+            self.uneven.forward(self._averages_buffers())
         run = Run(self, inputs, kwargs)
         trained = run.trained if is_grad_enabled() else []
-        outputs = OverShards.apply(run, *run.given, *trained)
+        outputs = OverShards.apply(run, *run.input_tensors, *trained)
         self.steps += 1
         outputs = outputs if isinstance(outputs, tuple) else (outputs,)
         if not any(output._requires_grad for output in outputs):
             self.finish_average()  # no backward will follow to do it
-        return replaced(run.structure, iter(outputs))
+        return replace_tensors(run.structure, iter(outputs))
 
     @contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Within the block, backward exchanges nothing. The next backward outside exchanges the accumulated gradients.
+        """Accumulate gradients without communication; the next backward outside of the block exchanges the sums.
 
-        With reproducible=True the weights are the same bits for any number of processes here, too. Gradients are added
-        up shard by shard, which takes the memory of the gradients once for each shard of this process. Within the
-        block, ``grad`` shows the gradients of this process and cannot be changed. Parameter hooks outside see the sums.
+        With reproducible=True the weights are bitwise identical for any number of processes here, too. For this, one
+        set of gradients is kept for each shard of this process. Within the block, ``grad`` shows the gradients of this
+        process in a read-only array. Parameter hooks called outside of the block get the sums.
         """
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False
         try:
@@ -380,12 +389,12 @@ class DistributedDataParallel(Module):
     def register_comm_hook(self, state: Any, hook: Callable[[Any, GradBucket], Future]) -> None:
         """Exchange gradients with ``hook(state, bucket)``.
 
-        The hook is called for each bucket as soon as it is complete, in the same order in all processes. It returns a
-        Future of a Tensor like ``bucket.buffer()``, which becomes the gradient. It must average over the processes
-        itself.
+        The hook is called for each bucket as soon as the bucket is complete, in the same order in all processes. It
+        must average over the processes itself and return a Future of a Tensor with the size of ``bucket.buffer()``,
+        which becomes the gradient. ``distributed.algorithms.ddp_comm_hooks`` has ready-made hooks.
 
-        ``distributed.algorithms.ddp_comm_hooks`` provides hooks. A hook gets the sum over this process's part, so the
-        result depends on the number of processes; it requires reproducible=False.
+        A hook gets the gradient of this process's whole part of the batch, so its result depends on the number of
+        processes. It therefore requires reproducible=False.
 
         Raises:
             ValueError: the model was created with reproducible=True. RuntimeError: there is a hook already, or
@@ -410,15 +419,17 @@ class DistributedDataParallel(Module):
     ) -> Iterator[None]:
         """Within the block, processes may have different numbers of batches.
 
-        A process that leaves the block waits for the others and sends zeros in their exchanges. At the end it gets the
-        parameters and buffers of those that had the last batch.
+        A process that has run out of batches waits at the end of the block and sends zeros in the exchanges of the
+        others. In the end it gets the parameters and buffers of the processes that had the last batch.
 
-        divide_by_initial_world_size: False divides the gradients by the number of processes that have a batch, not of
-        all processes. enable: False makes the block do nothing. throw_on_early_termination: no process waits; the first
-        one that leaves the block ends it in all processes, with a RuntimeError at their next forward.
+        divide_by_initial_world_size: divide the gradients by the number of all processes. False: by the number of
+            processes that still have a batch.
+        enable: False makes the block do nothing.
+        throw_on_early_termination: do not wait; the first process that reaches the end of the block ends it in all
+            processes, with a RuntimeError in their next forward.
 
-        All processes must enter the block. Collectives that all processes must call, such as an ``all_reduce`` of the
-        loss, come after it. Optimizer states are not synchronized.
+        All processes must enter the block. Call other collectives, such as an ``all_reduce`` of the loss, after it.
+        Optimizer states are not synchronized.
 
         Raises:
             TypeError: an argument is not a bool. ValueError: the module has SyncBatchNorm. DistError: a process calls
@@ -431,12 +442,12 @@ class DistributedDataParallel(Module):
         if not as_truth("join", "enable", enable) or self.process_group.comm is None:
             yield
             return
-        if parts_of(self.module).meets:
+        if collect_state(self.module).has_sync_batch_norm:
             raise ValueError(
                 "join: the module has SyncBatchNorm, which needs a part of every batch from every process; give all "
                 "processes the same number of batches, as DistributedSampler does, or keep BatchNorm"
             )
-        self.uneven = uneven = Uneven(self, by_all, throws)
+        self.uneven = uneven = UnevenInputs(self, by_all, throws)
         try:
             yield
             uneven.end()
@@ -445,70 +456,70 @@ class DistributedDataParallel(Module):
 
     @property
     def waited(self) -> float:
-        """Seconds that this process has waited for others, in exchanges of gradients and buffers."""
-        return sum((each.waited for each in (self._reducer, self._of_buffers) if each is not None), 0.0)
+        """Seconds that this process has spent waiting for others in exchanges of gradients and buffers."""
+        return sum((each.waited for each in (self._reducer, self._buffer_reducer) if each is not None), 0.0)
 
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         if self._average is not None:
-            self._average.counts = False
+            self._average.valid = False
         return super().load_state_dict(*args, **kwargs)
 
     @property
     def weight(self) -> float:
-        """The weight of this process's loss in that of the whole batch; a hook weights the gradients itself."""
+        """The weight of this process's loss in the loss of the whole batch; 1 with a hook, which averages itself."""
         if self._hook is not None:
             return 1.0
         return 1 / (self.process_group.size() if self.uneven is None else self.uneven.divisor)
 
     # ---- Parameters and buffers --------------------------------------------------------------------------------
 
-    def reducer(self, parts: Parts) -> Reducer:
-        """Return the Reducer for the parameters that are trained now; it is new if they have changed."""
-        trained = parts.trained
-        kinds = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
+    def reducer(self, state: ModuleState) -> Reducer:
+        """Return the Reducer for the parameters that require gradients; create a new one if they have changed."""
+        trained = state.trained
+        specs = [(parameter.array.shape, parameter.array.dtype) for parameter in trained]
         found = self._reducer
-        if found is None or found.kinds != kinds or [*map(id, trained)] != [*map(id, self.trained)]:
+        if found is None or found.specs != specs or [*map(id, trained)] != [*map(id, self.trained)]:
             group = self.process_group
             numbers = sum(parameter.array.size for parameter in trained)
             group.agree(f"{_NAME}: gradients of {len(trained)} parameters, {numbers} numbers")
             self.trained = trained
             arrays = [parameter.array for parameter in trained]
-            hooked = None if self._hook is None else partial(Hooked, *self._hook, trained)
+            make_exchange = None if self._hook is None else partial(HookExchange, *self._hook, trained)
             channel = self._channel(f"the exchange of gradients of {len(trained)} parameters")
-            self._reducer = found = Reducer(channel, arrays, self.shards, self._most, hooked, found)
+            self._reducer = found = Reducer(channel, arrays, self.shards, self._bucket_bytes, make_exchange, found)
         return found
 
-    def average(self, parts: Parts) -> BufferAverage | None:
+    def average(self, state: ModuleState) -> BufferAverage | None:
         """Return the BufferAverage over the shards of a batch; None if there is nothing to average."""
-        if not self._averages() or not (parts.averaged or parts.alike):
+        if not self._averages_buffers() or not (state.averaged or state.identical):
             return None
-        averaged = pack(parts.averaged)
+        averaged = pack(state.averaged)
         floats = floats_of(averaged)
-        found = self._of_buffers
-        if found is None or found.kinds != [(each.shape, each.dtype) for each in floats]:
+        found = self._buffer_reducer
+        if found is None or found.specs != [(each.shape, each.dtype) for each in floats]:
             channel = self._channel("the exchange of buffers")
-            made = Reducer(channel, floats, self.shards, self._most, before=found) if floats else None
-            self._of_buffers = found = made
+            made = Reducer(channel, floats, self.shards, self._bucket_bytes, previous=found) if floats else None
+            self._buffer_reducer = found = made
         shards = self.shards if self.uneven is None else self.uneven.shards()
-        return BufferAverage(averaged, parts.alike, found, shards, self.steps)
+        return BufferAverage(averaged, state.identical, found, shards, self.steps)
 
-    def _averages(self) -> bool:
+    def _averages_buffers(self) -> bool:
         return self.broadcast_buffers and self.module.training
 
     def keep_average(self, average: BufferAverage | None) -> None:
-        """Keep the exchange that a forward has begun, until the backward or the next call in training."""
+        """Store the buffer exchange that a forward has begun, until the backward or the next training call."""
         self._average = average
 
     def finish_average(self) -> None:
-        """Finish the exchange that the last forward has begun."""
+        """Finish the buffer exchange that the last forward has begun, if there is one."""
         average, self._average = self._average, None
         if average is not None:
             average.wait()
-            if average.counts:
+            if average.valid:
                 average.store()
 
     def _channel(self, what: str) -> Channel:
-        """Return the channel for exchanges of one kind."""
+        """Return the channel for one kind of exchange, gradients or buffers, whose text for messages is `what`."""
         kind = what.split(" of ")[1]
         if kind not in self._channels:
             self._channels[kind] = Channel(self.process_group, what)
@@ -516,8 +527,8 @@ class DistributedDataParallel(Module):
         return self._channels[kind]
 
 
-def begin_alike(caller: str, group: ProcessGroup, module: Module) -> None:
-    """Give all processes the parameters and buffers of process 0, after a check that they have the same parameters.
+def broadcast_initial_state(caller: str, group: ProcessGroup, module: Module) -> None:
+    """Copy the parameters and buffers of process 0 to all processes, after checking that names and shapes are equal.
 
     Raises:
         DistError: they have different parameters.

@@ -23,7 +23,7 @@ class DistNetworkError(DistError):
 
 
 class WorkerLostError(DistError):
-    """A process has died while others wait for it."""
+    """A process has died while others were waiting for it."""
 
 
 # ---- Distributed checkpoints ----------------------------------------------------------------------------------------

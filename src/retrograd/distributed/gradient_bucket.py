@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .reduction_tree import merges, subtrees
+from .reduction_tree import merge_count, subtrees
 from .work import Future
 
 __all__ = ["GradBucket"]
 
 
-# ---- Buckets: gradients in contiguous memory, added up over this worker's shards ------------------------------------
+# ---- Buckets: gradients in contiguous memory, summed over this worker's shards --------------------------------------
 
 _Shape = tuple[int, ...]
-_Sum = np.ndarray | None  # None: zeros, because no shard has used the parameter so far
+_Sum = np.ndarray | None  # None stands for zeros: no shard has used the parameter so far
 
-BLOCK = 1 << 15  # numbers that are added in one pass, to stay in the cache
+BLOCK = 1 << 15  # elements that are added at a time, so that they stay in the cache
 
 
 class Bucket:
-    """A bucket of gradients of one dtype, neighbors in the list of parameters, a few megabytes in contiguous memory.
+    """The gradients of neighboring parameters of one dtype, a few megabytes in contiguous memory.
 
-    places: position of each gradient in the list of parameters -> its part of the memory.
+    slices: position of a parameter in the list of parameters -> its slice of the memory.
 
     Each parameter's gradients are added in the order of the tree (reduction_tree.py) as they arrive from the shards. An
-    added array is kept without a copy until it is added to another or sent, and it is never changed.
+    array passed to ``add`` is not copied: the bucket refers to it until it is summed or sent, and never changes it.
     """
 
     dtype: np.dtype[Any]
@@ -37,9 +37,9 @@ class Bucket:
 
     def __init__(self, dtype: np.dtype, own: range, shards: int) -> None:
         self.dtype, self.size = dtype, 0
-        self.places: dict[int, slice] = {}
+        self.slices: dict[int, slice] = {}
         self._own = own
-        self._merges = {shard: merges(shard, own, shards) for shard in own}
+        self._merge_counts = {shard: merge_count(shard, own, shards) for shard in own}
         self.nodes = subtrees(own, shards)
         self._rows: dict[int, np.ndarray] = {}
         self._block = np.empty(0, dtype)
@@ -47,16 +47,16 @@ class Bucket:
 
     def append(self, position: int, size: int) -> None:
         """Reserve memory for one more gradient."""
-        self.places[position] = slice(self.size, self.size + size)
+        self.slices[position] = slice(self.size, self.size + size)
         self.size += size
         self.clear()
 
     def clear(self) -> None:
         """Begin a new step."""
-        self._next = dict.fromkeys(self.places, self._own.start)  # the shard whose gradient is added next
-        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.places}  # sums of subtrees so far
+        self._next = dict.fromkeys(self.slices, self._own.start)  # position -> the shard whose gradient is added next
+        self._partial: dict[int, list[_Sum]] = {position: [] for position in self.slices}  # sums of subtrees so far
         self._waiting: dict[int, dict[int, _Sum]] = {}  # gradients that arrived before those of earlier shards
-        self._missing = len(self.places)  # parameters that still wait for a shard
+        self._missing = len(self.slices)  # number of parameters that still wait for a shard
 
     def add(self, shard: int, position: int, gradient: _Sum) -> bool:
         """Add a parameter's flat gradient for one shard. Returns whether the bucket is now complete."""
@@ -78,31 +78,31 @@ class Bucket:
     def end(self, shard: int) -> bool:
         """Treat gradients that a shard has not added as zeros. Returns whether the bucket is now complete."""
         done = False
-        for position, coming in self._next.items():
-            if coming <= shard and shard not in self._waiting.get(position, ()):
+        for position, next_shard in self._next.items():
+            if next_shard <= shard and shard not in self._waiting.get(position, ()):
                 done |= self.add(shard, position, None)
         return done
 
     @property
     def is_single(self) -> bool:
         """Whether the bucket is for a single parameter."""
-        return len(self.places) == 1
+        return len(self.slices) == 1
 
     def sums(self, writable: bool = False) -> list[np.ndarray]:
-        """Return the sum of each of `nodes`, when all shards have been added.
+        """Return the sum for each of `nodes`, once all shards have been added.
 
-        Unless `writable` is set, a gradient that is the only one of its node and bucket is returned without a copy.
+        Unless `writable` is set, the gradient of a bucket for a single parameter is returned without a copy.
         """
-        return [self._of_node(depth, writable) for depth in range(len(self.nodes))]
+        return [self._node_sum(depth, writable) for depth in range(len(self.nodes))]
 
-    def _of_node(self, depth: int, writable: bool) -> np.ndarray:
+    def _node_sum(self, depth: int, writable: bool) -> np.ndarray:
         if self.is_single and not writable:
             (sums,) = self._partial.values()
             only = sums[depth]
             if only is not None and only.flags.c_contiguous:
                 return only
         row = self._row(depth)
-        for position, place in self.places.items():
+        for position, place in self.slices.items():
             own = self._partial[position][depth]
             if own is None:
                 row[place] = 0
@@ -110,14 +110,14 @@ class Bucket:
                 row[place] = own
         return row
 
-    def give_away(self) -> None:
-        """Use new memory for the next step."""
+    def release_memory(self) -> None:
+        """Give up the memory, which the caller keeps; the next step allocates its own."""
         self._rows.clear()
         self.clear()
 
     def _add(self, shard: int, position: int, gradient: _Sum) -> None:
-        """Add the next gradient of a parameter to the sums of all subtrees that end with it."""
-        sums, count = self._partial[position], self._merges[shard]
+        """Add the next gradient of a parameter to the sums of all subtrees whose last leaf it is."""
+        sums, count = self._partial[position], self._merge_counts[shard]
         if not count:
             sums.append(gradient)
             return
@@ -126,7 +126,7 @@ class Bucket:
         if all(each is None for each in operands):
             sums.append(None)
             return
-        out = self._row(len(sums))[self.places[position]]
+        out = self._row(len(sums))[self.slices[position]]
         self._sum(operands, out)
         sums.append(out)
 
@@ -143,49 +143,49 @@ class Bucket:
             np.add(others[0][block], part, out=out[block])
 
     def _row(self, depth: int) -> np.ndarray:
-        """Return the memory for sums at a depth of the stack."""
+        """Return the memory for the sums at this depth of the stack of subtrees."""
         if depth not in self._rows:
             self._rows[depth] = np.empty(self.size, self.dtype)
         return self._rows[depth]
 
 
-def in_buckets(
-    shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, most: int
+def make_buckets(
+    shapes: Sequence[_Shape], dtypes: Sequence[np.dtype], own: range, shards: int, max_bytes: int
 ) -> list[Bucket]:
-    """Return buckets in the order in which they will be complete: the last parameters get their gradients first.
+    """Assign parameters to buckets, in the order in which the buckets will be complete: the last parameters first.
 
-    A parameter of more than a quarter of `most` bytes has its own bucket, whose gradient is sent without a copy. The
-    others share buckets of at most `most` bytes.
+    A parameter of more than a quarter of `max_bytes` gets its own bucket, whose gradient is sent without a copy. The
+    others share buckets of at most `max_bytes`.
     """
     found: list[Bucket] = []
-    shared: dict[np.dtype, Bucket] = {}
+    open_buckets: dict[np.dtype, Bucket] = {}
     for position in range(len(shapes) - 1, -1, -1):
         dtype, size = dtypes[position], int(np.prod(shapes[position]))
-        alone = 4 * size * dtype.itemsize > most
-        bucket = None if alone else shared.get(dtype)
-        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > most):
+        separate = 4 * size * dtype.itemsize > max_bytes
+        bucket = None if separate else open_buckets.get(dtype)
+        if bucket is None or (bucket.size and (bucket.size + size) * dtype.itemsize > max_bytes):
             bucket = Bucket(dtype, own, shards)
             found.append(bucket)
-            if not alone:
-                shared[dtype] = bucket
+            if not separate:
+                open_buckets[dtype] = bucket
         bucket.append(position, size)
-    return sorted(found, key=lambda bucket: min(bucket.places), reverse=True)
+    return sorted(found, key=lambda bucket: min(bucket.slices), reverse=True)
 
 
-# ---- The argument of communication hooks, with the names of torch.distributed ---------------------------------------
+# ---- GradBucket, the argument of communication hooks, with the names of torch.distributed ---------------------------
 
 
 class GradBucket:
     """This process's gradients of some neighboring parameters, in contiguous memory."""
 
     def __init__(
-        self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], places: Sequence[slice]
+        self, buffer: Tensor, index: int, last: bool, parameters: Sequence[Tensor], slices: Sequence[slice]
     ) -> None:
         self._buffer, self._index, self._last = buffer, index, last
-        self._parameters, self._places = list(parameters), list(places)
+        self._parameters, self._slices = list(parameters), list(slices)
 
     def index(self) -> int:
-        """Return the index of the bucket; buckets are sent in this order, the last parameters first."""
+        """Return the index of the bucket in the order of sending; the bucket of the last parameters comes first."""
         return self._index
 
     def is_last(self) -> bool:
@@ -209,12 +209,12 @@ class GradBucket:
         array = self._buffer.array
         return [
             wrap(array[place].reshape(parameter.array.shape))
-            for parameter, place in zip(self._parameters, self._places, strict=True)
+            for parameter, place in zip(self._parameters, self._slices, strict=True)
         ]
 
 
-class Hooked:
-    """The exchange of one bucket by a hook, with the methods that the Reducer expects of an Exchange.
+class HookExchange:
+    """The exchange of one bucket by a hook; it has the interface of Exchange.
 
     trained: the parameters. index: the index of the bucket; count: the number of buckets.
     """
@@ -228,11 +228,11 @@ class Hooked:
         self._future: Any = None
 
     def begin(self, scale: float, tag: int) -> None:
-        """Call the hook. Its result is used as it is; the hook is responsible for scale and tag."""
+        """Call the hook. `scale` and `tag` are ignored: the hook averages and communicates itself."""
         (own,) = self._bucket.sums(writable=True)
-        places: Mapping[int, slice] = self._bucket.places
-        parameters = [self._trained[position] for position in places]
-        bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*places.values()])
+        slices: Mapping[int, slice] = self._bucket.slices
+        parameters = [self._trained[position] for position in slices]
+        bucket = GradBucket(wrap(own), self._index, self._last, parameters, [*slices.values()])
         self._total, self._future = None, self._hook(self._state, bucket)
         if not isinstance(self._future, Future):
             raise TypeError(
@@ -252,7 +252,7 @@ class Hooked:
         return perf_counter() - start
 
     def take(self) -> np.ndarray:
-        """Hand over the result to the caller; it can be taken once."""
+        """Return the result and drop the reference to it; may be called once."""
         total, self._total = self._total, None
         assert total is not None
         return total

@@ -24,13 +24,13 @@ from .mpi import ABORT_NOTE
 __all__ = ["Host", "answering", "as_hosts"]
 
 
-# ---- Hosts, and which of them answer --------------------------------------------------------------------------------
+# ---- Hosts, and a test of which are reachable -----------------------------------------------------------------------
 
-_LIMIT = 10.0  # seconds to answer
+_ANSWER_TIMEOUT = 10.0  # seconds to answer
 
 
 class Host(NamedTuple):
-    """A machine and the number of processes it takes."""
+    """A machine and the number of processes that it may run."""
 
     name: str
     slots: int
@@ -40,7 +40,7 @@ class Host(NamedTuple):
 
 
 def as_hosts(text: str) -> list[Host]:
-    """Parse the machines of ``"a:4,b:4"``; a machine without a number takes one process.
+    """Parse a list of machines such as ``"a:4,b:4"``; a machine without a number gets one process.
 
     Raises:
         ValueError: a name is missing or occurs twice, or a number is not positive.
@@ -67,10 +67,15 @@ def _answers(name: str, agent: str) -> bool:
     here = socket.gethostname()
     if name in ("localhost", "127.0.0.1", here, here.partition(".")[0]):
         return True
-    nowhere = subprocess.DEVNULL
+    devnull = subprocess.DEVNULL
     try:
         ended = subprocess.run(
-            [*agent.split(), name, "true"], stdin=nowhere, stdout=nowhere, stderr=nowhere, timeout=_LIMIT, check=False
+            [*agent.split(), name, "true"],
+            stdin=devnull,
+            stdout=devnull,
+            stderr=devnull,
+            timeout=_ANSWER_TIMEOUT,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -80,21 +85,21 @@ def _answers(name: str, agent: str) -> bool:
 # ---- The launcher ---------------------------------------------------------------------------------------------------
 
 AGENT = "ssh"  # the command that runs commands on another machine
-_QUICK = 5.0  # seconds; a job that fails sooner is not started again
-_LOOK, _PATIENCE = 0.5, 15.0  # seconds
-_HANDED_ON = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # passed to other hosts
+_MIN_RUNTIME = 5.0  # seconds; a job that fails sooner is not started again
+_POLL_INTERVAL, _ABORT_GRACE = 0.5, 15.0  # seconds
+_FORWARDED = ("PYTHONPATH", "OMP_NUM_THREADS", "RETROGRAD_NUM_THREADS", "RETROGRAD_CACHE_DIR")  # passed to other hosts
 
 
 def find_mpiexec() -> str:
-    """Find mpiexec: beside this Python, where the wheels of Open MPI and MPICH put it, or else on PATH.
+    """Find mpiexec: next to this Python, where the Open MPI and MPICH wheels install it, or on PATH.
 
     Raises:
         DistBackendError: there is no mpiexec, or mpi4py is not installed.
     """
     if find_spec("mpi4py") is None:
         raise DistBackendError("launch: mpi4py is not installed; pip install 'retrograd[mpi]'")
-    beside = Path(sys.executable).parent / "mpiexec"
-    found = str(beside) if beside.exists() else shutil.which("mpiexec")
+    bundled = Path(sys.executable).parent / "mpiexec"
+    found = str(bundled) if bundled.exists() else shutil.which("mpiexec")
     if found is None:
         raise DistBackendError(
             "launch: there is no mpiexec; pip install 'retrograd[mpi]' brings Open MPI, or load the cluster's MPI"
@@ -118,24 +123,28 @@ def command(
     agent: str = AGENT,
     environment: Sequence[str] = (),
 ) -> list[str]:
-    """Build the command line that runs a script (its path, or "-m" and a module; then its arguments) in `workers`
-    processes.
+    """Build the mpiexec command that runs a script in `workers` processes.
 
-    With Open MPI the other processes continue when one dies (ULFM), there may be more processes than cores, and the
-    system's own scheduler places them. hosts: the machines; agent: the command that runs commands on them; environment:
-    names of variables that are passed to processes on other machines.
+    With Open MPI, the other processes continue when one dies (ULFM), there may be more processes than cores, and
+    processes are not bound to cores.
+
+    script: its path, or "-m" and a module, followed by its arguments.
+    options: further options of mpiexec.
+    hosts: the machines.
+    agent: the command that runs commands on them.
+    environment: names of variables that are passed to processes on other machines.
     """
     flags: list[str] = []
-    listed = ",".join(map(str, hosts))
+    host_list = ",".join(map(str, hosts))
     if _is_open_mpi(mpiexec):
         flags = ["--with-ft", "ulfm", "--oversubscribe", "--bind-to", "none"]
         if os.name == "posix" and os.getuid() == 0:
             flags.append("--allow-run-as-root")
         if hosts:
-            flags += ["--host", listed, "--prtemca", "plm_ssh_agent", agent]
+            flags += ["--host", host_list, "--prtemca", "plm_ssh_agent", agent]
             flags += [word for name in environment for word in ("-x", name)]
     elif hosts:
-        flags = ["-hosts", listed, "-launcher", "ssh", "-launcher-exec", agent]
+        flags = ["-hosts", host_list, "-launcher", "ssh", "-launcher-exec", agent]
     worker = [sys.executable, "-m", "retrograd.distributed.worker"]
     return [mpiexec, *flags, *options, "-n", str(workers), *worker, *script]
 
@@ -153,10 +162,15 @@ def launch(
 ) -> int:
     """Run a script in `workers` processes and return its exit code.
 
-    restarts: how often a failed job is started again; the script continues from its last checkpoint. A job that fails
-    in its first seconds is not restarted. RETROGRAD_RESTART tells the processes the number of the start.
-    hosts: the machines; each start uses those that answer, so that a lost machine does not end the job. workers: None
-    means as many as the hosts take, which is also the maximum. agent: the command that runs commands on the hosts.
+    workers: number of processes; None means as many as the hosts may run, which is also the maximum.
+    script: its path, or "-m" and a module, followed by its arguments.
+    restarts: how often a failed job is restarted; the script continues from its last checkpoint. A job that fails in
+        its first seconds is not restarted. The variable RETROGRAD_RESTART has the number of restarts so far.
+    options: further options of mpiexec.
+    environment: additional environment variables of the processes.
+    hosts: the machines. Each start uses those that answer, so that a lost machine does not end the job.
+    agent: the command that runs commands on the hosts.
+    say: called with each message.
 
     Raises:
         DistBackendError: there is no mpiexec, no mpi4py, or no host answers. ValueError: a number is out of range,
@@ -172,51 +186,52 @@ def launch(
     if script[0] != "-m" and not Path(script[0]).is_file():
         raise ValueError(f"launch: script={script[0]!r}: no such file; pass the path of a script, or -m MODULE")
     for start in range(restarts + 1):
-        living = answering(hosts, agent) if hosts else []
-        if hosts and not living:
+        reachable = answering(hosts, agent) if hosts else []
+        if hosts and not reachable:
             raise DistBackendError(f"launch: none of the hosts {', '.join(map(str, hosts))} answers to {agent!r}")
-        if len(living) < len(hosts):
-            gone = [host.name for host in hosts if host not in living]
+        if len(reachable) < len(hosts):
+            gone = [host.name for host in hosts if host not in reachable]
             say(f"launch: {', '.join(gone)} does not answer; it is left out of this start")
-        slots = sum(host.slots for host in living)
+        slots = sum(host.slots for host in reachable)
         count = slots if workers is None else min(workers, slots or workers)
         own = {**(environment or {}), "RETROGRAD_LAUNCHED": "1", "RETROGRAD_RESTART": str(start)}
-        names = [name for name in (*own, *_HANDED_ON) if name in own or name in os.environ]
-        line = command(count, script, mpiexec, options=options, hosts=living, agent=agent, environment=names)
+        names = [name for name in (*own, *_FORWARDED) if name in own or name in os.environ]
+        command_line = command(count, script, mpiexec, options=options, hosts=reachable, agent=agent, environment=names)
         began = time.monotonic()
-        code = _run(line, {**os.environ, **own})
-        if code == 0 or start == restarts or time.monotonic() - began < _QUICK:
+        code = _run(command_line, {**os.environ, **own})
+        if code == 0 or start == restarts or time.monotonic() - began < _MIN_RUNTIME:
             break
         say(f"launch: the job ended with code {code}; start {start + 2} of at most {restarts + 1}")
     return code
 
 
-def _run(line: Sequence[str], variables: dict[str, str]) -> int:
-    """Run a command and return its exit code. The command gets Ctrl-C, as this process does.
+def _run(command_line: Sequence[str], variables: dict[str, str]) -> int:
+    """Run mpiexec and return its exit code. On Ctrl-C, wait for it to stop its processes.
 
-    When a machine is lost, mpiexec waits for its own daemon there, possibly forever. A process that ends the job
-    because another one does not answer writes a file; then mpiexec has some seconds to end.
+    When a machine is lost, mpiexec waits for its daemon on that machine, possibly forever. So a worker that aborts the
+    job because another one does not answer also creates a file. Once the file exists, mpiexec is killed unless it ends
+    within some seconds.
     """
     with tempfile.TemporaryDirectory() as folder:
         note = Path(folder) / "aborted"
-        process = subprocess.Popen(line, env={**variables, ABORT_NOTE: str(note)})
+        process = subprocess.Popen(command_line, env={**variables, ABORT_NOTE: str(note)})
         aborted: float | None = None
         while True:
             try:
-                return process.wait(_LOOK)
+                return process.wait(_POLL_INTERVAL)
             except KeyboardInterrupt:
                 continue  # mpiexec stops its processes itself
             except subprocess.TimeoutExpired:
                 if aborted is None and note.exists():
                     aborted = time.monotonic()
-                if aborted is not None and time.monotonic() - aborted > _PATIENCE:
+                if aborted is not None and time.monotonic() - aborted > _ABORT_GRACE:
                     for pid in [*descendants(process.pid), process.pid]:
                         with suppress(ProcessLookupError):
                             os.kill(pid, signal.SIGKILL)
 
 
 def descendants(pid: int) -> list[int]:
-    """Return the child processes of a process and all their descendants, as far as /proc lists them."""
+    """Return all descendants of a process that /proc lists."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -31,8 +31,8 @@ _NAMES = {
 }
 
 
-class _Refusing:
-    """Import hook for unsupported modules of torch.distributed: importing one raises an error that says why."""
+class _UnsupportedModules:
+    """Import hook that raises an explanatory ImportError for unsupported modules of torch.distributed."""
 
     def __init__(self, package: str) -> None:
         self._reasons = {f"{package}.{name}": _reason(package, name) for name in _MODULES}
@@ -47,7 +47,7 @@ def _reason(package: str, name: str) -> str:
 
 
 def attach(package: str) -> None:
-    """Make the package raise errors that explain its missing names and modules."""
+    """Install errors that explain the package's missing names and modules."""
 
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in _NAMES or name in _MODULES:
@@ -55,4 +55,4 @@ def attach(package: str) -> None:
         return found(package, name)
 
     sys.modules[package].__dict__["__getattr__"] = __getattr__
-    sys.meta_path.append(_Refusing(package))
+    sys.meta_path.append(_UnsupportedModules(package))

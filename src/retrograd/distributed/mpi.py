@@ -1,7 +1,7 @@
-"""MPI startup: launcher detection, worker environment variables, threads per worker, error conversion.
+"""MPI startup and exit: launcher detection, worker environment variables, threads per worker, error conversion.
 
-mpi4py uses the cluster's MPI or the wheel of Open MPI or MPICH. A program that no launcher has started is a world of
-one process, which needs neither.
+mpi4py uses the cluster's MPI, or that of the Open MPI or MPICH wheel. A program that was not started by a launcher is a
+world of one process, and needs neither MPI nor mpi4py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 from ..kernels.compiled.machine.launch import set_num_threads
 from .errors import DistBackendError, DistError, WorkerLostError
 
-# ---- The environment of a worker: the launcher's variables, under the names that torchrun uses ----------------------
+# ---- Environment variables of a worker: the launcher's values under torchrun's names --------------------------------
 
 _NAMES = {  # torchrun's name -> the launchers' names
     "RANK": ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID"),
@@ -30,13 +30,13 @@ _NAMES = {  # torchrun's name -> the launchers' names
     "LOCAL_RANK": ("OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"),
     "LOCAL_WORLD_SIZE": ("OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
 }
-# scripts for torchrun print these; MPI connects the processes, so nobody listens there
+# scripts for torchrun read and print these; MPI connects the processes, so nothing listens there
 _MASTER = {"MASTER_ADDR": "localhost", "MASTER_PORT": "29500"}
-ABORT_NOTE = "RETROGRAD_ABORT_NOTE"  # the file by which a process tells the launcher that it has ended the job
+ABORT_NOTE = "RETROGRAD_ABORT_NOTE"  # path of a file that a worker creates when it aborts the job
 
 
 def set_environment(**known: int) -> None:
-    """Set torchrun's variables where the launcher provides them, and otherwise to the values that are `known`."""
+    """Set torchrun's variables from the launcher's, or from `known` where the launcher has none."""
     for name, others in _NAMES.items():
         found = next((os.environ[other] for other in others if other in os.environ), None)
         if found is None and name in known:
@@ -50,53 +50,55 @@ def set_environment(**known: int) -> None:
 
 # ---- Threads of a worker: its share of the machine's cores ----------------------------------------------------------
 
-_SET = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
-_CORES = 8192  # more than any machine has
+_THREAD_VARIABLES = ("RETROGRAD_NUM_THREADS", "OMP_NUM_THREADS")
+_MAX_CORES = 8192  # more than any machine has
 
 
 @lru_cache(maxsize=1)
-def has_a_core() -> bool:
-    """Return whether each worker of this machine has its own core, so that a waiting one slows no other down."""
+def has_own_core() -> bool:
+    """Return whether there is a core for each worker on this machine, so that polling slows no other worker down."""
     return int(os.environ.get("LOCAL_WORLD_SIZE", "1")) <= (os.cpu_count() or 1)
 
 
 def share_cores(here: Any) -> None:
-    """Give this worker as many threads as there are cores for it, unless the environment sets the number.
+    """Set the number of threads to this worker's share of the cores, unless the environment sets it.
 
-    here: MPI's communicator of the workers of this machine. Each core is shared by the workers that may run on it: a
-    launcher either gives each worker its own cores or gives all of them all cores.
+    here: MPI's communicator of the workers on this machine.
+
+    Each core is divided among the workers that may run on it. A launcher either gives each worker its own cores, or
+    allows all workers on all cores.
     """
     mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else range(os.cpu_count() or 1)
-    cores = [core for core in mine if core < _CORES]
-    own, workers = np.zeros(_CORES, np.intc), np.empty(_CORES, np.intc)
+    cores = [core for core in mine if core < _MAX_CORES]
+    own, workers = np.zeros(_MAX_CORES, np.intc), np.empty(_MAX_CORES, np.intc)
     own[cores] = 1
     here.Allreduce(own, workers)
-    if not any(name in os.environ for name in _SET):
+    if not any(name in os.environ for name in _THREAD_VARIABLES):
         set_num_threads(max(1, int((1 / workers[cores]).sum() + 1e-6)))
 
 
-# ---- MPI: loaded for the first process group, finalized when the program ends ---------------------------------------
+# ---- MPI: loaded with the first process group, finalized at exit ----------------------------------------------------
 
 # variables that mpiexec (Open MPI, MPICH and its relatives) and srun set in the processes they start
 _SRUN = "SLURM_STEP_NUM_TASKS"  # a batch script has SLURM_NTASKS without srun
 _SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE", _SRUN)
 _RANKS = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "MV2_COMM_WORLD_RANK")
-_PAUSE = 1.0  # seconds for the others to report their errors, before one process ends all
-_STAGGER = 0.2  # by rank: Open MPI's launcher may hang when several end all at once
+_PAUSE = 1.0  # seconds in which the others can report their errors before one process aborts the job
+_STAGGER = 0.2  # seconds more per rank: Open MPI's launcher may hang when several processes abort at once
 
 
 def is_launched() -> bool:
-    """Return whether an MPI launcher has started this process, or srun several."""
+    """Return whether this process was started by an MPI launcher, or by srun with several tasks."""
     return launched_size() > 1 or any(name in os.environ for name in _RANKS)
 
 
 def launched_size() -> int:
-    """Return the number of processes reported by the launcher; 1 if it reports none, or there is no launcher."""
+    """Return the number of processes that the launcher reports; 1 if there is no launcher or no number."""
     return next((int(os.environ[name]) for name in _SIZES if os.environ.get(name, "").isdecimal()), 1)
 
 
-def check_joined(size: int, library: str) -> None:
-    """Check that the launcher and MPI, whose world has this size, are connected.
+def check_connected(size: int, library: str) -> None:
+    """Check that MPI, whose world has this size, knows of all processes that the launcher has started.
 
     Raises:
         DistBackendError: this process is alone in its world although the launcher has started several.
@@ -128,7 +130,7 @@ def load() -> Any:
     try:
         import mpi4py
 
-        mpi4py.rc.finalize = False  # a failing program must end, not wait for the others
+        mpi4py.rc.finalize = False  # a program that fails must end instead of waiting for the others in MPI_Finalize
         mpi = importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as error:
         raise DistBackendError(
@@ -139,7 +141,7 @@ def load() -> Any:
 
     def failed(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         if issubclass(kind, MemoryError):
-            _state.lost = True  # as if it had been killed: the others continue if they can
+            _state.lost = True  # out of memory counts as a death: the others continue if they can
         else:
             _state.code = 1
         before(kind, error, trace)
@@ -151,38 +153,40 @@ def load() -> Any:
 
 
 class _State:
-    """How this process ends. `lost`: a process was lost, and finalizing MPI would wait for it.
+    """Decides how this process ends.
 
-    `missing`: a process did not come in time and has not been heard from since. It may be stopped, and the launcher
-    would wait for it, so the end of this program ends it too. `code`: the exit code after an error. Such an exit ends
-    the other processes, which may wait for this one in a collective, and which only some launchers notify of its end.
+    lost: a process has died, and MPI_Finalize would wait for it forever.
+    missing: a process did not come in time and has not been heard from since. It may be stopped, and the launcher would
+        wait for it. So this program aborts the job when it ends.
+    code: the exit code after an error. A process with a code other than 0 aborts the job, because the others may be
+        waiting for it in a collective, and only some launchers tell them of its end.
     """
 
     lost = missing = False
     code = 0
-    errors: Any = None  # MPI's exception class, once it is initialized
+    errors: Any = None  # MPI's exception class, once MPI is initialized
 
 
 _state = _State()
 
 
-def give_up() -> None:
-    """Do not finalize MPI at exit, because that waits for all processes."""
+def skip_finalize() -> None:
+    """Skip MPI_Finalize at exit, because it waits for all processes, including dead ones."""
     _state.lost = True
 
 
-def ends_with(code: object) -> None:
-    """Record that this program calls sys.exit(code). A stop signal, 128 and above, has reached the others as well."""
+def record_exit_code(code: object) -> None:
+    """Record the argument of sys.exit. Codes from 128 mean a stop signal, which the other processes have got, too."""
     if code is not None and not (isinstance(code, int) and code >= 128):
         _state.code = code if isinstance(code, int) else 1
 
 
-def misses_others() -> None:
+def record_missing() -> None:
     """Record that a process did not come in time."""
     _state.missing = True
 
 
-def heard_from_all() -> None:
+def record_all_present() -> None:
     """Record that all processes have taken part in a collective."""
     _state.missing = False
 
@@ -203,7 +207,7 @@ def _finish(mpi: Any) -> None:
 
 
 class errors:  # noqa: N801  called like a function; a class is faster at each poll
-    """Within the block, convert MPI's exceptions to retrograd's; `what` names the operation in it."""
+    """Context manager that converts MPI's exceptions to retrograd's; `what` names the operation in the message."""
 
     __slots__ = ("_what",)
 
@@ -219,10 +223,10 @@ class errors:  # noqa: N801  called like a function; a class is faster at each p
 
 
 def converted(error: BaseException, what: str) -> DistError:
-    """Convert an exception that MPI raised within `what` to one of retrograd's errors."""
+    """Convert an exception that MPI raised in the operation `what` to one of retrograd's."""
     mpi = load()
     kind = error.Get_error_class() if isinstance(error, mpi.Exception) else None
     if kind in (getattr(mpi, "ERR_PROC_FAILED", None), getattr(mpi, "ERR_REVOKED", None)):
-        give_up()
+        skip_finalize()
         return WorkerLostError(f"{what}: a process that takes part in it has died ({error})")
     return DistBackendError(f"{what}: MPI reports {error}")

@@ -28,19 +28,24 @@ _NAME = "ZeroRedundancyOptimizer"
 class ZeroRedundancyOptimizer(Optimizer):
     """An optimizer of class ``optimizer_class`` whose state is partitioned among the processes.
 
-    Each parameter belongs to one process, which keeps its state and computes its update; then all processes get the new
-    values. So the weights are the same bits as with the plain optimizer, and each process has about 1/n of its state.
-    Parameters are assigned by size, the largest first, each to the process that has least so far. Gradients must be the
-    same in all processes, as DistributedDataParallel leaves them.
+    Each parameter belongs to one process, which keeps its state and computes its update. Then all processes get the new
+    values. The weights are bitwise identical to those of the plain optimizer, and each of n processes stores about 1/n
+    of the state. Parameters are assigned by size, the largest first, each to the process with the least so far.
+    Gradients must be equal in all processes, as they are after a backward of DistributedDataParallel.
 
-    params: as for the optimizer, the same in all processes. optimizer_class: any optimizer that updates each parameter
-    from its own gradient and state. defaults: its options. process_group: the processes; None means all.
-    parameters_as_bucket_view only concerns memory and changes nothing. ``param_groups`` are those of all parameters;
-    options may be changed between steps. ``state`` is this process's.
+    params: as for the plain optimizer, the same in all processes.
+    optimizer_class: an optimizer that updates each parameter from its own gradient and state.
+    process_group: the processes that take part; None means all.
+    parameters_as_bucket_view: accepted without effect.
+    overlap_with_ddp: only False is supported.
+    defaults: the options of ``optimizer_class``.
+
+    ``param_groups`` has the parameters of all processes, and its options may be changed between steps. ``state`` has
+    only the state of this process.
 
     Raises:
-        TypeError: optimizer_class is not an optimizer class, and the errors of its constructor. ValueError: it is
-        LBFGS, whose step depends on all parameters together; overlap_with_ddp is set.
+        TypeError: optimizer_class is not an optimizer class. ValueError: it is LBFGS, whose step depends on all
+        parameters together, or overlap_with_ddp is set. The errors of its constructor.
         DistError: the processes have different parameters. RuntimeError: there is no process group.
 
     Source: torch.distributed.optim.ZeroRedundancyOptimizer.
@@ -74,17 +79,17 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.process_group: ProcessGroup = member(process_group, _NAME)
         self.optim = optimizer_class(params, **defaults)  # replaced below by one for this process's parameters
         self.defaults, self._batches = self.optim.defaults, {}
-        self._sizes = [0] * self.process_group.size()  # total size of each process's parameters
+        self._sizes = [0] * self.process_group.size()  # number of elements assigned to each process
         self._owners: dict[int, int] = {}  # id of a parameter -> the rank that owns it
         self._gathered: dict[int, Any] | None = None
         self.param_groups = [dict(group) for group in self.optim.param_groups]
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
-            own["params"] = self._given_out(group["params"])
+            own["params"] = self._assign(group["params"])
         self._agree()
 
     @property
     def state(self) -> dict[Tensor, dict[str, Any]]:  # type: ignore[override]
-        """The state of this process's parameters."""
+        """The optimizer state of this process's parameters."""
         return self.optim.state
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -95,7 +100,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         """
         super().add_param_group(param_group)
         group = self.param_groups[-1]
-        self.optim.add_param_group({**group, "params": self._given_out(group["params"])})
+        self.optim.add_param_group({**group, "params": self._assign(group["params"])})
         self._agree()
 
     def check_options(self, group: dict[str, Any]) -> None:
@@ -115,16 +120,16 @@ class ZeroRedundancyOptimizer(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        self._options_to_own()
+        self._copy_options()
         self.optim.step(**options)
         self._gathered = None
         self._exchange()
         return loss
 
     def consolidate_state_dict(self, to: int = 0) -> None:
-        """Collect the state of all processes in process `to`, a rank in the world.
+        """Collect the state of all processes in process `to`, a world rank. All processes must call it.
 
-        All processes must call it. ``state_dict`` then returns the state in that process.
+        Afterwards ``state_dict`` can be called in that process.
 
         Raises:
             ValueError: to is not in the group. The errors of ``step``.
@@ -133,11 +138,11 @@ class ZeroRedundancyOptimizer(Optimizer):
         if isinstance(to, bool) or to not in group.ranks:
             raise ValueError(f"consolidate_state_dict: to={to!r} is not in the group, which has ranks {group.ranks}")
         receives = group.ranks[group.rank()] == to
-        self._options_to_own()
-        numbers = self._numbers()
+        self._copy_options()
+        numbers = self._indices()
         own = {str(numbers[id(parameter)]): dict(entries) for parameter, entries in self.optim.state.items()}
         found: dict[int, Any] = {}
-        for rank in range(group.size()):  # one after the other, so that only `to` stores more than one
+        for rank in range(group.size()):  # one at a time, so that only process `to` ever stores more than its own part
             mine = own if rank == group.rank() else None
             part: dict[str, Any] = from_root(group, mine, rank, f"{_NAME}.consolidate_state_dict()")
             if receives:
@@ -145,9 +150,9 @@ class ZeroRedundancyOptimizer(Optimizer):
         self._gathered = dict(sorted(found.items())) if receives else None
 
     def state_dict(self) -> dict[str, Any]:
-        """Return the state_dict of the whole optimizer, as a plain ``optimizer_class`` has it.
+        """Return the state_dict that a plain ``optimizer_class`` would have.
 
-        It is available in the process named in the last ``consolidate_state_dict``.
+        Only in the process passed to the last ``consolidate_state_dict``.
 
         Raises:
             RuntimeError: consolidate_state_dict was not called since the last step, or was called for another process.
@@ -157,7 +162,7 @@ class ZeroRedundancyOptimizer(Optimizer):
                 f"{_NAME}.state_dict: the state is in pieces; call consolidate_state_dict(to=rank) in all processes "
                 "after the last step, and state_dict in that one"
             )
-        numbers = self._numbers()
+        numbers = self._indices()
         groups = [
             {**group, "params": [numbers[id(parameter)] for parameter in group["params"]]}
             for group in self.param_groups
@@ -165,12 +170,12 @@ class ZeroRedundancyOptimizer(Optimizer):
         return {"state": dict(self._gathered), "param_groups": groups}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load the state_dict of a whole optimizer, from any number of processes or from a plain optimizer.
+        """Load a state_dict that was saved with any number of processes or by a plain optimizer.
 
         Each process keeps its part. All processes call it with the same state_dict.
 
         Raises:
-            ValueError: it does not fit; the message says where. Nothing is changed then.
+            ValueError: state_dict does not fit; the message says where, and nothing changes.
         """
         saved = Optimizer.checked_groups(self, state_dict)
         own: set[Any] = set()
@@ -189,8 +194,8 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     # ---- Ownership of parameters ----------------------------------------------------------------------------------
 
-    def _given_out(self, parameters: Sequence[Tensor]) -> list[Tensor]:
-        """Assign parameters, the largest first, each to the process that has least. Returns this process's."""
+    def _assign(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        """Assign each parameter, the largest first, to the process with the least so far; return this process's."""
         for parameter in sorted(parameters, key=lambda each: each.array.size, reverse=True):
             owner = int(np.argmin(self._sizes))
             self._owners[id(parameter)] = owner
@@ -200,8 +205,8 @@ class ZeroRedundancyOptimizer(Optimizer):
     def _is_own(self, parameter: Tensor) -> bool:
         return self._owners[id(parameter)] == self.process_group.rank()
 
-    def _numbers(self) -> dict[int, int]:
-        """Return the index of each parameter through all groups, by id."""
+    def _indices(self) -> dict[int, int]:
+        """Return id -> index of each parameter, counted through all groups."""
         return {id(each): number for number, each in enumerate(self._parameters())}
 
     def _parameters(self) -> list[Tensor]:
@@ -212,7 +217,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         sizes = [parameter.array.size for parameter in self._parameters()]
         self.process_group.agree(f"{_NAME}({len(sizes)} parameters, {sum(sizes)} numbers)")
 
-    def _options_to_own(self) -> None:
+    def _copy_options(self) -> None:
         for group, own in zip(self.param_groups, self.optim.param_groups, strict=True):
             own.update((name, value) for name, value in group.items() if name != "params")
 

@@ -1,7 +1,7 @@
 """ProcessGroup: communicators, matching of collective calls across ranks, and waiting with a timeout.
 
 Ranks that call different collectives, or the same one with different shapes, would wait forever or read the wrong
-memory. So before each collective the ranks exchange a row of fixed length that describes the call.
+memory. So before each collective the ranks exchange a description of the call, a row of fixed length.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ import numpy as np
 from ..engine.call_site import line_of, user_place
 from . import mpi
 from .errors import DistError, DistNetworkError, WorkerLostError
-from .mpi import has_a_core
+from .mpi import has_own_core
 
 __all__ = ["ProcessGroup"]
 
 
 # ---- Descriptions of collectives, exchanged before each collective --------------------------------------------------
 
-_CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's line
+_CALL, _PLACE = 160, 96  # bytes of a row: the call, and the user's source line
 
 
 @dataclass(frozen=True)
-class Entered:
-    """The `number`-th collective of a group: its `call` with shapes and options, and the user's line."""
+class CollectiveCall:
+    """A collective call: its `number` in the group, the `call` with shapes and options, and the user's source line."""
 
     number: int
     call: str
@@ -42,7 +42,7 @@ class Entered:
         return f"{self.call} (collective {self.number}, at {self.place})"
 
     def row(self) -> np.ndarray:
-        """Return the row of bytes for the other ranks."""
+        """Encode the call as a row of bytes for the other ranks."""
         text = f"{self.number}\n{self.call}".encode()[:_CALL].ljust(_CALL, b"\0")
         return np.frombuffer(text + self.place.encode()[-_PLACE:].ljust(_PLACE, b"\0"), np.uint8)
 
@@ -52,28 +52,28 @@ class Entered:
         return cls(int(number), call, _text(row[_CALL:]))
 
 
-def enter(number: int, call: str) -> Entered:
-    """Describe the collective that the user's current line calls."""
+def describe_call(number: int, call: str) -> CollectiveCall:
+    """Return the CollectiveCall for the user's current source line."""
     place = user_place()
-    return Entered(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
+    return CollectiveCall(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
 
 
 def all_equal(rows: np.ndarray) -> bool:
-    """Return whether the rows of all ranks describe the same call."""
+    """Return whether the rows of all ranks describe the same call, from any source line."""
     calls = rows[:, :_CALL]
     return bool((calls == calls[0]).all())
 
 
 def calls(rows: np.ndarray) -> list[str]:
     """Return the call of each rank."""
-    return [Entered.of_row(row).call for row in rows]
+    return [CollectiveCall.of_row(row).call for row in rows]
 
 
 def difference(rows: np.ndarray) -> str:
     """Describe each call with the ranks that make it."""
     groups: dict[str, list[int]] = {}
     for rank, row in enumerate(rows):
-        groups.setdefault(f"{Entered.of_row(row)}", []).append(rank)
+        groups.setdefault(f"{CollectiveCall.of_row(row)}", []).append(rank)
     return "; ".join(f"{ranks_text(ranks)} {call}" for call, ranks in groups.items())
 
 
@@ -90,9 +90,9 @@ def _text(part: np.ndarray) -> str:
     return part.tobytes().rstrip(b"\0").decode(errors="replace")
 
 
-# ---- Waiting for requests, with a timeout, while answering ranks that ask what this process waits for ---------------
+# ---- Waiting for requests, with a timeout, and answering other ranks' questions about what this process waits for ---
 
-_SPIN = {True: 5e-3, False: 2e-4}  # seconds of polling before sleeping; True: each worker has a core
+_SPIN = {True: 5e-3, False: 2e-4}  # seconds of polling before sleeping, by has_own_core()
 _LONGEST_SLEEP = 1e-3
 _TIMEOUT = timedelta(minutes=30)
 _LISTEN_EVERY = 0.02
@@ -103,14 +103,14 @@ _QUESTION, _ANSWER = 1, 2  # tags
 def wait(
     group: ProcessGroup,
     requests: Sequence[Any],
-    entered: Entered,
+    entered: CollectiveCall,
     status: Any = None,
     timeout: float | None = None,
     agreeing: bool = False,
 ) -> float:
     """Wait until all of MPI's `requests` are done and return the seconds spent waiting.
 
-    `status`: receives MPI's status of the last request. The other arguments are those of ``wait_until``.
+    status: MPI's Status object, which gets the status of the last request. Other arguments: as for ``wait_until``.
 
     Raises:
         As wait_until.
@@ -118,7 +118,7 @@ def wait(
     pending = list(requests)
 
     def done() -> bool:
-        # test one by one: the errors of several requests together do not say that a process has died
+        # not Testall: its error does not say that a process has died
         pending[:] = [request for request in pending if not request.Test(status)]
         return not pending
 
@@ -128,21 +128,22 @@ def wait(
 def wait_until(
     group: ProcessGroup,
     done: Callable[[], object],
-    entered: Entered,
+    entered: CollectiveCall,
     timeout: float | None = None,
     agreeing: bool = False,
 ) -> float:
     """Wait until done() is true and return the seconds spent waiting.
 
-    `timeout`: seconds; None means the group's. `agreeing`: the operation continues after processes have died, so only
-    its own result counts, which is the same in all surviving processes.
+    timeout: seconds; None means the group's.
+    agreeing: the operation is an agreement (Iagree), which completes even if processes have died. Errors seen meanwhile
+        are ignored, since only the result of the agreement is the same in all surviving processes.
 
     Raises:
         DistNetworkError: it took longer than the timeout; the message names the ranks that are missing.
         WorkerLostError: a process has died. DistBackendError: MPI reports something else.
     """
     start = now = time.perf_counter()
-    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_a_core()]
+    listen, sleep, spin = start + _LISTEN_EVERY, 5e-5, _SPIN[has_own_core()]
     with mpi.errors(entered):
         while not done():
             now = time.perf_counter()
@@ -159,13 +160,13 @@ def wait_until(
                     if not agreeing:
                         raise
                 if now - start > (group.timeout if timeout is None else timeout):
-                    mpi.misses_others()
-                    raise _late(group, entered, now - start)
+                    mpi.record_missing()
+                    raise _timeout_error(group, entered, now - start)
     return time.perf_counter() - start
 
 
-def _answer(group: ProcessGroup, entered: Entered) -> None:
-    """Tell the ranks that ask which collective this one waits in."""
+def _answer(group: ProcessGroup, entered: CollectiveCall) -> None:
+    """Answer pending questions of other ranks about which collective this rank waits in."""
     library, comm = mpi.load(), group.control
     status = library.Status()
     while comm.Iprobe(tag=_QUESTION, status=status):
@@ -174,10 +175,10 @@ def _answer(group: ProcessGroup, entered: Entered) -> None:
         group.unfinished.append(comm.Isend(entered.row(), asking, _ANSWER))
 
 
-def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkError:
-    """Return an error that says which of the other ranks are missing, and what the others wait for."""
+def _timeout_error(group: ProcessGroup, entered: CollectiveCall, seconds: float) -> DistNetworkError:
+    """Return an error that says which ranks are missing and what the others wait for."""
     others = [rank for rank in range(group.size()) if rank != group.rank()]
-    answers: dict[int, Entered] = {}
+    answers: dict[int, CollectiveCall] = {}
     with suppress(mpi.load().Exception):  # a process may have died as well
         _ask(group, entered, others, answers)
     parts = []
@@ -193,7 +194,9 @@ def _late(group: ProcessGroup, entered: Entered, seconds: float) -> DistNetworkE
     return DistNetworkError(f"{entered} waited {seconds:.0f} s: {'; '.join(parts)}")
 
 
-def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: dict[int, Entered]) -> None:
+def _ask(
+    group: ProcessGroup, entered: CollectiveCall, others: Sequence[int], answers: dict[int, CollectiveCall]
+) -> None:
     """Ask the other ranks which collective they wait in."""
     comm = group.control
     group.unfinished += [comm.Isend(np.empty(0, np.uint8), rank, _QUESTION) for rank in others]
@@ -204,14 +207,14 @@ def _ask(group: ProcessGroup, entered: Entered, others: Sequence[int], answers: 
         _answer(group, entered)
         for rank in [rank for rank, request in waiting.items() if request.Test()]:
             del waiting[rank]
-            answers[rank] = Entered.of_row(rows[rank])
+            answers[rank] = CollectiveCall.of_row(rows[rank])
         time.sleep(_LONGEST_SLEEP)
     for request in waiting.values():
         request.Cancel()
 
 
 def as_seconds(caller: str, timeout: Any) -> float:
-    """Return a timeout in seconds, 30 minutes for None. Raises ValueError if it is not a timeout."""
+    """Return a timeout in seconds, or 30 minutes for None. Raise ValueError if it is not a positive time."""
     value = _TIMEOUT if timeout is None else timeout
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not seconds > 0:
@@ -223,17 +226,17 @@ def as_seconds(caller: str, timeout: Any) -> float:
 
 
 class _Thread(threading.local):
-    shards = 0  # most shards for which a process runs this module one by one; 0: none is running
+    shards = 0  # in a module that runs shard by shard: the largest number of shards of a process; otherwise 0
 
 
 thread = _Thread()
 
 
 @contextmanager
-def for_each_of(shards: int) -> Iterator[None]:
-    """Within the block, this thread runs a module for one of up to `shards` shards of a process.
+def inside_shard(shards: int) -> Iterator[None]:
+    """Within the block, this thread runs a module for one of the up to `shards` shards of a process.
 
-    Collectives are refused, because they would be called once for each shard.
+    If there are several, collectives raise an error, because they would be called once for each shard.
     """
     before, thread.shards = thread.shards, shards
     try:
@@ -245,20 +248,20 @@ def for_each_of(shards: int) -> Iterator[None]:
 class ProcessGroup:
     """Processes that take part in collectives together, numbered from 0.
 
-    `timeout`: seconds that a collective may wait. `is_world`: whether it contains all processes.
+    ``timeout``: seconds that a collective may wait. ``is_world``: whether the group contains all processes.
     """
 
     count: int
 
     def __init__(self, comm: Any, ranks: Sequence[int], timeout: float, recoverable: bool | None = None) -> None:
         self.comm = comm  # MPI's communicator; None for this process alone
-        self.control: Any = None if comm is None else comm.Dup()  # for the descriptions of collectives
+        self.control: Any = None if comm is None else comm.Dup()  # for descriptions of calls, questions and answers
         self.ranks: list[int] = list(ranks)  # ranks in the world
         self.timeout = timeout
         self.is_world = False
         self.count = 0  # number of collectives so far
-        self.last: dict[int, Entered] = {}  # the last collective that each rank entered
-        self.unfinished: list[Any] = []  # answers being sent
+        self.last: dict[int, CollectiveCall] = {}  # the last collective that each rank entered
+        self.unfinished: list[Any] = []  # questions and answers being sent
         self._others: list[Any] = []  # communicators made by `duplicate`
         self._lanes: dict[int, Any] = {}
         self.recoverable: bool = (comm is not None and _recovers(comm)) if recoverable is None else recoverable
@@ -276,14 +279,14 @@ class ProcessGroup:
         return "mpi"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ProcessGroup:
-        """Return itself, so that a copied layer stays in the same group."""
+        """Return self, so that a copied layer stays in the same group."""
         return self
 
     def __repr__(self) -> str:
         return f"<ProcessGroup of {self.size()} processes, this is rank {self.rank()}>"
 
     def duplicate(self) -> Any:
-        """Return another communicator of the same processes; None for this process alone."""
+        """Return a new communicator of the same processes; None in a world of one process."""
         if self.comm is None:
             return None
         with mpi.errors("the communicators of a trainer"):
@@ -291,19 +294,19 @@ class ProcessGroup:
         return self._others[-1]
 
     def lane(self, number: int) -> Any:
-        """Return the communicator of a lane. Each lane's collectives begin in one order, independent of other lanes."""
+        """Return the communicator of a lane. Collectives on different lanes may begin in any relative order."""
         if number not in self._lanes:
             self._lanes[number] = self.duplicate()
         return self._lanes[number]
 
     def revoke(self) -> None:
-        """Make the running collectives fail in all processes, after one has died."""
+        """Make running collectives fail in all processes, because one has died."""
         if self.comm is not None and self.recoverable:
             for comm in (*self._others, self.control, self.comm):
                 comm.Revoke()
 
     def all_agree(self, value: bool) -> bool:
-        """Return whether the value is true in all processes and none has died, the same in all surviving processes.
+        """Return whether the value is true in all processes and none has died. All survivors get the same answer.
 
         Raises:
             DistNetworkError: a process did not come in time.
@@ -311,7 +314,7 @@ class ProcessGroup:
         if self.comm is None or not self.recoverable:
             return value
         flag = np.array([value], np.intc)
-        entered = enter(self.count, "the agreement that all have done a step")
+        entered = describe_call(self.count, "the agreement that all have done a step")
         try:
             with mpi.errors(entered):
                 request = self.comm.Iagree(flag)
@@ -321,9 +324,9 @@ class ProcessGroup:
         self.all_entered(entered)
         return bool(flag[0])
 
-    def of_the_living(self) -> ProcessGroup:
-        """Return the group of the surviving processes; all of them must call it."""
-        mpi.give_up()
+    def surviving_group(self) -> ProcessGroup:
+        """Return a new group of the surviving processes, all of which must call it."""
+        mpi.skip_finalize()
         comm = self.comm
         while True:
             comm = comm.Shrink()
@@ -337,12 +340,12 @@ class ProcessGroup:
             if _agree(comm, made is not None) and made is not None:
                 return made
 
-    def agree(self, call: str) -> Entered:
-        """Tell the others which collective comes next, and check that it is the same for all.
+    def agree(self, call: str) -> CollectiveCall:
+        """Announce the next collective, and check that all processes call the same.
 
         Raises:
-            DistError: it is not the same; the message says who calls what. Or a module that runs shard by shard calls
-            it.
+            DistError: the processes call different collectives (the message says which), or the collective is called
+            within a module that runs shard by shard.
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         if thread.shards > 1:
@@ -352,21 +355,21 @@ class ProcessGroup:
             )
         if self.comm is None:
             self.count += 1
-            return enter(self.count, call)
-        entered, rows = self.say(call)
+            return describe_call(self.count, call)
+        entered, rows = self.announce(call)
         if not all_equal(rows):
             raise DistError(f"the processes call different collectives, or with other arguments: {difference(rows)}")
         self.all_entered(entered)
         return entered
 
-    def say(self, call: str) -> tuple[Entered, np.ndarray]:
-        """Tell the others (there must be some) what this process is about to do. Returns that call and the rows of all.
+    def announce(self, call: str) -> tuple[CollectiveCall, np.ndarray]:
+        """Exchange descriptions of the next call between several processes; return this process's call and all rows.
 
         Raises:
             DistNetworkError: a rank did not come in time. WorkerLostError: one has died.
         """
         self.count += 1
-        entered = enter(self.count, call)
+        entered = describe_call(self.count, call)
         row = entered.row()
         rows = np.empty((self.size(), row.size), np.uint8)
         with mpi.errors(entered):
@@ -374,10 +377,10 @@ class ProcessGroup:
         wait(self, [request], entered)
         return entered, rows
 
-    def all_entered(self, entered: Entered) -> None:
+    def all_entered(self, entered: CollectiveCall) -> None:
         """Record that all ranks have entered this collective."""
         if self.is_world:
-            mpi.heard_from_all()
+            mpi.record_all_present()
         self.last = dict.fromkeys(range(self.size()), entered)
 
 

@@ -3,11 +3,13 @@
 Buckets are sent in a fixed order, each as soon as all shards of this worker have completed it. Between the backwards of
 operators, `advance` makes progress on the exchanges that have begun.
 
-An exchange uses halving and doubling. Neighbors exchange halves of their sums and add, then quarters with the next
-neighbors, and so on; then the totals go back the same way. With p workers that takes log₂ p rounds each way, and the
-sums that are added are those of the fixed tree. It needs a power of 2 of workers, each with one whole subtree.
-Otherwise each worker receives one part of every worker's sums, adds them in the order of the tree, and sends the total
-of its part to all.
+The exchange is a recursive-halving reduce-scatter followed by a recursive-doubling all-gather. Neighbors exchange
+halves of their sums and add, then exchange quarters with the next neighbors, and so on; then the totals travel back
+along the same path. With p workers this takes log₂ p rounds in each direction, and the additions are those of the fixed
+tree. The number of workers must be a power of 2, and each must have one whole subtree.
+
+In all other cases, each worker receives its part of every worker's sums, adds these in the order of the tree, and sends
+the total of its part to all.
 
 Source: R. Thakur, R. Rabenseifner and W. Gropp, "Optimization of Collective Communication Operations in MPICH", 2005.
 """
@@ -22,29 +24,29 @@ import numpy as np
 
 from . import mpi
 from .errors import DistError
-from .gradient_bucket import BLOCK, Bucket, Hooked, in_buckets
-from .process_group import ProcessGroup, enter, ranks_text, wait_until
-from .reduction_tree import Node, add_up, share, subtrees
+from .gradient_bucket import BLOCK, Bucket, HookExchange, make_buckets
+from .process_group import ProcessGroup, describe_call, ranks_text, wait_until
+from .reduction_tree import Node, shard_range, subtrees, tree_sum
 
 # ---- The exchange of a bucket, concurrent with the workers' computations --------------------------------------------
 
 
 class Exchange:
-    """The exchange that adds up one bucket over all workers, times `scale`.
+    """The exchange of one bucket: the sum over all workers, times `scale`.
 
-    `begin` may be called when the bucket's sums are complete.
+    `begin` may be called once the bucket's sums are complete.
     """
 
     def __init__(self, group: ProcessGroup, comm: Any, shards: int, bucket: Bucket) -> None:
         self._comm, self._shards, self._bucket = comm, shards, bucket
         self._workers, self._rank = group.size(), group.rank()
         self._nodes: list[list[Node]] = [
-            subtrees(share(shards, self._workers, rank), shards) for rank in range(self._workers)
+            subtrees(shard_range(shards, self._workers, rank), shards) for rank in range(self._workers)
         ]
-        self._halves = halves(self._workers, shards)
+        self._can_halve = can_halve(self._workers, shards)
         bounds = [rank * bucket.size // self._workers for rank in range(self._workers + 1)]
-        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # the part that each worker adds
-        self._received = np.empty((bucket.size + 1) // 2 if self._halves else 0, bucket.dtype)
+        self._parts = [slice(low, high) for low, high in pairwise(bounds)]  # the part that each worker adds up
+        self._received = np.empty((bucket.size + 1) // 2 if self._can_halve else 0, bucket.dtype)
         self._total = np.empty(0, bucket.dtype)
         self._rounds: Iterator[list[Any]] = iter(())
         self._requests: list[Any] | None = None
@@ -57,7 +59,7 @@ class Exchange:
         self._total = np.empty(self._bucket.size, self._bucket.dtype)
         if self._workers == 1:
             self._rounds = self._alone()
-        elif self._halves:
+        elif self._can_halve:
             self._rounds = self._halving()
         else:
             self._rounds = self._all_to_all()
@@ -73,20 +75,20 @@ class Exchange:
         return True
 
     def take(self) -> np.ndarray:
-        """Hand over the result to the caller; it can be taken once."""
+        """Return the result and drop the reference to it; may be called once."""
         total, self._total = self._total, self._total[:0].copy()
         return total
 
     def _next(self) -> None:
-        """Process what has arrived, and begin the next round."""
+        """Process the received data, and begin the next round."""
         self._requests = next(self._rounds, None)
 
-    # ---- Rounds: each yields the requests that must be done before the next one --------------------------------------
+    # ---- Algorithms: generators that yield the requests of each round ------------------------------------------------
 
     def _alone(self) -> Iterator[list[Any]]:
         (own,) = self._bucket.sums()
         if self._scale == 1 and self._bucket.is_single:
-            self._bucket.give_away()
+            self._bucket.release_memory()
             self._total = own
         else:
             self._scaled_sum(own, None, self._total)
@@ -125,7 +127,7 @@ class Exchange:
         # messages from one worker arrive in the order in which they were sent
         requests += [self._send(each[self._parts[rank]], rank) for rank in others for each in sums]
         yield requests
-        self._scaled_sum(add_up(found, self._shards), None, total[mine])
+        self._scaled_sum(tree_sum(found, self._shards), None, total[mine])
         requests = [self._receive(total[self._parts[rank]], rank) for rank in others]
         yield requests + [self._send(total[mine], rank) for rank in others]
 
@@ -144,11 +146,11 @@ class Exchange:
                 np.multiply(part, self._scale, out=out[block])
 
 
-def halves(workers: int, shards: int) -> bool:
-    """Return whether adding neighbors, then neighbors of those, and so on, adds in the order of the fixed tree."""
+def can_halve(workers: int, shards: int) -> bool:
+    """Return whether recursive halving adds in the order of the fixed tree."""
     if workers == 1 or workers & (workers - 1):
         return False
-    owners = [share(shards, workers, rank) for rank in range(workers)]
+    owners = [shard_range(shards, workers, rank) for rank in range(workers)]
     together = 1
     while together <= workers:
         for first in range(0, workers, together):
@@ -158,16 +160,16 @@ def halves(workers: int, shards: int) -> bool:
     return True
 
 
-# ---- The reducer: adds gradients of shards over all workers ---------------------------------------------------------
+# ---- The reducer: sums gradients over all shards of all workers -----------------------------------------------------
 
-_TAGS = 32_768  # number of tags that every MPI supports
+_TAGS = 32_768  # every MPI supports at least this many tags
 
 
 class Channel:
-    """A communicator for consecutive exchanges. what: what is exchanged, for messages.
+    """A communicator for consecutive exchanges. what: a description of the exchanged data, for messages.
 
-    `starts`: number of exchanges so far. `unfinished`: exchanges that were abandoned; messages may still
-    arrive in them.
+    ``starts``: number of exchanges so far. ``unfinished``: abandoned exchanges, kept because messages may still arrive
+    in their memory.
     """
 
     group: ProcessGroup
@@ -183,11 +185,13 @@ class Channel:
 class Reducer:
     """Adds the gradients of some parameters over all shards of all workers.
 
-    parameters: the parameters' arrays. shards: number of shards in all. most: bytes of a bucket.
-    hooked: creates the exchange of a bucket, from the bucket, its index and the number of buckets, instead of Exchange.
-    before: the reducer that this one replaces.
+    parameters: the parameters' arrays.
+    shards: the total number of shards.
+    max_bytes: the size of a bucket.
+    make_exchange: returns the exchange for a bucket, its index and the number of buckets. None: an Exchange.
+    previous: the reducer that this one replaces.
 
-    `waited`: seconds that this worker has waited for the others since the reducer was created.
+    ``waited``: seconds that this worker has waited for others, in this reducer and those that it replaces.
     """
 
     channel: Channel
@@ -197,33 +201,34 @@ class Reducer:
         channel: Channel,
         parameters: Sequence[np.ndarray],
         shards: int,
-        most: int,
-        hooked: Callable[[Bucket, int, int], Hooked] | None = None,
-        before: Reducer | None = None,
+        max_bytes: int,
+        make_exchange: Callable[[Bucket, int, int], HookExchange] | None = None,
+        previous: Reducer | None = None,
     ) -> None:
-        self.channel, self._shards, self._hooked = channel, shards, hooked
+        self.channel, self._shards, self._make_exchange = channel, shards, make_exchange
         group = channel.group
-        self.own: range = share(shards, group.size(), group.rank())
-        self.kinds = [(each.shape, each.dtype) for each in parameters]
-        shapes, dtypes = zip(*self.kinds, strict=True)
-        # a hook sees each gradient in the order of its shape
-        orders = orders_in_memory(channel, parameters) if hooked is None else [None] * len(shapes)
-        self._turns = [_Turn.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
-        self._buckets = in_buckets(shapes, dtypes, self.own, shards, most)
-        self._home = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.places}
+        self.own: range = shard_range(shards, group.size(), group.rank())
+        self.specs = [(each.shape, each.dtype) for each in parameters]
+        shapes, dtypes = zip(*self.specs, strict=True)
+        # a hook gets each gradient in C order
+        orders = memory_orders(channel, parameters) if make_exchange is None else [None] * len(shapes)
+        self._permutations = [_Permutation.of(shape, order) for shape, order in zip(shapes, orders, strict=True)]
+        self._buckets = make_buckets(shapes, dtypes, self.own, shards, max_bytes)
+        self._bucket_of = {position: k for k, bucket in enumerate(self._buckets) for position in bucket.slices}
         self._exchanges: list[Any] = []
-        self._used = np.zeros(len(parameters) + 4, np.int32)  # flags, then step and exchange number, each also negated
+        # whether each parameter is used, then step and exchange number, each also negated
+        self._used = np.zeros(len(parameters) + 4, np.int32)
         self._complete: list[bool] = []
         self._begun = self._number = 0
         self._finished = True
         self._scale = 1.0
-        self.waited: float = 0.0 if before is None else before.waited
-        if before is not None:
-            before.leave()
+        self.waited: float = 0.0 if previous is None else previous.waited
+        if previous is not None:
+            previous.abandon()
 
     def start(self, scale: float, number: int) -> None:
-        """Begin a step; the sums will be multiplied by `scale`. number: the step's, the same in all workers."""
-        self.leave()
+        """Begin step `number`, the same in all workers; the sums will be multiplied by `scale`."""
+        self.abandon()
         if not self._exchanges:
             self._exchanges = [self._exchange(index, bucket) for index, bucket in enumerate(self._buckets)]
         self.channel.starts += 1
@@ -233,30 +238,30 @@ class Reducer:
         for bucket in self._buckets:
             bucket.clear()
 
-    def leave(self) -> None:
-        """Leave a step that has ended with an error. Messages may still arrive, so their memory is kept."""
+    def abandon(self) -> None:
+        """Abandon a step that has failed. Messages may still arrive, so the memory for them is kept."""
         if self._begun and not self._finished:
             self.channel.unfinished += self._exchanges
             self._exchanges = []
 
-    def add(self, shard: int, position: int, gradient: np.ndarray, alone: bool = True) -> None:
+    def add(self, shard: int, position: int, gradient: np.ndarray, owned: bool = True) -> None:
         """Add the gradient of one parameter for one of this worker's shards. Nothing is sent here.
 
-        alone: nobody else uses its memory, so that it can be kept without a copy until it is sent.
+        owned: the gradient's memory is not shared, so the gradient can be kept without a copy until it is sent.
         """
-        home, turn = self._home[position], self._turns[position]
+        index, permutation = self._bucket_of[position], self._permutations[position]
         self._used[position] = 1
-        turned = gradient if turn is None else gradient.transpose(turn.order)
-        flat = turned.reshape(-1) if alone else turned.flatten()
-        self._complete[home] |= self._buckets[home].add(shard, position, flat)
+        permuted = gradient if permutation is None else gradient.transpose(permutation.order)
+        flat = permuted.reshape(-1) if owned else permuted.flatten()
+        self._complete[index] |= self._buckets[index].add(shard, position, flat)
 
     def end(self, shard: int) -> None:
         """Record that a shard has no further gradients."""
-        for home, bucket in enumerate(self._buckets):
-            self._complete[home] |= bucket.end(shard)
+        for index, bucket in enumerate(self._buckets):
+            self._complete[index] |= bucket.end(shard)
 
     def advance(self) -> None:
-        """Send the complete buckets, in order, and advance the exchanges that have begun."""
+        """Begin the exchanges of complete buckets, in order, and advance those that have begun."""
         begun = self._begun
         if not begun and not self._complete[0]:
             return
@@ -268,11 +273,11 @@ class Reducer:
             self._begun = begun
             for exchange in self._exchanges[:begun]:
                 # advance hooks in order, so that their collectives have the same order in all workers
-                if not exchange.advance() and self._hooked is not None:
+                if not exchange.advance() and self._make_exchange is not None:
                     return
 
     def finish(self) -> list[np.ndarray | None]:
-        """Wait for the others. Returns the sum for each parameter; None for a parameter that no shard has used.
+        """Wait for the others, and return the sum for each parameter; None for a parameter that no shard has used.
 
         Raises:
             DistError: the workers are not at the same step. DistNetworkError: a worker did not come in time.
@@ -293,48 +298,48 @@ class Reducer:
             self._wait(all_are_here)
             if used[-4] != -used[-3] or used[-2] != -used[-1]:
                 raise self._out_of_step()
-        if self._hooked is None:
+        if self._make_exchange is None:
             self._wait(self._all_done)
         else:
             with mpi.errors(channel.what):
                 self.waited += sum(exchange.wait() for exchange in self._exchanges)
-        found: list[np.ndarray | None] = [None] * len(self.kinds)
+        found: list[np.ndarray | None] = [None] * len(self.specs)
         for bucket, exchange in zip(self._buckets, self._exchanges, strict=True):
             total = exchange.take()
-            for position, place in bucket.places.items():
-                # a hook may add entries that it has not sent before
-                if used[position] or (self._hooked is not None and total[place].any()):
+            for position, place in bucket.slices.items():
+                # topk_hook may deliver entries of earlier steps
+                if used[position] or (self._make_exchange is not None and total[place].any()):
                     found[position] = self._shaped(position, total[place])
             bucket.clear()
         self._finished = True
         return found
 
     def _shaped(self, position: int, flat: np.ndarray) -> np.ndarray:
-        """Return a flat gradient of a bucket in the shape of its parameter."""
-        turn = self._turns[position]
-        if turn is None:
-            return flat.reshape(self.kinds[position][0])
-        return flat.reshape(turn.shape).transpose(turn.back)
+        """Return a flat gradient from a bucket in the shape of its parameter."""
+        permutation = self._permutations[position]
+        if permutation is None:
+            return flat.reshape(self.specs[position][0])
+        return flat.reshape(permutation.shape).transpose(permutation.inverse)
 
     def _wait(self, done: Callable[[], bool]) -> None:
-        """Wait until done() is true; often it already is."""
+        """Wait until done() is true; return at once if it already is."""
         channel = self.channel
         with mpi.errors(channel.what):
             if done():
                 return
-        self.waited += wait_until(channel.group, done, enter(channel.group.count, channel.what))
+        self.waited += wait_until(channel.group, done, describe_call(channel.group.count, channel.what))
 
     def _all_done(self) -> bool:
         done = [exchange.advance() for exchange in self._exchanges]  # no short circuit: advance every one
         return all(done)
 
     def _exchange(self, index: int, bucket: Bucket) -> Any:
-        if self._hooked is not None:
-            return self._hooked(bucket, index, len(self._buckets))
+        if self._make_exchange is not None:
+            return self._make_exchange(bucket, index, len(self._buckets))
         return Exchange(self.channel.group, self.channel.comm, self._shards, bucket)
 
     def _out_of_step(self) -> DistError:
-        """Return an error that says which workers are at which step. All workers must call it."""
+        """Return an error that says which worker is at which step. All workers must call this method."""
         group = self.channel.group
         own = np.array([self._number, self.channel.starts], np.int64)
         table = np.empty((group.size(), 2), np.int64)
@@ -350,25 +355,25 @@ class Reducer:
         )
 
 
-class _Turn(NamedTuple):
-    """The axis order of a gradient in its bucket, with the extents `shape`; back: the permutation that reverts it."""
+class _Permutation(NamedTuple):
+    """The axis order of a gradient in its bucket, its shape in that order, and the inverse permutation."""
 
     order: tuple[int, ...]
     shape: tuple[int, ...]
-    back: tuple[int, ...]
+    inverse: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Turn | None:
-        """Return the turn for this axis order; None if it is the order of the shape."""
+    def of(cls, shape: tuple[int, ...], order: tuple[int, ...] | None) -> _Permutation | None:
+        """Return the permutation for this axis order; None if it is the identity."""
         if order is None or order == tuple(range(len(order))):
             return None
         return cls(order, tuple(shape[axis] for axis in order), tuple(np.argsort(order).tolist()))
 
 
-def orders_in_memory(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
-    """Return the axes of each parameter in memory order, in which a gradient is copied fast.
+def memory_orders(channel: Channel, parameters: Sequence[np.ndarray]) -> list[tuple[int, ...]]:
+    """Return the axes of each parameter in memory order, because gradients are copied fastest in that order.
 
-    The order is that of the first process, because another one may have read its weights from elsewhere.
+    All processes use the order of the first one, since memory layouts may differ, for example after loading weights.
     """
     table = np.array([axis for each in parameters for axis in np.argsort(each.strides, kind="stable")[::-1]], np.int64)
     if channel.comm is not None:

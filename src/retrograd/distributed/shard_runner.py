@@ -15,9 +15,17 @@ from ..engine.function import Function
 from ..engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, waiting_orders
 from ..engine.tensor import Tensor, wrap
 from ..ops.random.random import default_generator
-from .batch_shards import bounds, hidden, in_turn, random_state_kept, random_state_of, replaced, tensors_in
-from .module_state import BufferAverage, parts_of
-from .process_group import ProcessGroup, for_each_of
+from .batch_shards import (
+    bounds,
+    preserve_random_state,
+    random_state_of,
+    replace_tensors,
+    run_interleaved,
+    tensors_in,
+    type_hiding_tensors,
+)
+from .module_state import BufferAverage, collect_state
+from .process_group import ProcessGroup, inside_shard
 
 if TYPE_CHECKING:
     from .data_parallel import DistributedDataParallel
@@ -34,38 +42,42 @@ def run_shards(
     jobs: Mapping[int, Callable[[], T] | None],
     numbers: tuple[int, ...],
     average: BufferAverage | None,
-    together: bool,
+    interleaved: bool,
     first_group: ProcessGroup | None = None,
-    between: Callable[[], object] = lambda: None,
+    at_sync_point: Callable[[], object] = lambda: None,
 ) -> dict[int, T]:
-    """Run the jobs of this process's shards and return their results. The job of a shard without samples is None.
+    """Run the jobs of this process's shards and return their results, by shard.
 
-    Each shard has its own random numbers, determined by `numbers` (a seed and numbers that distinguish steps), and
-    begins with the buffers' values from before the batch. `average` takes its changes of the buffers and restores those
-    values.
+    Each shard has its own random numbers, and begins with the buffers' values from before the batch.
 
-    together: the shards need numbers of each other. first_group: the group before processes died. between: called
-    when all shards have reached a place where they need them.
+    jobs: shard -> its job; None for a shard without samples.
+    numbers: a seed and numbers that distinguish steps; they determine the random numbers.
+    average: records the changes that a shard makes to buffers, and restores the old values.
+    interleaved: the shards exchange totals while they run, so they must alternate (see ``run_interleaved``).
+    first_group: the group before any process died.
+    at_sync_point: called when all shards wait for a total.
 
     Raises:
-        Any error that a job raises, and the errors of ``in_turn``; the buffers are then restored.
+        Any error that a job raises, and the errors of ``run_interleaved``; the buffers are then restored.
     """
-    live = {shard: job for shard, job in jobs.items() if job is not None}
+    nonempty = {shard: job for shard, job in jobs.items() if job is not None}
     found: dict[int, T] = {}
     try:
-        if together:
-            states = {shard: _State((*numbers, shard), average) for shard in live}
-            found = in_turn(group, shards, live, lambda shard: states[shard].here(), first_group, between)
+        if interleaved:
+            states = {shard: _ShardState((*numbers, shard), average) for shard in nonempty}
+            found = run_interleaved(
+                group, shards, nonempty, lambda shard: states[shard].active(), first_group, at_sync_point
+            )
             if average is not None:
                 for shard in jobs:
-                    average.give(states[shard].buffers if shard in states else None)
+                    average.restore(states[shard].buffers if shard in states else None)
                     average.take(shard)
         else:
-            with random_state_kept():
+            with preserve_random_state():
                 for shard in jobs:
-                    if shard in live:
+                    if shard in nonempty:
                         default_generator.bit_generator.state = random_state_of(*numbers, shard)
-                        found[shard] = live[shard]()
+                        found[shard] = nonempty[shard]()
                     if average is not None:
                         average.take(shard)
     except BaseException:
@@ -75,8 +87,8 @@ def run_shards(
     return found
 
 
-class _State:
-    """The state of a shard, kept while another one runs."""
+class _ShardState:
+    """The random state and the buffers of a shard, saved while another shard runs."""
 
     def __init__(self, numbers: tuple[int, ...], average: BufferAverage | None) -> None:
         self._average = average
@@ -84,26 +96,27 @@ class _State:
         self._random = random_state_of(*numbers)
 
     @contextmanager
-    def here(self) -> Iterator[None]:
-        """Within the block, restore the state that the shard left."""
-        outside = default_generator.bit_generator.state
+    def active(self) -> Iterator[None]:
+        """Within the block, install this shard's state; afterwards save it and restore the caller's random state."""
+        caller_state = default_generator.bit_generator.state
         default_generator.bit_generator.state = self._random
         if self._average is not None:
-            self._average.give(self.buffers)
+            self._average.restore(self.buffers)
         try:
             yield
         finally:
-            self._random, default_generator.bit_generator.state = default_generator.bit_generator.state, outside
+            self._random, default_generator.bit_generator.state = default_generator.bit_generator.state, caller_state
             if self._average is not None:
                 self.buffers = self._average.copies()
 
 
 # ---- A module on each shard of the batch, as one node of the graph --------------------------------------------------
 
-Take = Callable[[int, np.ndarray, bool], object]  # a parameter's position, its gradient, whether nobody else uses it
+# receives a parameter's position, its gradient, and whether the gradient's memory is not shared
+Take = Callable[[int, np.ndarray, bool], object]
 
 _NAME = "DistributedDataParallel"
-_BACKWARD = 1  # gives a backward other random numbers than its forward
+_BACKWARD = 1  # part of the random seed, so that backward draws other numbers than forward
 
 
 class Run:
@@ -115,22 +128,22 @@ class Run:
 
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
-        self._parts = parts_of(parallel.module)
-        self.reducer = parallel.reducer(self._parts)
-        self.trained: list[Tensor] = parallel.trained  # for this run, even if some are frozen before its backward
+        self._module_state = collect_state(parallel.module)
+        self.reducer = parallel.reducer(self._module_state)
+        self.trained: list[Tensor] = parallel.trained  # as of this forward, even if some are frozen before its backward
         self.own: range = self.reducer.own
-        self.given: list[Tensor] = tensors_in(self.arguments)
+        self.input_tensors: list[Tensor] = tensors_in(self.arguments)
         self.step: int = parallel.steps
         self.structure: Any = None
-        self.leaves: list[list[Tensor]] = []  # the inputs of each shard
-        self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None once they are used up
-        self.orders = (0, 0)  # the orders of the module's graph nodes are between these
-        self._most = -(-parallel.shards // parallel.process_group.size())  # most shards of any process
+        self.leaves: list[list[Tensor]] = []  # the input tensors of each shard
+        self.outputs: list[list[Tensor] | None] = []  # the outputs of each shard; None after a backward has freed them
+        self.orders = (0, 0)  # the graph nodes of the module have orders between these two
+        self._max_shards = -(-parallel.shards // parallel.process_group.size())  # of a process
         self._cuts = self._bounds()
         self._sizes = [1] if self._cuts is None else np.diff(self._cuts).tolist()
-        # places of the shards that have samples; the last shard always has some
-        self._live = [place for place, size in enumerate(self._sizes) if size]
-        if self._most > 1 and (name := hidden(self.arguments)):
+        # the local shards that have samples; the last one always has some
+        self._nonempty = [local_shard for local_shard, size in enumerate(self._sizes) if size]
+        if self._max_shards > 1 and (name := type_hiding_tensors(self.arguments)):
             raise TypeError(
                 f"{_NAME}: an input is {name}, whose tensors would not be cut into shards; pass tensors, or lists, "
                 "tuples, dicts or dataclasses of them, or pass reproducible=False"
@@ -141,7 +154,7 @@ class Run:
         count = len(self.own)
         if count == 1:
             return None
-        samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.given}
+        samples = {tensor.array.shape[0] if tensor.array.ndim else 0 for tensor in self.input_tensors}
         if len(samples) != 1 or not min(samples):
             raise ValueError(
                 f"{_NAME}: the inputs have first axes of {sorted(samples)}; each must be the batch, of at least one "
@@ -152,11 +165,13 @@ class Run:
     # ---- Forward -------------------------------------------------------------------------------------------------
 
     def forward(self) -> tuple[Tensor, ...]:
-        """Return the outputs of all shards together."""
+        """Return the concatenated outputs of all shards."""
         parallel = self.parallel
-        average = parallel.average(self._parts)
-        self.leaves = [[self._piece(tensor, place) for tensor in self.given] for place in range(len(self.own))]
-        jobs = {shard: partial(self._call, k) if k in self._live else None for k, shard in enumerate(self.own)}
+        average = parallel.average(self._module_state)
+        self.leaves = [
+            [self._piece(tensor, local_shard) for tensor in self.input_tensors] for local_shard in range(len(self.own))
+        ]
+        jobs = {shard: partial(self._call, k) if k in self._nonempty else None for k, shard in enumerate(self.own)}
         youngest = next_order()
         results = self._over_shards(jobs, (), average)
         self.orders = (next_order(), youngest)
@@ -164,45 +179,47 @@ class Run:
         self.structure = results[self.own.stop - 1]
         outputs = [tensors_in(results.get(shard)) for shard in self.own]
         self.outputs = [*outputs]
-        live = [outputs[place] for place in self._live]
-        return tuple(self._joined([each[k] for each in live]) for k in range(len(live[0])))
+        nonempty = [outputs[local_shard] for local_shard in self._nonempty]
+        return tuple(self._concatenated([each[k] for each in nonempty]) for k in range(len(nonempty[0])))
 
     def _over_shards(
         self,
         jobs: Mapping[int, Callable[[], T] | None],
         key: tuple[int, ...],
         average: BufferAverage | None,
-        between: Callable[[], object] = lambda: None,
+        at_sync_point: Callable[[], object] = lambda: None,
     ) -> dict[int, T]:
-        """Run the jobs, each with its own random numbers, of the step, `key` and the shard; return the results."""
+        """Run the jobs and return their results. Random numbers depend on the seed, the step, `key` and the shard."""
         parallel = self.parallel
         numbers = (parallel.seed, self.step, *key)
         group, shards = parallel.process_group, parallel.shards
-        return run_shards(group, shards, jobs, numbers, average, self._parts.meets, between=between)
+        return run_shards(
+            group, shards, jobs, numbers, average, self._module_state.has_sync_batch_norm, at_sync_point=at_sync_point
+        )
 
-    def _call(self, place: int) -> Any:
-        args, kwargs = replaced(self.arguments, iter(self.leaves[place]))
-        with for_each_of(self._most):
+    def _call(self, local_shard: int) -> Any:
+        args, kwargs = replace_tensors(self.arguments, iter(self.leaves[local_shard]))
+        with inside_shard(self._max_shards):
             result = self.parallel.module(*args, **kwargs)
-        if name := hidden(result):
+        if name := type_hiding_tensors(result):
             raise TypeError(
                 f"{_NAME}: the module returns {name}, in which the gradients of its tensors would be lost; return "
                 "tensors, or lists, tuples, dicts or dataclasses of them"
             )
         return result
 
-    def _piece(self, tensor: Tensor, place: int) -> Tensor:
+    def _piece(self, tensor: Tensor, local_shard: int) -> Tensor:
         cuts = self._cuts
-        piece = wrap(tensor.array if cuts is None else tensor.array[cuts[place] : cuts[place + 1]])
+        piece = wrap(tensor.array if cuts is None else tensor.array[cuts[local_shard] : cuts[local_shard + 1]])
         if tensor._requires_grad and is_grad_enabled():
             piece.requires_grad = True
         return piece
 
-    def _joined(self, parts: list[Tensor]) -> Tensor:
+    def _concatenated(self, parts: list[Tensor]) -> Tensor:
         if self._cuts is None:
             return wrap(parts[0].array)
         lengths = [part.array.shape[0] if part.array.ndim else -1 for part in parts]
-        sizes = [self._sizes[place] for place in self._live]
+        sizes = [self._sizes[local_shard] for local_shard in self._nonempty]
         if lengths == [-1] * len(parts):
             arrays, dtype = [part.array for part in parts], parts[0].array.dtype
             mean = np.mean(arrays, dtype=dtype) if len(set(sizes)) == 1 else np.average(arrays, weights=sizes)
@@ -217,21 +234,21 @@ class Run:
     # ---- Backward ------------------------------------------------------------------------------------------------
 
     def backward(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-        """Return the gradients of the inputs, then those of the parameters over all processes, zeros within no_sync.
+        """Return the gradients of the inputs, then those of the parameters, summed over processes unless in no_sync.
 
         Raises:
-            RuntimeError: the backward would have to be differentiated, or was run before without retain_graph; or a
-            gradient reached the module's graph other than through its results.
+            RuntimeError: create_graph is set, the graph was freed by an earlier backward, or the loss uses a tensor of
+            the module's forward that is not among its results.
         """
         parallel = self.parallel
         self._check()
         sync = parallel.require_backward_grad_sync
-        inputs = self._exchanged(grads) if sync else self._kept(grads)
+        inputs = self._backward_with_exchange(grads) if sync else self._backward_without_exchange(grads)
         if not is_graph_kept():
             self.outputs = [None] * len(self.own)
         parallel.finish_average()
         totals = self.reducer.finish() if sync else parallel.unsynced.end()
-        whole = iter([self._whole([each[k] for each in inputs], k) for k in range(len(inputs[0]))])
+        whole = iter([self._concatenated_gradient([each[k] for each in inputs], k) for k in range(len(inputs[0]))])
         of_inputs = [next(whole) if leaf._requires_grad else None for leaf in self.leaves[0]]
         return [*of_inputs, *(None if total is None else wrap(total) for total in totals)]
 
@@ -253,97 +270,99 @@ class Run:
                 "such as an attribute; it would have the gradient of one shard alone: return it from forward"
             )
 
-    def _exchanged(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """Return the gradients of the inputs, shard by shard; those of the parameters go to the reducer."""
+    def _backward_with_exchange(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
+        """Return the gradients of the inputs for each shard, and pass those of the parameters to the reducer."""
         parallel, reducer = self.parallel, self.reducer
         if parallel.uneven is not None:
             parallel.uneven.backward(self.step)
-        waiting = parallel.unsynced.taken(self.trained)  # place -> position -> gradient waiting since no_sync
+        waiting = parallel.unsynced.take(self.trained)  # local shard -> position -> gradient accumulated in no_sync
         reducer.start(1.0, self.step)
 
-        def take(place: int, position: int, gradient: np.ndarray, alone: bool) -> None:
-            before = waiting[place].pop(position, None) if place in waiting else None
+        def take(local_shard: int, position: int, gradient: np.ndarray, owned: bool) -> None:
+            before = waiting[local_shard].pop(position, None) if local_shard in waiting else None
             if before is not None:
-                gradient, alone = before + gradient, True
-            reducer.add(self.own[place], position, gradient, alone)
-            if not self._parts.meets:
+                gradient, owned = before + gradient, True
+            reducer.add(self.own[local_shard], position, gradient, owned)
+            if not self._module_state.has_sync_batch_norm:
                 reducer.advance()
 
-        def end(place: int) -> None:
-            for position, gradient in waiting.get(place, {}).items():  # parameters that are not used this time
-                reducer.add(self.own[place], position, gradient)
-            reducer.end(self.own[place])
+        def end(local_shard: int) -> None:
+            for position, gradient in waiting.get(local_shard, {}).items():  # parameters that are unused this time
+                reducer.add(self.own[local_shard], position, gradient)
+            reducer.end(self.own[local_shard])
 
-        return self._swept(grads, take, end, reducer.advance)
+        return self._backward_shards(grads, take, end, reducer.advance)
 
-    def _kept(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
-        """Return the gradients of the inputs, shard by shard; those of the parameters wait for the next exchange."""
+    def _backward_without_exchange(self, grads: Sequence[Tensor | None]) -> list[list[Tensor | None]]:
+        """Return the gradients of the inputs for each shard, and accumulate those of the parameters."""
         unsynced = self.parallel.unsynced
         unsynced.begin(self.trained, self.parallel.weight)
-        return self._swept(grads, unsynced.add, lambda place: None, lambda: None)
+        return self._backward_shards(grads, unsynced.add, lambda local_shard: None, lambda: None)
 
-    def _swept(
+    def _backward_shards(
         self,
         grads: Sequence[Tensor | None],
         take: Callable[[int, int, np.ndarray, bool], object],
         end: Callable[[int], object],
-        between: Callable[[], object],
+        at_sync_point: Callable[[], object],
     ) -> list[list[Tensor | None]]:
         """Run the backward of each shard.
 
-        `take` gets the shard's place, the position of a parameter, its gradient, and whether nobody else uses that;
-        `end` gets the place. between: called when shards that need each other's numbers have met.
+        take: gets the local shard, the position of a parameter, its gradient, and whether the gradient's memory is not
+            shared.
+        end: gets the local shard once its backward is done.
+        at_sync_point: called when all shards wait for a total.
         """
 
-        def job(place: int) -> list[Tensor | None]:
-            found = self._sweep(place, grads, partial(take, place))
-            end(place)
+        def job(local_shard: int) -> list[Tensor | None]:
+            found = self._backward_shard(local_shard, grads, partial(take, local_shard))
+            end(local_shard)
             return found
 
-        for place in range(len(self.own)):
-            if place not in self._live:
-                end(place)
-        jobs = {shard: partial(job, k) if k in self._live else None for k, shard in enumerate(self.own)}
-        found = self._over_shards(jobs, (_BACKWARD,), None, between)
+        for local_shard in range(len(self.own)):
+            if local_shard not in self._nonempty:
+                end(local_shard)
+        jobs = {shard: partial(job, k) if k in self._nonempty else None for k, shard in enumerate(self.own)}
+        found = self._over_shards(jobs, (_BACKWARD,), None, at_sync_point)
         nothing: list[Tensor | None] = [None for leaf in self.leaves[0] if leaf._requires_grad]
         return [found.get(shard, nothing) for shard in self.own]
 
-    def _sweep(self, place: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
-        """Return the gradients of the inputs of one shard; `take` gets those of the parameters."""
-        leaves = [leaf for leaf in self.leaves[place] if leaf._requires_grad]
+    def _backward_shard(self, local_shard: int, grads: Sequence[Tensor | None], take: Take) -> list[Tensor | None]:
+        """Run the backward of one shard. Returns the gradients of its inputs; `take` gets those of the parameters."""
+        leaves = [leaf for leaf in self.leaves[local_shard] if leaf._requires_grad]
         found: list[Tensor | None] = [None] * len(leaves)
 
-        def each(position: int, g: Tensor, alone: bool) -> None:
+        def each(position: int, g: Tensor, owned: bool) -> None:
             if position < len(found):
                 found[position] = g
             else:
-                take(position - len(found), g.array, alone)
+                take(position - len(found), g.array, owned)
 
-        roots, upstream = self._roots(place, grads)
+        roots, upstream = self._roots(local_shard, grads)
         if roots:
-            with for_each_of(self._most):
+            with inside_shard(self._max_shards):
                 grad_early(roots, [*leaves, *self.trained], upstream, each, is_graph_kept())
         return found
 
-    def _roots(self, place: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
-        """Return the outputs of one shard that have a gradient, and the gradients."""
+    def _roots(self, local_shard: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:
+        """Return the outputs of one shard that get a gradient, and these gradients."""
         roots, upstream = [], []
-        outputs = self.outputs[place]
+        outputs = self.outputs[local_shard]
         assert outputs is not None
         for output, g in zip(outputs, grads, strict=True):
             if g is None or not output._requires_grad:
                 continue
             array = g.array
             if self._cuts is not None:
-                samples = slice(self._cuts[place], self._cuts[place + 1])
-                share = array.dtype.type(self._cuts[-1] / self._sizes[place])
+                samples = slice(self._cuts[local_shard], self._cuts[local_shard + 1])
+                share = array.dtype.type(self._cuts[-1] / self._sizes[local_shard])
                 array = array[samples] if array.ndim else array / share
-            # weight as part of the whole batch's loss, so that a nonlinear backward is the same for any number of parts
+            # scale to the gradient of the global loss, so that nonlinear backwards do not depend on the parts
             roots.append(output)
             upstream.append(wrap(np.asarray(array * output.array.dtype.type(self.parallel.weight))))
         return roots, upstream
 
-    def _whole(self, parts: list[Tensor | None], position: int) -> Tensor:
+    def _concatenated_gradient(self, parts: list[Tensor | None], position: int) -> Tensor:
         leaves = [[leaf for leaf in each if leaf._requires_grad][position] for each in self.leaves]
         arrays = [
             np.zeros_like(leaf.array) if part is None else part.array for part, leaf in zip(parts, leaves, strict=True)

@@ -1,12 +1,13 @@
 """ShardedLoader and ShardedTrainer: fault-tolerant training with results independent of the number of processes.
 
-A step computes the gradients of the shards that this process has, adds those of all in the fixed tree, and changes the
-weights only when every process has said that it has the sum. When a process dies, the others learn of it in one of
-their collectives, leave the group that contains the dead process, share its shards among themselves, and repeat the
-step. Since shards do not depend on the number of processes, the weights are the same bits as if nothing had happened.
+In a step, each process computes the gradients of its own shards. The gradients of all shards are added in the fixed
+tree, and the weights change only after every process has confirmed that it has the sum. When a process dies, the others
+learn of it in their next collective, form a new group without the dead process, divide its shards among themselves, and
+repeat the step. Shards do not depend on the number of processes, so the weights are bitwise identical to those of a run
+without the failure.
 
-States that a model carries from batch to batch are divided in the same way: a shard reads and writes only the entries
-of its own samples. After the step each process has the entries of all, so any process can continue with any shard.
+States that a model carries from batch to batch are split in the same way: a shard reads and writes only the entries of
+its own samples. After the step each process has the entries of all shards, so any process can continue with any shard.
 
 Source: W. Bland et al., "Post-failure recovery of MPI communication capability", 2013 (User-Level Failure Mitigation).
 """
@@ -34,27 +35,27 @@ from ..ops.random.random import default_generator
 from . import checkpoint as checkpoints
 from . import mpi
 from .batch_shards import bounds
-from .data_parallel import MOST_BYTES, begin_alike, checked_seed, checked_shards
+from .data_parallel import BUCKET_BYTES, broadcast_initial_state, checked_seed, checked_shards
 from .errors import WorkerLostError
-from .module_state import BufferAverage, floats_of, pack, parts_of
+from .module_state import BufferAverage, collect_state, floats_of, pack
 from .object_collectives import from_root
 from .optim import ZeroRedundancyOptimizer
-from .process_group import ProcessGroup, enter, wait
+from .process_group import ProcessGroup, describe_call, wait
 from .reducer import Channel, Reducer
-from .reduction_tree import share
+from .reduction_tree import shard_range
 from .shard_runner import run_shards
 from .world import member, replace_world, world
 
 __all__ = ["ShardedBatch", "ShardedLoader", "ShardedTrainer"]
 
 
-# ---- ShardedLoader: batches cut into shards, of which each process loads its own ------------------------------------
+# ---- ShardedLoader: batches split into shards; each process loads only its own shards -------------------------------
 
 
 class ShardedBatch:
-    """One batch of all processes together. ``batch[k]`` loads shard k, which is the same in every process.
+    """The global batch of a step, for all processes. ``batch[k]`` loads shard k, with the same content in any process.
 
-    sizes: the number of samples of each shard.
+    sizes: the number of samples of each shard. load: loads a shard.
     """
 
     def __init__(self, sizes: Sequence[int], load: Callable[[int], Any]) -> None:
@@ -74,11 +75,13 @@ class ShardedBatch:
 
 
 class ShardedLoader(DataLoader):
-    """A DataLoader whose batches are those of all processes together, each a ``ShardedBatch``.
+    """A DataLoader of global batches, each a ``ShardedBatch`` for all processes.
 
-    batch_size: samples in the whole batch, for any number of processes. shards: number of pieces of a batch. The order,
-    and the random numbers of each shard, come from ``seed``, so they are the same for any number of processes. dataset,
-    shuffle, sampler, collate_fn, drop_last: as for DataLoader.
+    dataset, shuffle, sampler, collate_fn, drop_last, generator: as for DataLoader.
+    batch_size: number of samples in the global batch, whatever the number of processes.
+    shards: number of shards of a batch.
+    seed: determines the order of the samples and the random numbers of each shard, which are therefore the same for any
+        number of processes. None means 0, unless ``generator`` is given.
 
     Raises:
         As DataLoader; ValueError: shards is not a positive int, or there are more processes than samples.
@@ -140,13 +143,13 @@ class ShardedLoader(DataLoader):
         return ShardedBatch(np.diff(cuts).tolist(), load)
 
 
-# ---- States carried from batch to batch, in buffers with an entry for each sample -----------------------------------
+# ---- State that a model carries from batch to batch, in buffers with an entry for each sample -----------------------
 
 
-class Carried:
-    """Buffers in which a model carries states from batch to batch.
+class CarriedBuffers:
+    """Buffers in which a model carries state from batch to batch, such as the hidden states of an RNN.
 
-    axes: the name of each buffer -> the axis along which its entries belong to the samples of a batch, in their order.
+    axes: name of a buffer -> its batch axis: entry k along this axis belongs to sample k of the batch.
 
     Raises:
         ValueError: the model has no such buffer, or the buffer has no such axis.
@@ -160,12 +163,12 @@ class Carried:
                 raise ValueError(f"carried: axis {axis} of {name!r} must be one of a buffer; the model has {shapes}")
         self._names, self._axes = [*axes], [*axes.values()]
         self._tensors = [buffers[name] for name in axes]
-        self._made: tuple[ProcessGroup, Reducer] | None = None
+        self._reducer: tuple[ProcessGroup, Reducer] | None = None
         self._left: dict[int, list[np.ndarray]] = {}  # by shard: its own entries, zeros elsewhere
         self._totals: list[np.ndarray | None] = []
 
     def around(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[ShardedBatch, Callable[..., Any]]:
-        """Wrap the batch and the loss of a step, so that the model sees only the entries of the current shard.
+        """Wrap the batch and the loss of a step, so that the buffers have only the entries of the current shard.
 
         Raises:
             ValueError: the batch has more samples than a buffer has entries.
@@ -178,16 +181,16 @@ class Carried:
                 )
         cuts = np.concatenate([[0], np.cumsum(batch.sizes)])
         self._left = {}
-        under_way = 0
+        current_shard = 0
 
         def load(shard: int) -> Any:
-            nonlocal under_way
-            under_way = shard
+            nonlocal current_shard
+            current_shard = shard
             return batch[shard]
 
-        def of_shard(*loaded: Any) -> Any:
+        def loss_of_shard(*loaded: Any) -> Any:
             whole = [tensor.array for tensor in self._tensors]
-            places = [self._place(axis, cuts[under_way], cuts[under_way + 1]) for axis in self._axes]
+            places = [self._place(axis, cuts[current_shard], cuts[current_shard + 1]) for axis in self._axes]
             try:
                 for tensor, old, place in zip(self._tensors, whole, places, strict=True):
                     tensor.array = old[place].copy()
@@ -195,24 +198,24 @@ class Carried:
                 found = [np.zeros_like(old) for old in whole]
                 for tensor, new, place in zip(self._tensors, found, places, strict=True):
                     new[place] = tensor.array
-                self._left[under_way] = found
+                self._left[current_shard] = found
             finally:
                 for tensor, old in zip(self._tensors, whole, strict=True):
                     tensor.array = old
             return result
 
-        return ShardedBatch(batch.sizes.tolist(), load), of_shard
+        return ShardedBatch(batch.sizes.tolist(), load), loss_of_shard
 
-    def exchange(self, group: ProcessGroup, shards: int, most: int, number: int) -> float:
-        """Get the entries of all shards. Returns the seconds that this process has waited for others.
+    def exchange(self, group: ProcessGroup, shards: int, max_bytes: int, number: int) -> float:
+        """Exchange the entries of all shards; return the seconds that this process has waited for others.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: one has died.
         """
-        if self._made is None or self._made[0] is not group:
+        if self._reducer is None or self._reducer[0] is not group:
             channel = Channel(group, "the exchange of carried buffers")
-            self._made = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, most)
-        reducer = self._made[1]
+            self._reducer = group, Reducer(channel, [tensor.array for tensor in self._tensors], shards, max_bytes)
+        reducer = self._reducer[1]
         before = reducer.waited
         reducer.start(1.0, number)
         for shard in reducer.own:
@@ -223,7 +226,7 @@ class Carried:
         return reducer.waited - before
 
     def store(self, samples: int) -> None:
-        """Store the entries of a batch with this many samples in the buffers, when the step is done."""
+        """Store the new entries of a batch of `samples` samples in the buffers, at the end of the step."""
         for tensor, axis, total in zip(self._tensors, self._axes, self._totals, strict=True):
             if total is not None:
                 place = self._place(axis, 0, samples)
@@ -246,15 +249,19 @@ class ShardedTrainer:
 
     All processes begin with the parameters and buffers of process 0.
 
-    shards: number of pieces into which each batch is cut; the result depends on it, but not on the number of processes.
-    seed: the seed of each shard's random numbers, such as dropout's; None: drawn from process 0's default generator.
-    carried: names of buffers in which the model carries states from batch to batch, each with the axis that has an
-        entry for each sample. A shard sees only the entries of its own samples.
+    model: the module to train, the same in all processes.
+    optimizer: an optimizer of its parameters.
+    shards: number of shards that each batch is split into. The result depends on it, not on the number of processes.
+    process_group: the processes that take part; None means all.
+    seed: the seed of each shard's random numbers, such as dropout's. None: drawn from process 0's default generator.
+    carried: name -> batch axis of buffers in which the model carries state from batch to batch. A shard sees only the
+        entries of its own samples.
 
-    ``group`` is the group of the surviving processes; ``lost`` counts those that have died. ``waited`` is the seconds
-    that this process has waited for others, ``busy`` the total seconds of its steps. With each step, the processes tell
-    each other the result of their ``tell()``, -1 unless you replace it; ``told`` is the largest result of the last
-    step, the same in all processes.
+    ``group`` is the group of the surviving processes, and ``lost`` the number of processes that have died. ``waited``
+    is the time in seconds that this process has waited for others, and ``busy`` the total time of its steps.
+
+    ``tell`` is a function, which you may replace, that returns an int; by default -1. All processes call it in each
+    step, and ``told`` is the largest result of the last step, the same in all processes.
 
     Raises:
         TypeError: model is not a Module, or seed is not an int. ValueError: there are more processes than shards, or
@@ -290,18 +297,18 @@ class ShardedTrainer:
         self.waited = self.busy = 0.0
         self.tell: Callable[[], int] = lambda: -1
         self.told = -1
-        self._carried = Carried(model, carried) if carried else None
-        begin_alike(_NAME, self.group, model)
+        self._carried = CarriedBuffers(model, carried) if carried else None
+        broadcast_initial_state(_NAME, self.group, model)
         drawn = int(default_generator.integers(2**62)) if seed is None else checked_seed(_NAME, seed)
         self.seed: Any = from_root(self.group, drawn, 0, f"{_NAME}: the seed")
         self._trained: list[Tensor] = []
         self._reducers: tuple[Reducer, Reducer | None] | None = None
-        self._made_for: Any = None  # shapes, dtypes and parameters of the reducers
+        self._reducers_key: Any = None  # shapes, dtypes and parameters of the reducers
         self._channels: tuple[Channel, Channel] | None = None
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints and writes files: it is the first surviving one."""
+        """Whether this process is the first surviving one, which should print and write files."""
         return self.group.rank() == 0
 
     def step(
@@ -310,16 +317,17 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         before: Callable[[np.ndarray], object] | None = None,
     ) -> np.ndarray:
-        """Run one step. Returns a row of numbers per shard: the loss, then any further numbers that ``loss`` returned.
+        """Run one training step. Returns a row for each shard: its loss, then further numbers that ``loss`` returned.
 
         loss: called with ``batch[shard]``; returns the mean loss of the shard's samples, a Tensor of one element, alone
             or in a tuple with further numbers, whose count is always the same.
-        before: called with the rows before the optimizer's step, when ``grad`` contains the gradients of the whole
+        batch: the global batch.
+        before: called with these rows just before the optimizer's step, when ``grad`` has the gradients of the whole
             batch.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
-            continue without it, or its part of the optimizer's state is gone (ZeroRedundancyOptimizer). Any error that
+            continue without it, or its part of the optimizer's state is lost (ZeroRedundancyOptimizer). Any error that
             ``loss`` raises, which ends the job unless it is caught; after a MemoryError the other processes continue as
             after a death.
         """
@@ -338,9 +346,9 @@ class ShardedTrainer:
         return numbers
 
     def together(self, work: Callable[[ProcessGroup], _T], undo: Callable[[], object] | None = None) -> _T:
-        """Call ``work(group)`` in all processes, until all surviving ones have done it; return this process's result.
+        """Call ``work(group)`` in all processes, and return this process's result.
 
-        When some processes die in it, the others continue without them and repeat it, after ``undo()``.
+        If processes die meanwhile, the others call ``undo()`` and repeat ``work`` in a group without them.
 
         Raises:
             DistNetworkError: a process did not come in time. WorkerLostError: a process has died, and this MPI cannot
@@ -353,14 +361,14 @@ class ShardedTrainer:
                 done = False
                 if not self.group.recoverable:
                     raise
-            if self._all(done):
+            if self._all_done(done):
                 return result
             if undo is not None:
                 undo()
-            self._go_on_without_the_dead()
+            self._exclude_dead()
 
     def save(self, state_dict: Mapping[str, Any], checkpoint_id: str | os.PathLike[str]) -> None:
-        """Call ``checkpoint.save`` in all processes; when some die in it, the others write the checkpoint.
+        """Call ``checkpoint.save`` in all processes. If some die meanwhile, the others write the checkpoint.
 
         Raises:
             As checkpoint.save, and ``together``.
@@ -372,45 +380,45 @@ class ShardedTrainer:
     _average: BufferAverage | None = None
 
     def _attempt_all(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
-        """Make an attempt, with the states that are carried from batch to batch."""
+        """Attempt a step, including the exchange of carried buffers."""
         if self._carried is None:
             return self._attempt(batch, loss)
         found = self._attempt(*self._carried.around(batch, loss))
-        self.waited += self._carried.exchange(self.group, self.shards, MOST_BYTES, self.steps)
+        self.waited += self._carried.exchange(self.group, self.shards, BUCKET_BYTES, self.steps)
         return found
 
     def _attempt(self, batch: ShardedBatch, loss: Callable[..., Any]) -> tuple[list[np.ndarray | None], np.ndarray]:
         if len(batch) != self.shards:
             raise ValueError(f"{_NAME}: the batch has {len(batch)} shards, expected {self.shards}, as the trainer has")
-        parts = parts_of(self.model)
-        averaged = pack(parts.averaged)
-        reducer, of_buffers = self._made_reducers(parts.trained, floats_of(averaged))
-        before = reducer.waited + (of_buffers.waited if of_buffers else 0.0)
-        self._average = BufferAverage(averaged, parts.alike, of_buffers, self.shards, self.steps)
+        state = collect_state(self.model)
+        averaged = pack(state.averaged)
+        reducer, buffer_reducer = self._get_reducers(state.trained, floats_of(averaged))
+        before = reducer.waited + (buffer_reducer.waited if buffer_reducer else 0.0)
+        self._average = BufferAverage(averaged, state.identical, buffer_reducer, self.shards, self.steps)
         reducer.start(1.0, self.steps)
-        rows = self._over_shards(reducer, batch, loss, parts.meets)
+        rows = self._over_shards(reducer, batch, loss, state.has_sync_batch_norm)
         totals = reducer.finish()
         self._average.wait()
-        numbers = self._gathered(reducer.own, rows)
+        numbers = self._gather_losses(reducer.own, rows)
         if not batch.sizes.all():
             self.waited += self._average.share_counters(self.group)
-        self.waited += reducer.waited + (of_buffers.waited if of_buffers else 0.0) - before
+        self.waited += reducer.waited + (buffer_reducer.waited if buffer_reducer else 0.0) - before
         return totals, numbers
 
     def _over_shards(
-        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], together: bool
+        self, reducer: Reducer, batch: ShardedBatch, loss: Callable[..., Any], interleaved: bool
     ) -> list[list[float]]:
-        """Add the gradients of this process's shards to the reducer and return the numbers of each shard.
+        """Add the gradients of this process's shards to the reducer, and return each shard's loss and further numbers.
 
-        together: shards need numbers of each other.
+        interleaved: the shards exchange totals while they run.
         """
-        if together:
+        if interleaved:
             self._check_samples(batch)
 
         def one(shard: int) -> list[float]:
-            def take(position: int, gradient: np.ndarray, alone: bool) -> None:
-                reducer.add(shard, position, gradient, alone)
-                if not together:
+            def take(position: int, gradient: np.ndarray, owned: bool) -> None:
+                reducer.add(shard, position, gradient, owned)
+                if not interleaved:
                     reducer.advance()
 
             row = self._shard(shard, batch, loss, take)
@@ -423,7 +431,7 @@ class ShardedTrainer:
                 reducer.end(shard)
         numbers = self.seed, self.steps
         rows = run_shards(
-            self.group, self.shards, jobs, numbers, self._average, together, self._first_group, reducer.advance
+            self.group, self.shards, jobs, numbers, self._average, interleaved, self._first_group, reducer.advance
         )
         return [rows.get(shard, []) for shard in reducer.own]
 
@@ -434,7 +442,7 @@ class ShardedTrainer:
         loss: Callable[..., Any],
         take: Callable[[int, np.ndarray, bool], object],
     ) -> list[float]:
-        """Return the numbers of one shard; `take` gets its parameters' gradients, and whether nobody else uses them."""
+        """Return the loss and further numbers of one shard; `take` gets the gradients of its parameters."""
         with enable_grad():
             loaded = batch[shard]
             result = loss(*loaded) if isinstance(loaded, (list, tuple)) else loss(loaded)
@@ -448,26 +456,26 @@ class ShardedTrainer:
         row = [value.item(), *map(float, further)]
         weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
         upstream = wrap(np.full(value.array.shape, weight))
-        grad_early([value], self._trained, [upstream], lambda position, g, alone: take(position, g.array, alone))
+        grad_early([value], self._trained, [upstream], lambda position, g, owned: take(position, g.array, owned))
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:
-        """Check that each process has a sample, for operations that all shards do together."""
+        """Check that each process has a sample, as SyncBatchNorm requires."""
         for rank in range(self.group.size()):
-            own = share(self.shards, self.group.size(), rank)
+            own = shard_range(self.shards, self.group.size(), rank)
             if not batch.sizes[own.start : own.stop].any():
                 raise ValueError(
                     f"{_NAME}: a batch of {batch.samples} samples in {self.shards} shards leaves none to process "
                     f"{rank}, and SyncBatchNorm needs one in each; pass drop_last=True to the loader, or larger batches"
                 )
 
-    def _gathered(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
-        """Return the numbers of all shards, in every process; NaN for a shard without samples."""
+    def _gather_losses(self, own: range, rows: Sequence[list[float]]) -> np.ndarray:
+        """Gather the loss and further numbers of all shards in every process; NaN for a shard without samples."""
         group = self.group
         width = max((len(row) for row in rows), default=0)
         found = np.array([width, self.tell()])
         if group.comm is not None:
-            entered = enter(group.count, f"{_NAME}: the losses")
+            entered = describe_call(group.count, f"{_NAME}: the losses")
             with mpi.errors(entered):
                 request = group.comm.Iallreduce(mpi.load().IN_PLACE, found, mpi.load().MAX)
             wait(group, [request], entered)
@@ -488,7 +496,7 @@ class ShardedTrainer:
         return table
 
     def _deliver(self, totals: list[np.ndarray | None]) -> None:
-        """Store the gradients as a backward does, replacing those of the last step."""
+        """Deliver the gradients as a backward does, in place of those of the last step."""
         entries: list[Any] = []
         for position, parameter in enumerate(self._trained):
             parameter.grad = None
@@ -500,26 +508,26 @@ class ShardedTrainer:
         deliver(entries, False)
         run_post_hooks(entries)
 
-    def _made_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
-        kinds = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
-        now = kinds, [*map(id, trained)]
-        if self._reducers is None or now != self._made_for:
+    def _get_reducers(self, trained: list[Tensor], floats: list[np.ndarray]) -> tuple[Reducer, Reducer | None]:
+        specs = [[(each.shape, each.dtype) for each in arrays] for arrays in ([p.array for p in trained], floats)]
+        now = specs, [*map(id, trained)]
+        if self._reducers is None or now != self._reducers_key:
             if not trained:
                 raise ValueError(f"{_NAME}: model has no parameter that requires a gradient")
-            self._trained, self._made_for = trained, now
+            self._trained, self._reducers_key = trained, now
             if self._channels is None:
                 gradients, buffers = (f"{_NAME}: the {what}" for what in ("gradients", "buffers"))
                 self._channels = Channel(self.group, gradients), Channel(self.group, buffers)
             arrays = [parameter.array for parameter in trained]
             self._reducers = (
-                Reducer(self._channels[0], arrays, self.shards, MOST_BYTES),
-                Reducer(self._channels[1], floats, self.shards, MOST_BYTES) if floats else None,
+                Reducer(self._channels[0], arrays, self.shards, BUCKET_BYTES),
+                Reducer(self._channels[1], floats, self.shards, BUCKET_BYTES) if floats else None,
             )
         return self._reducers
 
     # ---- Recovery after a process has died -----------------------------------------------------------------------
 
-    def _all(self, done: bool) -> bool:
+    def _all_done(self, done: bool) -> bool:
         """Return whether all processes have done the step; all surviving processes get the same answer."""
         if not done:
             self.group.revoke()
@@ -530,7 +538,7 @@ class ShardedTrainer:
             self._average.undo()
             self._average = None
 
-    def _go_on_without_the_dead(self) -> None:
+    def _exclude_dead(self) -> None:
         if isinstance(self.optimizer, ZeroRedundancyOptimizer):
             raise WorkerLostError(
                 f"{_NAME}: a process has died, and its part of the optimizer's state is lost, because "
@@ -538,7 +546,7 @@ class ShardedTrainer:
                 "--max-restarts), or use the plain optimizer, with which the others continue"
             )
         before = self.group
-        self.group = before.of_the_living()
+        self.group = before.surviving_group()
         replace_world(before, self.group)
         self.lost += before.size() - self.group.size()
         self._reducers = self._channels = None

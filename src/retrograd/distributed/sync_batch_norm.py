@@ -1,8 +1,8 @@
 """SyncBatchNorm: batch normalization by the statistics of the batches of all processes together.
 
-Each shard provides the number of its elements, their mean, and the sum of squares about it. Two such triples are merged
-without cancellation (Chan, Golub and LeVeque 1979), in the fixed tree. So y, the gradients and the running statistics
-are the same bits for any number of processes that have whole shards.
+Each shard provides the number of its elements, their mean, and the sum of squared deviations from it. These triples are
+merged in the fixed tree, without cancellation (Chan, Golub and LeVeque 1979). So y, the gradients and the running
+statistics are bitwise identical for any number of processes, as long as each has whole shards.
 """
 
 from __future__ import annotations
@@ -23,34 +23,34 @@ from ..ops.normalization.layer_norm import per_channel
 from ..ops.pointwise.exponential import sqrt
 from ..ops.shape.broadcasting import Sum
 from ..ops.shape.join import stack
-from .batch_shards import Meeting, here, meeting_of
+from .batch_shards import ShardGroup, current, current_shard_group
 from .process_group import ProcessGroup
 from .world import is_initialized, member
 
 __all__ = ["SyncBatchNorm"]
 
 _NAME = "SyncBatchNorm"
-SHARDS = 8  # unless there are more processes
+SHARDS = 8  # default number of shards, unless there are more processes
 
 Gradients = tuple[Tensor | None, ...]
 
 
 class TotalOverShards(Function):
-    """The sum of arrays of one shape over all shards of all processes, (k, C); ``pieces`` are the local ones.
+    """The sum of arrays (k, C) over all shards of all processes; ``pieces`` are the arrays of the local shards.
 
-    Every shard uses the result, so the gradient to each piece is the sum of all shards' gradients.
+    Every shard uses the result, so the gradient of each piece is the sum of the gradients in all shards.
     """
 
     @staticmethod
-    def forward(ctx: Any, meeting: Meeting, what: str, *pieces: Tensor) -> Tensor:
-        ctx.group, ctx.shards, ctx.what, ctx.count = meeting.group, meeting.shards, what, len(pieces)
-        total = meeting.total(what, [piece.array.astype(np.float64) for piece in pieces])
+    def forward(ctx: Any, shard_group: ShardGroup, what: str, *pieces: Tensor) -> Tensor:
+        ctx.group, ctx.shards, ctx.what, ctx.count = shard_group.group, shard_group.shards, what, len(pieces)
+        total = shard_group.total(what, [piece.array.astype(np.float64) for piece in pieces])
         return wrap(total.astype(pieces[0].array.dtype))
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         zeros = [wrap(np.zeros_like(g.array))] * (ctx.count - 1)  # g is the gradient of all local shards
-        found = TotalOverShards.apply(meeting_of(ctx.group, ctx.shards), f"{ctx.what}, again", g, *zeros)
+        found = TotalOverShards.apply(current_shard_group(ctx.group, ctx.shards), f"{ctx.what}, again", g, *zeros)
         return None, None, *[found] * ctx.count
 
 
@@ -65,9 +65,9 @@ class SynchronizedNorm(Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, meeting: Meeting, statistics: list[Any]
+        ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float, shard_group: ShardGroup, statistics: list[Any]
     ) -> Tensor:
-        count, mean, variance = _moments(x.array, meeting)
+        count, mean, variance = _moments(x.array, shard_group)
         if count < 2:
             raise ValueError(
                 f"{_NAME}: each channel has {count:.0f} elements in all processes to take statistics over, needs more "
@@ -76,7 +76,7 @@ class SynchronizedNorm(Function):
         kind = x.array.dtype
         inverse = 1 / np.sqrt(variance + eps)
         ctx.save_for_backward(x, weight)
-        ctx.eps, ctx.count, ctx.group, ctx.shards = eps, count, meeting.group, meeting.shards
+        ctx.eps, ctx.count, ctx.group, ctx.shards = eps, count, shard_group.group, shard_group.shards
         ctx.mean, ctx.inverse = mean.astype(kind), inverse.astype(kind)
         statistics += ctx.mean, variance.astype(kind), count
         factor = (inverse * weight.array).astype(kind)
@@ -89,37 +89,37 @@ class SynchronizedNorm(Function):
             gx = (g - sum(g) / M - z * sum(g * z) / M) * weight / deviation
             gweight = sum(g * z),  gbias = sum(g)
 
-        Every x contributes to the mean and the deviation by which all others are normalized, including those of other
-        processes. So both sums of gx are over all shards of all processes. Those of gweight and gbias are over this
-        process's part, as is every gradient of a parameter; DistributedDataParallel adds them up.
+        Every x contributes to the mean and deviation with which all elements are normalized, in all processes. So both
+        sums in gx are over all shards of all processes. The sums in gweight and gbias are over this process's part, as
+        for all parameters; DistributedDataParallel adds them up.
         """
         (want_x, want_w, want_b), (x, weight) = ctx.needs_input_grad[:3], ctx.saved_tensors
-        meeting, M = meeting_of(ctx.group, ctx.shards), ctx.count
+        shard_group, M = current_shard_group(ctx.group, ctx.shards), ctx.count
         if not is_grad_enabled():
-            return SynchronizedNorm.fused(ctx, g.array, x.array, weight.array, meeting)
-        # a second derivative passes through the statistics
-        mean, inverse = _composed_statistics(x, M, ctx.eps, meeting)
+            return SynchronizedNorm.fused(ctx, g.array, x.array, weight.array, shard_group)
+        # a second derivative also differentiates the statistics
+        mean, inverse = _composed_statistics(x, M, ctx.eps, shard_group)
         z = (x - _per_channel(mean, x)) * _per_channel(inverse, x)
-        pieces = _sums_of_shards(meeting, g, g * z)
-        gb, gw = _added(pieces)
+        pieces = _sums_of_shards(shard_group, g, g * z)
+        gb, gw = _sum(pieces)
         gx = None
         if want_x:
-            sum_g, sum_gz = TotalOverShards.apply(meeting, _backward_call(x.array), *pieces)
-            away = g - _per_channel(sum_g / M, x) - z * _per_channel(sum_gz / M, x)
-            gx = away * _per_channel(weight * inverse, x)
+            sum_g, sum_gz = TotalOverShards.apply(shard_group, _backward_call(x.array), *pieces)
+            centered = g - _per_channel(sum_g / M, x) - z * _per_channel(sum_gz / M, x)
+            gx = centered * _per_channel(weight * inverse, x)
         return gx, gw if want_w else None, gb if want_b else None, None, None, None
 
     @staticmethod
-    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, meeting: Meeting) -> Gradients:
-        """Compute the same gradients in two passes over memory, one for each shard's sums, and one for gx."""
+    def fused(ctx: Any, g: np.ndarray, x: np.ndarray, weight: np.ndarray, shard_group: ShardGroup) -> Gradients:
+        """Compute the same gradients in two passes over memory: one for the sums of each shard, and one for gx."""
         (want_x, want_w, want_b), M, kind = ctx.needs_input_grad[:3], ctx.count, x.dtype
         pieces = np.array(
-            [kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in meeting.cuts(len(x))]
+            [kernels.batch_norm_sums(g[cut], x[cut], ctx.mean, ctx.inverse) for cut in shard_group.cuts(len(x))]
         )
         gb, gw = pieces.sum(0)
         gx = None
         if want_x:
-            sum_g, sum_gz = meeting.total(_backward_call(x), list(pieces.astype(np.float64)))
+            sum_g, sum_gz = shard_group.total(_backward_call(x), list(pieces.astype(np.float64)))
             inverse = ctx.inverse.astype(np.float64)
             factor = weight * inverse
             numbers = factor, -factor * inverse * sum_gz / M, -factor * sum_g / M
@@ -131,19 +131,21 @@ class SyncBatchNorm(_BatchNorm):
     """Batch normalization of x (N, C, ...) by the statistics of the batches of all processes together.
 
     y = (x - mean) / sqrt(variance + eps) * weight + bias per channel (axis 1); y has x's shape. In training, mean and
-    biased variance are those of the batches of all processes of ``process_group`` (None means all), whatever the size
-    of each. The running statistics, the same in all processes, follow them as in BatchNorm2d. All processes must be in
-    training mode, or none: a process in eval mode exchanges nothing and uses the running statistics, as BatchNorm2d
-    does. Without init_process_group, the layer is a BatchNorm.
+    biased variance are taken over the batches of all processes in ``process_group`` (None means all), which may differ
+    in size. The running statistics follow them as in BatchNorm2d, and are the same in all processes. All processes must
+    be in training mode, or none: a process in eval mode exchanges nothing and uses the running statistics. Without
+    init_process_group, the layer is a plain BatchNorm. With one process it equals BatchNorm2d up to rounding. Sums are
+    exchanged in float64.
 
-    shards: number of pieces into which the batches of all processes are cut. The bits of y, of the gradients and of the
-    running statistics depend on this number, but not on the number of processes. None: 8, or the number of processes if
-    there are more. Within DistributedDataParallel and ShardedTrainer, their group and shards apply.
+    num_features, eps, momentum, affine, track_running_stats, bias: as for BatchNorm2d.
+    shards: number of shards that the batches of all processes are split into. The bits of y, the gradients and the
+        running statistics depend on this number, but not on the number of processes. None: 8, or the number of
+        processes if there are more. Within DistributedDataParallel and ShardedTrainer, their group and shards apply.
 
-    With one process it equals BatchNorm2d to rounding. Sums are exchanged in float64.
+    Parameters: weight, bias (C,) with C = num_features; None if affine (both) or bias is False. Buffers: running_mean,
+    running_var (C,), num_batches_tracked ().
 
-    weight, bias (C,), C num_features; None if affine (both) or bias is False. running_mean, running_var (C,) and
-    num_batches_tracked () are buffers. Sources: Ioffe and Szegedy 2015 (arXiv:1502.03167); T. F. Chan, G. H. Golub,
+    Sources: Ioffe and Szegedy 2015 (arXiv:1502.03167); T. F. Chan, G. H. Golub,
     R. J. LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
 
     Raises:
@@ -190,20 +192,20 @@ class SyncBatchNorm(_BatchNorm):
         require_float(_NAME, input)
         self._check(input.array.shape)
         weight, bias = per_channel(_NAME, input, weight=self.weight, bias=self.bias)
-        meeting = self._meeting()
+        shard_group = self._shard_group()
         if not self.eps > 0:
             raise ValueError(f"{_NAME}: eps={self.eps} must be above 0 in training")
         statistics: list[Any] = []
-        y: Tensor = SynchronizedNorm.apply(input, weight, bias, self.eps, meeting, statistics)
-        if self.track_running_stats and meeting.leads and self.running_mean is not None:
+        y: Tensor = SynchronizedNorm.apply(input, weight, bias, self.eps, shard_group, statistics)
+        if self.track_running_stats and shard_group.updates_state and self.running_mean is not None:
             assert self.running_var is not None and self.num_batches_tracked is not None
             mean, variance, count = statistics
             update_running_statistics((self.running_mean, self.running_var), mean, variance, count, self._momentum())
             self.num_batches_tracked.array[...] += 1
         return y
 
-    def _meeting(self) -> Meeting:
-        outer = here.meeting
+    def _shard_group(self) -> ShardGroup:
+        outer = current.shard_group
         if outer is not None:
             if self.process_group not in (None, outer.group, outer.first_group):
                 raise ValueError(
@@ -215,7 +217,7 @@ class SyncBatchNorm(_BatchNorm):
         shards = max(SHARDS, group.size()) if self.shards is None else self.shards
         if shards < group.size():
             raise ValueError(f"{_NAME}: shards={shards} must be at least {group.size()}, the number of processes")
-        return Meeting(group, shards)
+        return ShardGroup(group, shards)
 
     @classmethod
     def convert_sync_batchnorm(cls, module: Module, process_group: ProcessGroup | None = None) -> Module:
@@ -258,50 +260,53 @@ class SyncBatchNorm(_BatchNorm):
         return made
 
 
-def _moments(x: np.ndarray, meeting: Meeting) -> tuple[float, np.ndarray, np.ndarray]:
-    """Return the number of elements of a channel, and each channel's mean and biased variance, in float64."""
+def _moments(x: np.ndarray, shard_group: ShardGroup) -> tuple[float, np.ndarray, np.ndarray]:
+    """Return the number of elements per channel, and the mean and biased variance of each channel, in float64."""
     axes = (0, *range(2, x.ndim))
     pieces = []
-    for cut in meeting.cuts(len(x)):
+    for cut in shard_group.cuts(len(x)):
         part = x[cut]
         piece = np.zeros((3, x.shape[1]))
         if part.size:
             mean, squares = kernels.moments(part, axes)
             piece[0], piece[1], piece[2] = part.size / x.shape[1], mean.reshape(-1), squares.reshape(-1)
         pieces.append(piece)
-    count, mean, squares = meeting.total(_call(x), pieces, _merge)
+    count, mean, squares = shard_group.total(_call(x), pieces, _merge)
     with np.errstate(all="ignore"):
         return float(count[0]), mean, squares / count
 
 
 def _merge(left: np.ndarray, right: np.ndarray) -> None:
-    """Merge the element counts, means and sums of squares about the means of two sets into the first."""
+    """Merge the counts, means and sums of squared deviations of two sets of elements into the first."""
     with np.errstate(all="ignore"):  # as in the kernels, numbers may be infinite or NaN
         count = left[0] + right[0]
         share = right[0] / np.maximum(count, 1)
-        away = right[1] - left[1]
-        left[2] += right[2] + away * away * left[0] * share
-        left[1] += away * share
+        centered = right[1] - left[1]
+        left[2] += right[2] + centered * centered * left[0] * share
+        left[1] += centered * share
         left[0] = count
 
 
-def _composed_statistics(x: Tensor, count: float, eps: float, meeting: Meeting) -> tuple[Tensor, Tensor]:
-    """Compute mean and 1 / deviation of each channel (C,), composed of operators."""
+def _composed_statistics(x: Tensor, count: float, eps: float, shard_group: ShardGroup) -> tuple[Tensor, Tensor]:
+    """Compute mean and 1 / deviation of each channel (C,) with differentiable operators."""
     call = _call(x.array)
-    (mean,) = TotalOverShards.apply(meeting, f"{call}.mean", *_sums_of_shards(meeting, x)) / count
-    away = x - _per_channel(mean, x)
-    (variance,) = TotalOverShards.apply(meeting, f"{call}.variance", *_sums_of_shards(meeting, away * away)) / count
+    (mean,) = TotalOverShards.apply(shard_group, f"{call}.mean", *_sums_of_shards(shard_group, x)) / count
+    centered = x - _per_channel(mean, x)
+    (variance,) = (
+        TotalOverShards.apply(shard_group, f"{call}.variance", *_sums_of_shards(shard_group, centered * centered))
+        / count
+    )
     return mean, 1.0 / sqrt(variance + eps)
 
 
-def _sums_of_shards(meeting: Meeting, *operands: Tensor) -> list[Tensor]:
-    """Return, for each local shard, the sums of each channel of the operands, (operands, C)."""
+def _sums_of_shards(shard_group: ShardGroup, *operands: Tensor) -> list[Tensor]:
+    """Return for each local shard the sums of the operands per channel, (number of operands, C)."""
     axes = _all_but_1(operands[0])
-    cuts = meeting.cuts(operands[0].array.shape[0])
+    cuts = shard_group.cuts(operands[0].array.shape[0])
     return [stack([Sum.apply(each[cut], axes, False) for each in operands]) for cut in cuts]
 
 
-def _added(pieces: list[Tensor]) -> Tensor:
+def _sum(pieces: list[Tensor]) -> Tensor:
     found = pieces[0]
     for piece in pieces[1:]:
         found = found + piece

@@ -1,4 +1,4 @@
-"""Workers: the processes of ``retrograd train --workers``, as the command line's trainer sees them."""
+"""Workers: the interface of the command line's trainer to the processes of ``retrograd train --workers``."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from ..nn.module import Module
 from .errors import DistError
 from .object_collectives import exchange_objects, from_root
 from .process_group import ProcessGroup
-from .reduction_tree import share
+from .reduction_tree import shard_range
 from .sharded_training import ShardedBatch, ShardedLoader, ShardedTrainer
 from .world import init_process_group, is_initialized, member
 
 __all__ = ["Workers"]
 
-SHARDS = 8  # pieces of each batch
+SHARDS = 8  # default number of shards of each batch
 
 
 class Workers:
     """The processes that a launcher has started, or this one alone.
 
-    shards: number of pieces into which each batch is cut; the result depends on it, but not on the number of processes.
+    shards: number of shards that each batch is split into; the result depends on it, not on the number of processes.
 
     Raises:
         As init_process_group.
@@ -46,10 +46,11 @@ class Workers:
     def start(
         self, model: Module, optimizer: Any, seed: int, carried: Mapping[str, int], number: Callable[[], int | None]
     ) -> None:
-        """Make the model the same in all processes.
+        """Create the trainer, which gives all processes the same model.
 
-        carried: as for ShardedTrainer. number: returns the stop signal that this process has received, if any; it is
-            sent to the other processes with each step.
+        seed, carried: as for ShardedTrainer.
+        number: returns the number of the stop signal that this process has received, if any; the other processes get it
+            in the next step.
         """
         self._trainer = ShardedTrainer(model, optimizer, shards=self.shards, seed=seed, carried=carried)
         self._trainer.tell = lambda: -1 if (found := number()) is None else found
@@ -62,7 +63,7 @@ class Workers:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process prints and writes files."""
+        """Whether this process should print and write files."""
         return member(None, "Workers").rank() == 0
 
     @property
@@ -82,12 +83,12 @@ class Workers:
 
     @property
     def signal(self) -> int | None:
-        """The stop signal that any process had received at its part of the last step; the same in all processes."""
+        """The stop signal that a process had received by the last step, if any; the same in all processes."""
         told = self.trainer.told
         return None if told < 0 else told
 
     def write(self, write: Callable[[], object]) -> None:
-        """Call ``write`` in the first process. If that process dies in the call, the next one makes it.
+        """Call ``write`` in the first process. If that process dies meanwhile, the next one calls it.
 
         Raises:
             Any error that ``write`` raises, in that process; in the others DistError, with its message.
@@ -109,11 +110,11 @@ class Workers:
             raise DistError(f"rank 0 could not write: {why}")
 
     def shares(self) -> list[dict[str, Any]]:
-        """Return each process's shards, the seconds of its steps, and how many of these it waited for others."""
+        """Return for each process its number of shards, seconds busy and waited, and the number of lost processes."""
         return self.trainer.together(self._shares)
 
     def _shares(self, group: ProcessGroup) -> list[dict[str, Any]]:
         trainer = self.trainer
-        shards = len(share(self.shards, group.size(), group.rank()))
+        shards = len(shard_range(self.shards, group.size(), group.rank()))
         own = {"shards": shards, "busy": trainer.busy, "waited": trainer.waited, "lost": trainer.lost}
         return exchange_objects(group, own, "Workers.shares()")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..engine.tensor import Tensor
-from .process_group import Entered, as_seconds, wait
+from .process_group import CollectiveCall, as_seconds, wait
 
 if TYPE_CHECKING:
     from .process_group import ProcessGroup
@@ -20,8 +20,8 @@ __all__ = ["Future", "Work"]
 class Future:
     """A value that is not available yet, from a communication hook or from ``Work.get_future``.
 
-    steps: a generator that yields what to wait for, each an object with ``wait`` and ``is_completed`` like a Work, and
-    returns the value; None: ``set_result`` sets it.
+    steps: a generator that yields the objects to wait for, with ``wait`` and ``is_completed`` as Work has, and finally
+        returns the value. None: ``set_result`` sets the value.
     """
 
     def __init__(self, steps: Generator[Any, None, Any] | None = None) -> None:
@@ -33,15 +33,15 @@ class Future:
         """Set the value.
 
         Raises:
-            RuntimeError: the value is set already, or comes from elsewhere.
+            RuntimeError: the value is set already, or this Future waits for a collective or another Future.
         """
         if self._done or self._steps is not None:
             raise RuntimeError("Future.set_result: its value is set already, or comes from what it waits for")
         self._value, self._done = result, True
 
     def done(self) -> bool:
-        """Return whether the value is available; advances as far as possible without waiting."""
-        return self._go_on(False)
+        """Advance as far as possible without waiting; return whether the value is available."""
+        return self._advance(False)
 
     is_completed = done
 
@@ -49,9 +49,9 @@ class Future:
         """Wait for the value and return it.
 
         Raises:
-            RuntimeError: nobody has set the value. Any error of the collectives and callbacks that it waits for.
+            RuntimeError: ``set_result`` was not called. Any error of the collectives and callbacks that it waits for.
         """
-        if not self._go_on(True):
+        if not self._advance(True):
             raise RuntimeError("Future.wait: nobody has set its result")
         return self._value
 
@@ -66,7 +66,7 @@ class Future:
         return self._value
 
     def then(self, callback: Callable[[Future], Any]) -> Future:
-        """Return a Future of ``callback(self)``, which is called when the value of this one is available."""
+        """Return a Future of ``callback(self)``; the callback is called once the value of this Future is available."""
 
         def steps() -> Generator[Any, None, Any]:
             yield self
@@ -74,7 +74,7 @@ class Future:
 
         return Future(steps())
 
-    def _go_on(self, waiting: bool) -> bool:
+    def _advance(self, waiting: bool) -> bool:
         while not self._done and self._steps is not None:
             current: Any = self._current
             if current is not None and waiting:
@@ -95,7 +95,7 @@ class Future:
 
 
 class Work:
-    """The handle of a collective with ``async_op=True``. Tensors contain its result once ``wait`` has returned."""
+    """A running collective, returned with ``async_op=True``. Its result is available once ``wait`` has returned."""
 
     seconds: float
 
@@ -103,7 +103,7 @@ class Work:
         self,
         group: ProcessGroup | None = None,
         requests: Sequence[Any] = (),
-        entered: Entered | None = None,
+        entered: CollectiveCall | None = None,
         finish: Callable[[], object] | None = None,
         outputs: Sequence[Tensor] = (),
     ) -> None:

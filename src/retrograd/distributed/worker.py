@@ -15,7 +15,7 @@ def main() -> None:
     try:
         _run()
     except SystemExit as end:
-        mpi.ends_with(end.code)
+        mpi.record_exit_code(end.code)
         raise
 
 

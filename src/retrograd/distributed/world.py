@@ -38,11 +38,11 @@ __all__ = [
     "new_group",
 ]
 
-_BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # "gloo" means the CPU
+_BACKENDS = ("mpi", "gloo", "cpu:gloo", "cpu:mpi")  # scripts pass "gloo" for the CPU
 
 
 class _World:
-    """The current world. `group`: all processes, or None before init_process_group."""
+    """The current world. group: the group of all processes; None before init_process_group."""
 
     group: ProcessGroup | None = None
 
@@ -92,7 +92,7 @@ def is_mpi_available() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """Return False: MPI does gloo's work."""
+    """Return False: MPI is used instead."""
     return False
 
 
@@ -125,13 +125,15 @@ def init_process_group(
     pg_options: Any = None,
     device_id: Any = None,
 ) -> None:
-    """Join the processes started by ``mpiexec``, ``srun`` or ``retrograd launch``.
+    """Connect to the other processes started by ``mpiexec``, ``srun`` or ``retrograd launch``.
 
-    A program that none of them has started is a world of one process.
+    A program that was not started by one of these is a world of one process.
 
-    backend: "mpi", or "gloo", which MPI implements as well. timeout: how long a collective may wait, 30 minutes by
-    default. world_size, rank: set by the launcher; if given, they must be the same. init_method, store, group_name,
-    pg_options: not needed, because the launcher has connected the processes. device_id: the CPU.
+    backend: "mpi", or "gloo", for which MPI is used, too.
+    timeout: how long a collective may wait, as a timedelta or in seconds; None means 30 minutes.
+    world_size, rank: known from the launcher; if given, they must be equal to its values.
+    init_method, store, group_name, pg_options: ignored, because the launcher connects the processes.
+    device_id: ignored; the device is the CPU.
 
     Raises:
         RuntimeError: called twice, or in a process that a script has started with multiprocessing. ValueError: another
@@ -151,7 +153,7 @@ def init_process_group(
                 "init_process_group: the script has started this process with multiprocessing, not "
                 "MPI; use retrograd launch -n instead, and call the process's function in the script"
             )
-        world = _joined()
+        world = _connect()
         made = ProcessGroup(world, range(world.Get_size()), seconds)
     else:
         made = ProcessGroup(None, [0], seconds)
@@ -166,8 +168,8 @@ def init_process_group(
     _world.group = made
 
 
-def _joined() -> Any:
-    """Return MPI's communicator of all processes, after dividing the cores of each machine among its processes.
+def _connect() -> Any:
+    """Return MPI's communicator of all processes; set this worker's environment variables and number of threads.
 
     Raises:
         DistBackendError: MPI is missing, or the launcher has not connected the processes.
@@ -175,7 +177,7 @@ def _joined() -> Any:
     set_environment()
     library = mpi.load()
     world = library.COMM_WORLD
-    mpi.check_joined(world.Get_size(), library.get_vendor()[0])
+    mpi.check_connected(world.Get_size(), library.get_vendor()[0])
     here = world.Split_type(library.COMM_TYPE_SHARED)
     set_environment(
         RANK=world.Get_rank(), WORLD_SIZE=world.Get_size(), LOCAL_RANK=here.Get_rank(), LOCAL_WORLD_SIZE=here.Get_size()
@@ -186,7 +188,7 @@ def _joined() -> Any:
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Leave a group. Without an argument, leave the world; then init_process_group may be called again."""
+    """Leave the world if group is None, so that init_process_group may be called again; otherwise do nothing."""
     if group is None:
         _world.group = None
 
@@ -200,11 +202,15 @@ def new_group(
     group_desc: str | None = None,
     device_id: Any = None,
 ) -> Any:
-    """Create a group of some of the processes. All processes of the world call it, with the same ranks.
+    """Create a group of some of the processes. All processes of the world must call it, with the same ranks.
 
-    ranks: ranks in the world, in the order of the new group; None: all. The others are as in init_process_group.
+    ranks: world ranks, in the order of the new group; None means all.
+    timeout: as for init_process_group; None means that of the world.
+    backend, pg_options, device_id: as for init_process_group.
+    use_local_synchronization: only False is supported.
+    group_desc: ignored.
 
-    Returns the group, or GroupMember.NON_GROUP_MEMBER to processes that are not in it.
+    Returns the group, or GroupMember.NON_GROUP_MEMBER in processes that are not in it.
 
     Raises:
         ValueError: a rank does not exist or occurs twice, another backend is given, or
@@ -238,7 +244,7 @@ def _check_backend(caller: str, backend: Any) -> None:
 
 
 def member(group: Any, caller: str) -> ProcessGroup:
-    """Return the group, or the world for None.
+    """Return the group, or the world if group is None.
 
     Raises:
         RuntimeError: there is no process group yet, or this process is not in it. TypeError: group is not a group.
@@ -282,12 +288,12 @@ def get_backend(group: ProcessGroup | None = None) -> str:
 
 
 def get_process_group_ranks(group: ProcessGroup | None = None) -> list[int]:
-    """Return the ranks in the world of the group's processes."""
+    """Return the world ranks of the processes in the group."""
     return list(member(group, "get_process_group_ranks").ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """Return the rank in the world of a process of the group.
+    """Return the world rank of the process with rank `group_rank` in the group.
 
     Raises:
         ValueError: there is no such rank in the group.
@@ -299,7 +305,7 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """Return the rank in the group of a process of the world.
+    """Return the rank within the group of the process with world rank `global_rank`.
 
     Raises:
         ValueError: the process is not in the group.

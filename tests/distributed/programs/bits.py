@@ -18,7 +18,7 @@ steps, kinds = int(sys.argv[1]), sys.argv[2:] or ["batch"]
 dist.init_process_group(timeout=60)
 rank, size = dist.get_rank(), dist.get_world_size()
 for kind in kinds:
-    rg.manual_seed(rank)  # the processes begin differently: the first one counts
+    rg.manual_seed(rank)  # the processes start with different weights; those of the first one are used
     net = Network()
     if kind == "sync":
         net = nn.SyncBatchNorm.convert_sync_batchnorm(net)

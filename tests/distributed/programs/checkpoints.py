@@ -33,7 +33,7 @@ for count in map(int, [*sys.argv[2:], size]):
     assert state["model"]["large.weight"] is weight
     dist.barrier()
 
-# objects with a state_dict, and one process for itself
+# objects with a state_dict, and no_dist
 model = rg.nn.Sequential(rg.nn.Linear(3, 4), rg.nn.BatchNorm1d(4))
 optimizer = rg.optim.Adam(model.parameters(), lr=0.5)
 model(rg.tensor(np.ones((2, 3), np.float32)).add(rank)).sum().backward()
@@ -51,7 +51,7 @@ if rank == 0:
     checkpoint.load(found := {}, checkpoint_id=root / "alone", no_dist=True)
     assert found["alone"].tolist() == [1, 1, 1]
 
-# what fails in one process is an error in all, and the folder holds what it held
+# a failure in one process is an error in all, and the folder does not change
 files = sorted(path.name for path in own.iterdir())
 Refused = checkpoint.CheckpointException
 if size > 1:
@@ -86,7 +86,7 @@ with pytest.raises(Refused, match=r"state_dict\['nothing'\] is not in the checkp
     checkpoint.load({"nothing" if rank == size - 1 else "words": []}, checkpoint_id=own)
 assert list(caught.value.failures) == [size - 1]
 
-# a second checkpoint takes the place of the first, and nothing is left of that, nor of the failed ones
+# a second checkpoint replaces the first, and no files of that one and of the failed ones are left
 checkpoint.save(make_state(4, rank, size), checkpoint_id=own)
 dist.barrier()
 names = [path.name for path in own.iterdir()]

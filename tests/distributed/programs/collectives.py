@@ -14,7 +14,7 @@ assert dist.get_process_group_ranks() == list(range(size))
 
 
 def values(owner, shape=(3, 5), dtype=np.float32):
-    """What process `owner` has."""
+    """Return the data of process `owner`."""
     drawn = np.random.default_rng(owner).integers(1, 9, shape)
     return (drawn / 4).astype(dtype) if np.dtype(dtype).kind == "f" else drawn.astype(dtype)
 
@@ -46,7 +46,7 @@ bits = rg.tensor([1 << rank, 6])
 dist.all_reduce(bits, ReduceOp.BOR)
 assert bits.tolist() == [2**size - 1, 6]
 
-# a tensor that is not in one piece of memory, and the record of the change
+# a tensor that is not contiguous, and the record of the in-place change
 x = rg.zeros(4, 6)
 x[:, ::2] = own((4, 3))
 part = x[:, ::2]
@@ -101,7 +101,7 @@ x = rg.zeros(size * (rank + 1), 2)
 dist.all_to_all_single(x, rg.tensor(sent), [rank + 1] * size, [k + 1 for k in range(size)])
 np.testing.assert_array_equal(x.numpy(), np.repeat(10 * np.arange(size) + rank, rank + 1)[:, None] * np.ones(2))
 
-# messages in a ring, both first sending and first receiving
+# messages in a ring, with the send first or the receive first
 after, before = (rank + 1) % size, (rank - 1) % size
 if size > 1:
     for shape in ((3, 5), (300, 500)):
@@ -134,7 +134,7 @@ assert found == ([2 * k for k in range(size)] if rank == 0 else None)
 
 
 class Stranger:
-    """Something that could carry code."""
+    """An object whose pickle could execute code."""
 
 
 with pytest.raises(TypeError, match="Stranger"):
@@ -157,7 +157,7 @@ else:
     with pytest.raises(RuntimeError, match="not in the group"):
         dist.all_reduce(own(), group=group)
 
-# arguments, which every process checks before it talks to the others
+# argument errors, which every process finds before it communicates
 with pytest.raises(ValueError, match="op='sum' must be one of ReduceOp"):
     dist.all_reduce(own(), "sum")
 with pytest.raises(ValueError, match="AVG divides"):

@@ -39,7 +39,7 @@ def assert_same(found, expected):
 
 
 class Net(nn.Module):
-    """Without batch norm, whose statistics are those of a shard."""
+    """A network without batch norm, whose statistics would be those of a shard."""
 
     def __init__(self):
         super().__init__()
@@ -58,7 +58,7 @@ class Net(nn.Module):
 rg.manual_seed(3)
 plain = Net()
 model = DistributedDataParallel(copy.deepcopy(plain), bucket_cap_mb=0.0005, **kind)
-if rank:  # the weights of another process may lie in another order
+if rank:  # other processes have another memory order of the weights
     model.module.conv.weight.array = np.ascontiguousarray(model.module.conv.weight.array)
     assert model.module.conv.weight.array.strides != plain.conv.weight.array.strides
 (x, y), (x2, y2) = batches(2, 12)
@@ -103,7 +103,7 @@ loss_of(plain, a, rg.tensor(y)).backward()
 loss_of(model, b, part(y)).backward()
 np.testing.assert_allclose(b.grad.numpy() / size, part(a.grad.numpy()).numpy(), rtol=2e-4, atol=2e-6)
 
-# evaluation is the module's own, on any number of samples
+# eval mode calls the module directly, with any number of samples
 model.eval()
 with rg.no_grad():
     np.testing.assert_array_equal(
@@ -122,7 +122,7 @@ if sys.argv[1] == "shards":
 
 # a batch that leaves some shards without samples: one sample in each process
 class Small(nn.Module):
-    """With numbers for each sample, and their mean."""
+    """Returns numbers for each sample, and their mean."""
 
     def __init__(self, norm):
         super().__init__()
@@ -159,7 +159,7 @@ dist.all_reduce(found.detach(), dist.ReduceOp.AVG)
 np.testing.assert_allclose(found.item(), expected.item(), rtol=1e-5)
 assert_same(grads(model.module), grads(plain))
 
-# and others, of a trainer, processes too
+# error messages of ShardedTrainer and others
 x, y = next(batches(1, 64))
 states = [None] * size
 network = Network(dropout=0.0)

@@ -26,14 +26,14 @@ def network():
 
 
 def gradients_of(owner, step):
-    """The gradients that process `owner` has in a step, flat."""
+    """Return the gradients of process `owner` in a step, flat."""
     model = network()
     model(rg.tensor(data[step, owner])).backward(rg.tensor(upstream[step, owner]))
     return np.concatenate([parameter.grad.numpy().reshape(-1) for parameter in model.parameters()])
 
 
 def trained(state, hook, cap=1.0, steps=STEPS):
-    """The gradients of all steps after the exchange, flat, and the bytes sent in them."""
+    """Return the exchanged gradients of all steps, flat, and the number of bytes sent."""
     model = DistributedDataParallel(network(), reproducible=False, bucket_cap_mb=cap)
     if hook is not None:
         model.register_comm_hook(state, hook)
@@ -51,7 +51,7 @@ mean = every.mean(1, dtype=np.float64)
 plain, whole = trained(None, None)
 np.testing.assert_allclose(plain, mean, rtol=1e-4, atol=1e-6)
 found, sent = trained(None, default.allreduce_hook)
-np.testing.assert_allclose(found, plain, rtol=1e-5, atol=1e-7)  # MPI adds in an order of its own
+np.testing.assert_allclose(found, plain, rtol=1e-5, atol=1e-7)  # MPI chooses the order of additions
 assert abs(sent / max(whole, 1) - (size > 1)) < 0.01, (sent, whole)
 entries = mean.shape[1]
 for cap in (1.0, 0.003):  # one bucket, and several
@@ -84,7 +84,7 @@ for cap, ends in ((1.0, [0, entries]), (0.003, [0, 3000, 3050, 3500, 3509])):
         if size > 1:
             assert abs(sent / (STEPS * entries * ratio * 8 * (size - 1)) - 1) < 0.02, sent
 state = TopK(1.0)
-np.testing.assert_allclose(trained(state, topk_hook)[0], mean, rtol=1e-4, atol=1e-6)  # all of it is sent
+np.testing.assert_allclose(trained(state, topk_hook)[0], mean, rtol=1e-4, atol=1e-6)  # all gradients have been sent
 state = TopK(0.1)
 trained(state, topk_hook, steps=2)
 resumed = TopK(0.1)
@@ -117,7 +117,7 @@ def kept(state, bucket):
 
 np.testing.assert_allclose(trained(None, kept)[0], every[:, rank], rtol=1e-5, atol=1e-6)
 
-# gradients that wait in no_sync send nothing, with the fixed tree too
+# nothing is sent in no_sync, with the fixed tree either
 x, g = (rg.tensor(each[:2, rank].reshape(10, -1)) for each in (data, upstream))
 for options in ({}, {"reproducible": False}):
     model = DistributedDataParallel(network(), **options)
@@ -137,7 +137,7 @@ for options in ({}, {"reproducible": False}):
     model(x).backward(g)
     for parameter, before in zip(model.parameters(), once, strict=True):
         np.testing.assert_allclose(parameter.grad.numpy(), 4 * before, rtol=1e-4, atol=1e-5)
-    # gradients that come from elsewhere, in the same backward and in one between, are added once
+    # other gradients, in the same backward and in one in between, are added once
     model.zero_grad()
     penalty = lambda model: 0.5 * sum((p**2).sum() for p in model.parameters())  # noqa: E731
     with model.no_sync():

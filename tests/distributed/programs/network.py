@@ -1,4 +1,4 @@
-"""The network of these tests: convolution, batch norm, dropout, an LSTM, and a layer that is not used."""
+"""The network of these tests: convolution, batch norm, dropout, an LSTM, and an unused layer."""
 
 import numpy as np
 

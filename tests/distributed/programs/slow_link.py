@@ -44,4 +44,4 @@ while True:
         _, end, frame = under_way.popleft()
         with suppress(OSError):  # it is not up yet
             os.write(end, frame)
-time.sleep(3600)  # the devices stay, and carry nothing
+time.sleep(3600)  # the devices remain, but forward nothing

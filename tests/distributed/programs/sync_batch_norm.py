@@ -27,7 +27,7 @@ def parts(array, ends):
 
 
 def gathered(array):
-    """The parts of all processes, one after the other."""
+    """Concatenate the parts of all processes."""
     found = [None] * size
     dist.all_gather_object(found, rg.tensor(array))
     return np.concatenate([each.numpy() for each in found])
@@ -82,7 +82,7 @@ for shape, plain_class, options in (
             mine.array[...] = all_.array
         np.testing.assert_array_equal(sync(own).detach().numpy(), plain(own).detach().numpy())
 
-# the same bits however the shards are spread: what this process has against all of them in one process of its own
+# the same bits for any distribution of the shards: compare with a group of this process alone that has all shards
 alone = dist.ProcessGroup(None, [0], 60)
 x, g = rng.standard_normal((2, 24, 8, 3, 5)).astype(np.float32)
 found = []

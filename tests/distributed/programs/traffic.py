@@ -1,10 +1,10 @@
-"""Counts the bytes that a process sends to exchange gradients; collectives count as rings."""
+"""Counts the bytes that a process sends to exchange gradients; collectives are counted as if they were rings."""
 
 from retrograd.distributed.process_group import ProcessGroup
 
 
 class Counting:
-    """A communicator that counts; `sent` is that of all communicators."""
+    """A communicator that counts bytes; `sent` is the total over all communicators."""
 
     sent = 0
 
@@ -24,7 +24,7 @@ class Counting:
 
 
 def of_others(comm, numbers):
-    """The bytes of an array that go to others, when each process has the same part of it."""
+    """Return the bytes that are sent to others if each process has an equal part of the array."""
     return numbers.nbytes * (comm.Get_size() - 1) // comm.Get_size()
 
 
@@ -43,7 +43,7 @@ COUNTED = {
 
 
 def count_traffic():
-    """Count from now on, in communicators that are made from now on."""
+    """Count the bytes that are sent from now on, in communicators that are created from now on."""
     duplicate = ProcessGroup.duplicate
 
     def counting(group):

@@ -16,7 +16,7 @@ from retrograd.optim import SGD
 dist.init_process_group(timeout=60)
 rank, size = dist.get_rank(), dist.get_world_size()
 kind = {"shards": {}, "whole": {"reproducible": False}}[sys.argv[1]]
-counts = [2 + 2 * ((each + 1) % size) for each in range(size)]  # the first process is not the one that has most
+counts = [2 + 2 * ((each + 1) % size) for each in range(size)]  # the first process does not have the most
 generator = np.random.default_rng(5)
 inputs = [[rg.tensor(generator.normal(size=(16, 4)).astype("f")) for _ in range(count)] for count in counts]
 
@@ -35,7 +35,7 @@ def arrays(module):
 
 
 def alone(epochs, by_all):
-    """The weights after the batches of all, by one process."""
+    """Return the weights after one process has trained on the batches of all."""
     module = network()
     optimizer = SGD(module.parameters(), lr=0.1)
     for _ in range(epochs):
@@ -69,14 +69,14 @@ def assert_alike(found):
             assert own.tobytes() == theirs.numpy().tobytes()
 
 
-# the gradients of those that have a batch, and zeros of the others
+# the gradients of processes with a batch, and zeros from the others
 for by_all in (True, False):
     found = together(network(), 2, divide_by_initial_world_size=by_all)
     assert_alike(found)
     for own, expected in zip(found, alone(2, by_all), strict=True):
         np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-6)
 
-# buffers change by the mean of those that have a batch, and all have them at the end
+# buffers change by the mean over the processes with a batch, and are equal in all processes at the end
 assert_alike(together(network(nn.BatchNorm1d(3))))
 quiet = network(nn.BatchNorm1d(3, momentum=1.0))
 model = DistributedDataParallel(quiet, **kind)
@@ -86,7 +86,7 @@ with model.join():
 np.testing.assert_allclose(quiet[1].running_mean.numpy(), quiet[0](rg.ones(1, 4))[0].detach().numpy(), rtol=1e-5)
 assert quiet[1].num_batches_tracked.item() >= max(counts)
 
-# gradients that are added up without traffic, forwards without a backward, and in eval mode
+# no_sync, forwards without a backward, and eval mode
 module = network()
 model = DistributedDataParallel(module, **kind)
 with model.join():
@@ -113,7 +113,7 @@ with pytest.raises(TypeError, match=r"Join: joinables\[1\] is SGD, expected a Di
 with pytest.raises(ValueError, match="Join: joinables has 2 models, expected one"):
     Join([model, model])
 
-# nobody waits
+# throw_on_early_termination
 with model.join(enable=False):
     pass
 with pytest.raises(ZeroDivisionError), model.join():
@@ -129,7 +129,7 @@ if size > 1:
     with pytest.raises(RuntimeError, match=r"join: ranks? [0-9, to]+ has no batch left, and throw_on_early_term"):
         together(network(), throw_on_early_termination=True)
 
-    # a collective that those without a batch know nothing of
+    # another collective, in which processes without a batch do not take part
     model = DistributedDataParallel(copy.deepcopy(network()), **kind)
     with pytest.raises(dist.DistError) as caught, model.join():
         for x in inputs[rank][: 1 + (rank == 0)]:

@@ -94,7 +94,7 @@ class Noisy(nn.Module):
 
 same_everywhere("noise", *trained(DistributedDataParallel(Noisy())))
 
-# a gradient that shows one number many times, in a bucket of its own
+# a gradient with stride 0, in its own bucket
 for options in ({}, PLAIN):
     gain = nn.Module()
     gain.weight = nn.Parameter(rg.tensor(rng.standard_normal((400, 900)).astype(np.float32)))
@@ -105,7 +105,7 @@ for options in ({}, PLAIN):
     np.testing.assert_allclose(gain.weight.grad.numpy(), expected, rtol=1e-3, atol=1e-9)
 
 
-# a backward that fails in all processes when a bucket has left
+# a backward that fails in all processes after a bucket was sent
 class Fails(rg.autograd.Function):
     on = False
 
@@ -154,7 +154,7 @@ dist.barrier()
 (model(part(x)) * part(g)).mean().backward()
 same_everywhere("skipped", *(value.numpy() for value in model.state_dict().values()))
 
-# frozen between a backward and the step of an optimizer that is shared out
+# parameters that are frozen between a backward and the step of a ZeroRedundancyOptimizer
 model = DistributedDataParallel(network())
 optimizer = dist.optim.ZeroRedundancyOptimizer(model.parameters(), rg.optim.SGD, lr=0.1)
 (model(part(x)) * part(g)).mean().backward()
@@ -163,7 +163,7 @@ for parameter in model.parameters():
 optimizer.step()
 same_everywhere("frozen", *(value.numpy() for value in model.state_dict().values()))
 
-# a process that leaves out a backward
+# a process that skips a backward
 model = DistributedDataParallel(network(), broadcast_buffers=False)
 if size > 1:
     y = model(part(x))

@@ -32,7 +32,7 @@ def groups(model):
 
 
 def step(*pairs):
-    """The same random gradients for the models, then a step of each optimizer."""
+    """Give the models the same random gradients, and call each optimizer's step."""
     for rows in zip(*(model.parameters() for model, _ in pairs), strict=True):
         g = rng.standard_normal(rows[0].shape)
         for parameter in rows:
@@ -67,7 +67,7 @@ for name, (kind, options) in CASES.items():
     optimizer = ZeroRedundancyOptimizer(groups(model), kind, **options)
     other = kind(groups(plain), **options)
     scheduled = rg.optim.lr_scheduler.StepLR(optimizer, 3), rg.optim.lr_scheduler.StepLR(other, 3)
-    if saved:  # of another number of processes
+    if saved:  # by another number of processes
         for each, its in ((model, optimizer), (plain, other)):
             each.load_state_dict(saved[name]["model"])
             its.load_state_dict(saved[name]["optimizer"])
@@ -77,7 +77,7 @@ for name, (kind, options) in CASES.items():
         for each in scheduled:
             each.step()
         same(model, plain)
-    # about 1/n of the state, and all of it once
+    # each process has about 1/n of the state, and each part exists once
     shares = [None] * size
     dist.all_gather_object(shares, memory(optimizer))
     largest = max(parameter.array.nbytes for parameter in model.parameters())
@@ -94,7 +94,7 @@ for name, (kind, options) in CASES.items():
             for entry, value in entries.items():
                 np.testing.assert_array_equal(np.asarray(state["state"][number][entry]), np.asarray(value))
         if not saved:
-            kind(groups(copy.deepcopy(plain)), **options).load_state_dict(state)  # a plain one takes it, too
+            kind(groups(copy.deepcopy(plain)), **options).load_state_dict(state)  # a plain optimizer can load it, too
     else:
         with pytest.raises(RuntimeError, match="the state is in pieces"):
             optimizer.state_dict()
@@ -106,7 +106,7 @@ for name, (kind, options) in CASES.items():
 if rank == 0 and not saved:
     os.rename(file + ".part", file)
 
-# a group that comes later, a closure, parameters without a gradient, options
+# a parameter group added later, a closure, parameters without a gradient, options
 model, plain = network(), network()
 parameters, others = [*model.parameters()], [*plain.parameters()]
 optimizer, other = ZeroRedundancyOptimizer(parameters[:3], rg.optim.SGD, lr=0.5), rg.optim.SGD(others[:3], lr=0.5)

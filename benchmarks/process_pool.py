@@ -1,6 +1,6 @@
-"""Crew: several processes of one library that measure on request and sleep in between.
+"""ProcessPool: several processes of one library, which measure on request and sleep in between.
 
-The processes of two libraries take turns on the same cores, block by block, as harness.py does in one process.
+The pools of two libraries take turns on the same cores, block by block.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _ROOT = Path(__file__).resolve().parents[1]
 _START, _ANSWER = 120.0, 600.0  # seconds
 
 
-class Crew:
-    """`size` processes of `library`, "retrograd" (started by mpiexec) or "torch" (which meet on a port, with gloo).
+class ProcessPool:
+    """`size` processes of `library`: "retrograd" (started by mpiexec) or "torch" (connected by gloo over a port).
 
     Each has one thread and its own core, as long as there are enough cores.
 
@@ -33,7 +33,7 @@ class Crew:
     def __init__(self, library: str, size: int = 2) -> None:
         self._folder = tempfile.TemporaryDirectory()
         address = str(Path(self._folder.name) / "socket")
-        arguments = ["-m", "benchmarks.member", library, address]
+        arguments = ["-m", "benchmarks.pool_worker", library, address]
         environment = {**os.environ, "RETROGRAD_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": _path()}
         self._streams: dict[int, Any] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -50,7 +50,7 @@ class Crew:
                     own = {name: str(value) for name, value in place.items()}
                     self._start([sys.executable, *arguments], {**environment, **own})
             for _ in range(size):
-                self._let_in(listener)
+                self._accept(listener)
 
     def ask(self, method: str, *arguments: Any, ranks: Sequence[int] | None = None) -> list[Any]:
         """Call a method of Member in all processes, or in some of them, and return their answers."""
@@ -83,7 +83,7 @@ class Crew:
 
     def __exit__(self, *_: object) -> None:
         for stream in self._streams.values():
-            stream.close()  # they end when there is nothing more to read
+            stream.close()  # the processes end when their input ends
         for process in self._processes:
             try:
                 process.wait(20)
@@ -97,7 +97,7 @@ class Crew:
             subprocess.Popen(line, cwd=_ROOT, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
         )
 
-    def _let_in(self, listener: socket.socket) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         try:
             connection, _ = listener.accept()
         except TimeoutError:

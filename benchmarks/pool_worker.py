@@ -1,7 +1,7 @@
-"""``python -m benchmarks.member LIBRARY SOCKET``: one process of a crew, started and controlled by crew.py.
+"""``python -m benchmarks.pool_worker LIBRARY SOCKET``: a process of a pool, started and controlled by process_pool.py.
 
-It stays on one core, with one thread, and sleeps on its socket between two requests. A request is a line of JSON with
-the name of a method of Member and its arguments.
+It stays on one core, with one thread, and waits on its socket between two requests. A request is a line of JSON with
+the name of a method of Worker and its arguments.
 """
 
 from __future__ import annotations
@@ -30,12 +30,25 @@ CONTIGUOUS, CHANNELS_LAST = "contiguous", "channels-last"
 _RANKS = ("RANK", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
-class Member:
-    """The requests that a process answers; all processes get the same request, or only the first one does.
+class Worker:
+    """The methods that a process answers requests with. A request goes to all processes, or only to the first one.
 
-    Variants of a training step: "alone", without the others; of ours "in step" (alone, then a barrier), "plain" (one
-    shard for each process), "tree" (the same bits), and "whole" (one process computes the batch of all, to the same
-    bits); of PyTorch "ddp". PyTorch's variants have the layout in their names: "ddp, contiguous".
+    The variants of a training step are, for both libraries:
+
+        alone     without communication
+
+    for retrograd:
+
+        in step   alone, followed by a barrier
+        plain     DistributedDataParallel with reproducible=False
+        tree      DistributedDataParallel with reproducible=True
+        whole     one process computes the batch of all processes, with the same bits as tree
+
+    and for PyTorch:
+
+        ddp       DistributedDataParallel
+
+    The names of PyTorch's variants include the memory layout, as in "ddp, contiguous".
     """
 
     def __init__(self, library: str, rank: int) -> None:
@@ -54,19 +67,19 @@ class Member:
         net = work.make(self.framework.nn)
         _fill(self.framework, net)
         self._steps, self.models = {}, {}
-        for way, layout, options in self._ways(work):
+        for variant, layout, options in self._variants(work):
             model = deepcopy(net)
             if layout == CHANNELS_LAST:
                 model = model.to(memory_format=self.framework.channels_last)
             if options is not None:
                 self.framework.manual_seed(0)  # dropout is the same in all variants
                 model = self.framework.nn.parallel.DistributedDataParallel(model, **options)
-            self.models[way] = model
-            step = self._step(work, model, layout, way == "whole")
-            self._steps[way] = partial(_then, step, self.distributed.barrier) if way == "in step" else step
+            self.models[variant] = model
+            step = self._step(work, model, layout, variant == "whole")
+            self._steps[variant] = partial(_then, step, self.distributed.barrier) if variant == "in step" else step
 
-    def _ways(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
-        """Name, layout, and options of DistributedDataParallel, None for a network without it."""
+    def _variants(self, work: Workload) -> Iterator[tuple[str, str, dict[str, Any] | None]]:
+        """Yield the name and layout of each variant, and its options of DistributedDataParallel, None without it."""
         if self.framework.__name__ == "torch":
             for layout in (CONTIGUOUS, CHANNELS_LAST)[: len(work.shape)]:
                 yield f"alone, {layout}", layout, None
@@ -81,17 +94,17 @@ class Member:
         if self.rank == 0:
             yield "whole", "", {"process_group": self._first}
 
-    def values(self, way: str, steps: int) -> dict[str, Any]:
-        """Return the losses of some steps, and a digest of the weights afterwards."""
-        losses = [float(self._steps[way]().item()) for _ in range(steps)]
+    def values(self, variant: str, steps: int) -> dict[str, Any]:
+        """Return the losses of `steps` steps, and a digest of the weights after them."""
+        losses = [float(self._steps[variant]().item()) for _ in range(steps)]
         digest = hashlib.sha256()
-        for parameter in self.models[way].parameters():
+        for parameter in self.models[variant].parameters():
             digest.update(parameter.detach().numpy().tobytes())
         return {"losses": losses, "digest": digest.hexdigest()}
 
-    def block(self, way: str, steps: int) -> tuple[float, float]:
-        """Return the seconds of a step, and the core's seconds of work: medians of `steps`, after a warm-up step."""
-        step, times, works = self._steps[way], [], []
+    def block(self, variant: str, steps: int) -> tuple[float, float]:
+        """Return the wall-clock and CPU seconds of a step: the medians of `steps` steps, after a warm-up step."""
+        step, times, works = self._steps[variant], [], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), time.process_time()
             step()
@@ -99,20 +112,20 @@ class Member:
             times.append(time.perf_counter() - start)
         return median(times[1:]), median(works[1:])
 
-    def waits(self, way: str, steps: int) -> float:
-        """Return the share of a step in which this process waits for the others: the median of `steps` steps."""
-        model, shares = self.models[way], []
+    def waits(self, variant: str, steps: int) -> float:
+        """Return the fraction of a step that this process waits for others: the median of `steps` steps."""
+        model, shares = self.models[variant], []
         for _ in range(steps + 1):
             start, before = time.perf_counter(), model.waited
-            self._steps[way]()
+            self._steps[variant]()
             shares.append((model.waited - before) / (time.perf_counter() - start))
         return median(shares[1:])
 
     def exchange(self, numbers: int, times: int) -> float:
-        """Return the core's seconds of work to exchange one bucket of float32 numbers.
+        """Return the CPU seconds of the exchange of one bucket of float32 numbers.
 
-        All processes begin together. The result is the first quartile of `times`, because interruptions only make it
-        longer."""
+        The result is the first quartile of `times` exchanges, because interruptions only make an exchange longer.
+        """
         reducers = importlib.import_module("retrograd.distributed.reducer")
         world = importlib.import_module("retrograd.distributed.world")
         data = np.ones(numbers, np.float32)
@@ -139,7 +152,7 @@ class Member:
         return median(found)
 
     def arithmetic(self, times: int) -> float:
-        """Return the seconds of a product of small matrices, which stay in the core's cache."""
+        """Return the seconds of a product of matrices that fit into the core's cache."""
         a = self.framework.tensor(np.random.default_rng(0).standard_normal((256, 256), np.float32))
         found = []
         for _ in range(times):
@@ -167,7 +180,7 @@ class Member:
         def loss(a: Any, b: Any) -> Any:
             nonlocal calls
             calls += 1
-            # the forward of its second shard of the middle step: a bucket may be under way
+            # in the forward of the second shard in the middle step, when a bucket may be in transit
             if self.rank == self.size - 1 and trainer.steps == steps and calls % 2 == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
             return work.loss(self.framework.nn.functional, net(a), b)
@@ -226,17 +239,17 @@ def main() -> None:
         connection.connect(address)
         stream = connection.makefile("rw", encoding="utf-8")
         _answer(stream, rank)
-        member = Member(library, rank)
-        gc.disable()  # garbage is collected between two requests, as in the rows of one process
+        worker = Worker(library, rank)
+        gc.disable()  # garbage is collected between two requests instead
         for line in stream:
             name, arguments = json.loads(line)
             gc.collect()
             try:
-                answer: dict[str, Any] = {"value": getattr(member, name)(*arguments)}
+                answer: dict[str, Any] = {"value": getattr(worker, name)(*arguments)}
             except Exception:
                 answer = {"error": traceback.format_exc()}
             _answer(stream, answer)
-        member.distributed.destroy_process_group()
+        worker.distributed.destroy_process_group()
 
 
 def _answer(stream: Any, answer: Any) -> None:
