@@ -44,7 +44,7 @@ def _message(owner: object, name: str) -> str:
         (rg, "dropout", "retrograd has no dropout: it is retrograd.nn.functional.dropout"),
         (rg, "view_as_real", "retrograd has no view_as_real: there are no complex numbers; retrograd.fft represents"),
         (rg, "vmap", "retrograd has no vmap: write the batch axis into your operations"),
-        (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; of symmetric matrices write"),
+        (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; for symmetric matrices write"),
         (rg.special, "airy_ai", "retrograd.special has no airy_ai: this PyTorch name is not available"),
         (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
         (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),

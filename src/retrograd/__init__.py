@@ -8,7 +8,7 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from .torch_api.imports import after_import  # first: it lets Python find modules by their other paths
+from .torch_api.imports import after_import  # first: it installs the finder of alternative import paths
 
 # isort: split
 from . import autograd, ops

@@ -1,15 +1,15 @@
 """Memory shared by tensors: views of a base, and tracking of in-place changes.
 
-A view stores its base, the tensor at the start of the chain, and the path (a `Way`) from the base to the view. The base
-refers to its views weakly. views.py makes views and updates their histories.
+A view stores its base, which is not itself a view, and its path (a `ViewPath`): the calls that lead from the base to the
+view. The base keeps weak references to its views. views.py creates views and updates their histories.
 
-Nodes are numbered in the order in which they are made. A change takes the next number. It is recorded, together with
-the part that changed, for the array that owns the memory; views, detached tensors and their NumPy arrays share that
-array. When a backward asks for its saved tensors, one comparison shows whether anything at all has changed since the
-node was made. Only then are the tensors looked up one by one and compared with the changed parts. A change outside a
-saved part does not count.
+Nodes and in-place changes share one sequence of numbers. A change is recorded, together with the part of the array that
+it overwrote, for the array that owns the memory: views, detached tensors and NumPy arrays of the same memory all have
+this owner. When a backward reads its saved tensors, one comparison shows whether anything has changed since the node
+was created. Only then is each saved tensor compared with the recorded changes. A change that does not overlap a saved
+tensor is ignored.
 
-Changes that bypass the library, `x.array[...] = y` or NumPy on the array, are not detected.
+Writes that bypass the library are not detected: `x.array[...] = y`, or NumPy functions that write into the array.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from .tensor import Tensor
     from .views import View
 
-    # (the View, the arguments of that call, which output, the Way to its first argument or None if that is the base)
+    # (the View, its arguments, the index of the output, the path to its first argument or None if that is the base)
     Way = tuple[type[View], tuple[Any, ...], int, Any]
     Link = tuple[Tensor, Way]  # (base, way): the `_view` of a view
 
-UNTRACKED = "made while nothing was recorded"  # the `_view` of such a view
+UNTRACKED = "made while nothing was recorded"  # `_view` of a view created under no_grad
 
 
 def register(base: Tensor, view: Tensor) -> None:
@@ -54,7 +54,7 @@ def register(base: Tensor, view: Tensor) -> None:
     elif type(views) is not list:
         base._views = [views, ref(view)]
     else:
-        if len(views) >= 32 and not len(views) & (len(views) - 1):  # only at powers of 2, so it costs little per view
+        if len(views) >= 32 and not len(views) & (len(views) - 1):  # at powers of 2 only: constant cost per view
             views[:] = [reference for reference in views if reference() is not None]
         views.append(ref(view))
 
@@ -67,10 +67,10 @@ def views_of(base: Tensor) -> list[Tensor]:
 
 
 def part(x: Tensor, array: np.ndarray) -> None:
-    """Separate x from its base and views before `array` is assigned to it.
+    """Cut the links between x and its base and views before `array` is assigned to x.
 
-    Its views keep the old memory. They get a stand-in for x, with the current history of x, as their base, so they stay
-    views of each other. Nothing happens if `array` covers the same memory.
+    The views of x keep the old memory. Their new base is a tensor on that memory with the current history of x, so they
+    remain views of each other. Nothing changes if `array` covers the same memory.
     """
     link = getattr(x, "_view", None)
     if link is None and getattr(x, "_views", None) is None:
@@ -93,12 +93,13 @@ def part(x: Tensor, array: np.ndarray) -> None:
 
 # ---- In-place changes: detection of modified saved tensors, and tensors that must not change ------------------------
 
-# Counts down: a node is younger than those it depends on, so increasing order is a valid sweep order.
+# Counts down, so a newer node has a smaller number. A node is newer than the nodes that it depends on: increasing order
+# is therefore a valid order for a backward sweep.
 next_order = itertools.count(0, -1).__next__
 
 
 class _Clock:
-    """`latest`: the number of the latest change; a node with a larger one is older."""
+    """`latest`: the number of the latest in-place change. A node with a larger number was created before it."""
 
     __slots__ = ("latest",)
 
@@ -114,9 +115,9 @@ _detached: dict[int, tuple[Any, int, Place]] = {}
 # (number, the operator, the user's line, the changed part, or None if all of it changed)
 _Change = tuple[int, str, Place, Any]
 
-# id of the owner -> (weak reference to it, its changes in order; a change of all of it comes first)
+# id of the owner -> (weak reference to it, its changes in order; a change of the whole array replaces earlier ones)
 _changes: dict[int, tuple[Any, list[_Change]]] = {}
-_MOST_PARTS = 32  # partial changes that are recorded separately
+_MOST_PARTS = 32  # partial changes recorded per array; more are merged into one change of the whole array
 _MOST_STEPS = 1000  # limit of NumPy's search for a common element
 
 
@@ -145,7 +146,7 @@ def saved_array(item: Any) -> np.ndarray | None:
 def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
     """Record that `operator`, called from the user's line `place`, has changed the memory of `arrays`."""
     place = user_place() if place is None else place
-    with shared.lock:  # so that `latest` never goes back
+    with shared.lock:  # keeps `latest` monotonic
         order = next_order()
         for array in arrays:
             owner = memory(array)
@@ -171,7 +172,7 @@ class _Part:
         self.__array_interface__ = array.__array_interface__
 
     def touches(self, array: np.ndarray) -> bool:
-        """Return whether an element of the array lies in this part, as far as a short search can tell."""
+        """Return whether the array overlaps this part; True if a short search does not decide it."""
         return shares_memory(from_host(self), array, _MOST_STEPS)
 
 
@@ -189,8 +190,8 @@ def check(node: Node, saved: Iterable[Any]) -> None:
     """Raise if a saved tensor of `node` has changed since it was saved.
 
     Raises:
-        RuntimeError: one was changed in place, or detached in place and the sweep is recorded; the message names the
-            operator and both lines.
+        RuntimeError: one was changed in place, or one was detached in place and create_graph is True; the message names
+            the operator and both lines of user code.
     """
     for item in saved:
         detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
@@ -216,7 +217,7 @@ def check(node: Node, saved: Iterable[Any]) -> None:
 
 
 def _later_change(array: np.ndarray, order: int) -> _Change | None:
-    """The latest change of an element of `array` since the node of that order was made."""
+    """Return the latest change that overlaps `array` and is newer than `order`, the number of a node."""
     found = _changes.get(id(memory(array)))
     for change in reversed(() if found is None else found[1]):
         if change[0] >= order:

@@ -1,7 +1,7 @@
-"""Anomaly detection: errors that name the first operator that makes a NaN, its module, the element and the user's line.
+"""Anomaly detection: an error names the operator that produced the first NaN, with its module, element and source line.
 
-The check replaces Function.apply and also runs after every backward of a sweep. When it is off, it costs one test in
-each of these places, a test that recomputation needs anyway.
+While it is on, a wrapper runs instead of Function.apply, and a check runs after the backward of every node. While it is
+off, each of the two places costs one comparison with None.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
 class Watch:
-    """Runs instead of Function.apply."""
+    """Wraps Function.apply: stores the user's line and the module in each node, and looks for NaN in the results."""
 
     __slots__ = ("check_nan",)
 
@@ -79,7 +79,7 @@ def describe_origin(node: Node) -> str:
 
 
 def _locate_nan(item: Any) -> str:
-    """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or "" without NaN."""
+    """Return ``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or "" if there is no NaN."""
     if not isinstance(item, Tensor) or item.array.dtype.kind != "f":
         return ""
     bad = np.isnan(item.array)
@@ -105,8 +105,8 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
     """Switch anomaly detection on or off immediately; as a context manager, restore the previous state at the end.
 
     mode: whether to detect anomalies in this thread.
-    check_nan: look for NaN in the results of every forward and backward. With False, only errors raised in a backward
-        are explained, by the module and the user's line of their forward.
+    check_nan: look for NaN in the results of every forward and backward. If False, errors raised in a backward still
+        name the module and the user's line of the forward.
 
     Raises:
         TypeError: mode or check_nan is not a bool.
@@ -130,7 +130,7 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
 class detect_anomaly:  # noqa: N801
     """Detect anomalies in a block: ``with detect_anomaly(): ...``; see `set_detect_anomaly`.
 
-    check_nan: look for NaN instead of only explaining errors.
+    check_nan: see `set_detect_anomaly`.
 
     Raises:
         TypeError: check_nan is not a bool.
@@ -169,7 +169,7 @@ def _watch() -> Watch | None:
 
 
 def _install(new: Watch | None) -> Watch | None:
-    """Install a watch below a running recomputation, and return the previous one."""
+    """Set the detector of this thread and return the previous one. A running recomputation calls it from its own wrapper."""
     previous = _watch()
     mode: Any = thread.mode
     mode.running = None if new is None else mode.running or []

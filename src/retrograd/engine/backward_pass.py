@@ -1,8 +1,8 @@
 """The backward pass: a sweep from outputs to leaves that visits each node once, youngest first.
 
-A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
-its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
-one thread at a time may sweep a graph.
+A node can only depend on older nodes, so popping the youngest pending node from a heap visits every node after all of
+its consumers, without a topological sort and without recursion. Each gradient is dropped as soon as it has been used.
+Only one thread at a time may sweep a graph.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def backward(
     """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
 
     A leaf gets its gradient once, at the end, according to its `grad_req`: "add" adds to `grad`, "write" replaces it.
-    If the sweep fails, no leaf has changed.
+    If the sweep fails, no leaf changes.
 
     Args:
         tensors: the outputs, each of which requires a gradient.
@@ -156,11 +156,11 @@ def grad_early(
     each: Callable[[int, Tensor, bool], object],
     retain_graph: bool = False,
 ) -> None:
-    """Call each(position, gradient, alone) for each of `leaves` as soon as its gradient is complete.
+    """Call each(position, gradient, unshared) for each of `leaves` as soon as its gradient is complete.
 
-    alone: True if nothing else refers to the gradient's memory. Otherwise the gradient may share memory with others: it
-    is read-only for the callback and may change later. Hooks of leaves do not run, and an exception raised by `each`
-    ends the sweep. Everything else is as in `grad`.
+    unshared: True if nothing else refers to the gradient's memory. If False, the callback must not write to the
+    gradient, and its values may change later. Hooks of leaves do not run. An exception raised by `each` ends the sweep.
+    Everything else is as in `grad`.
     """
     roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", False)
@@ -173,9 +173,9 @@ def grad_early(
 def leaf_gradients(
     outputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], retain_graph: bool
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return (leaf, gradient) for all reachable leaves, each in memory of its own; no `grad` changes.
+    """Return (leaf, gradient) for all reachable leaves. Each gradient owns its memory; no `grad` changes.
 
-    grad_outputs: one for each output, of its shape and dtype, which is not checked.
+    grad_outputs: one for each output, of the same shape and dtype (not checked).
     """
     entries, _ = _sweep([output._edge or output for output in outputs], [*grad_outputs], retain_graph, False)
     return [(entry[0], own(entry, False)) for entry in entries if entry[0]._edge is None]
@@ -217,13 +217,14 @@ def _sweep(
     inner: Inner | None = None,
     early: Early | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
-    """Run the nodes that `edges` lead to; with `paths`, only the nodes in it.
+    """Run the backward of the nodes reachable from `edges`; with `paths`, only of the nodes in it.
 
-    Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
-    of the results in `capture`, by (order of the node, output).
+    Returns the entries [tensor, gradient, ...] of all leaves and of all results that retain their gradients, and the
+    entries of the results in `capture`, by (order of the node, output index).
 
-    inner: set if this sweep is the true backward of one region; hooks of its ends and roots run in the enclosing sweep.
-    early: delivers the gradients of leaves as soon as they are complete.
+    inner: set if this sweep computes the true backward of one region; the hooks of that region's ends and roots run in
+        the enclosing sweep.
+    ready: delivers the gradients of leaves as soon as they are complete.
     """
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -255,7 +256,7 @@ def _sweep(
     mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
     try:
         while True:
-            # Pass the gradients on. Extra ones have been checked to be None.
+            # Add each gradient to the entry of its edge. Gradients beyond the last edge are known to be None.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -447,7 +448,7 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     return wrap(arithmetic.add(total.array, gradient.array))
 
 
-# ---- Tensors whose gradients are requested, and their places in the graph -------------------------------------------
+# ---- The tensors whose gradients are requested, and their nodes in the graph ----------------------------------------
 
 
 def as_wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
@@ -474,7 +475,7 @@ def places_of(wanted: tuple[Tensor, ...]) -> set[tuple[int, int]]:
 def entries_of(
     wanted: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
 ) -> list[Entry]:
-    """Return the gradients to deliver to these tensors only: those of leaves, and the captured ones of results."""
+    """Return the entries of the requested tensors: from `leaves` for leaves, from `captured` for results of operations."""
     these = {id(tensor): tensor for tensor in wanted}
     found = [entry for entry in leaves if id(entry[0]) in these]
     for tensor in these.values():
@@ -542,7 +543,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            like = root.array  # np.ones would be slower than a number
+            like = root.array  # for a scalar, from_host(1) is faster than ones(())
             result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
             continue
         if not isinstance(gradient, Tensor):

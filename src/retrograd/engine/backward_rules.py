@@ -11,8 +11,8 @@ name of the function:
 While a rule is active, every node that the operator or layer records is marked with the `Region` of that call. Forward
 runs as usual. The sweep runs the rule in place of the backward of all nodes of the region; see subgraph.py.
 
-An override of an operator is an interpreter (see operator.py): it sees the call and begins the region. An override of a
-Function begins a region at each call of its ``apply``.
+An override of an operator is an interpreter (see operator.py): it intercepts the call and starts a region. An override
+of a Function starts a region at each call of its ``apply``.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
 class Rule(NamedTuple):
     """A checked rule.
 
-    form: "ctx", "true", "g", or "kernel", a copy of a textbook kernel. takes: the number of Tensors of the call that a
-    rule of form "g" takes; -1: all.
+    form: "ctx", "true", "g", or "kernel" (a copy of a textbook kernel). takes: how many of the call's Tensors a rule of
+    form "g" accepts; -1 means all.
     """
 
     function: Callable[..., Any]
@@ -89,7 +89,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
 
 def _parameters_of(function: Any) -> tuple[list[str], bool]:
     """Return the names of the positional parameters without defaults, and whether there is a ``*args`` parameter."""
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):  # the same as below, in 1 us
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):  # fast path: 1 us
         code = function.__code__
         count = code.co_argcount - len(function.__defaults__ or ())
         return [*code.co_varnames[:count]], bool(code.co_flags & inspect.CO_VARARGS)
@@ -109,7 +109,7 @@ def _name_of(rule: Any) -> str:
 
 
 def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
-    """Give a rule a name, by which `override_backward` and `layer.backward_rule` find it.
+    """Register a rule under a name, which `override_backward` and `layer.backward_rule` accept in place of the rule.
 
     Raises:
         ValueError: the name is taken by another rule, or the function does not have the parameters of a rule.
@@ -122,7 +122,7 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
         raise ValueError(f"register_backward_rule: the name {name!r} is taken by {_name_of(REGISTRY[name])}")
 
 
-# ---- Active rules: which node belongs to which call --------------------------------------------------------------
+# ---- Active rules, and the regions that collect the nodes of each call -------------------------------------------
 
 
 class Active:
@@ -137,7 +137,7 @@ class Active:
         self.functions, self.region = functions, region
 
     def within(self) -> Active | None:
-        """Return the rules for a backward sweep, whose nodes belong to the running call, if there is one."""
+        """Return the rules during a backward sweep: nodes that the sweep records belong to the running call, if there is one."""
         if self.region is None:
             return None
         return Active(_NONE, self.region) if self.functions else self
@@ -161,7 +161,7 @@ _NONE: Mapping[Any, Any] = {}
 
 
 class Held(NamedTuple):
-    """The overrides in force at a call: those of Functions, and the interpreters, among them overrides of operators."""
+    """The overrides in force at a call: those of Functions, and the interpreter stack with those of operators."""
 
     functions: Mapping[type[Function], Any]
     level: Level | None
@@ -369,9 +369,10 @@ def run_with_rule(
 
 
 def _entered(result: Any, region: Region) -> Any:
-    """Return the result of a call in which each Tensor that requires a gradient was recorded by the call.
+    """Return the result of a call, with every Tensor that requires a gradient attached to the call's region.
 
-    If none requires a gradient, since forward is not differentiable, all do: the rule computes the gradients.
+    A Tensor that was not recorded by the call is passed through an Identity. If no result requires a gradient because
+    forward is not differentiable, all floating-point results are made to require one: the rule computes the gradients.
     """
     if isgenerator(result):
         raise TypeError(

@@ -1,10 +1,10 @@
-"""The user's line: the line of the program outside this package that called an operator.
+"""Call sites: the line of user code, outside this package, that called an operator.
 
-A place is (code, offset of the instruction in it). This is cheaper than a file name and a line number, and keeps only
-code alive. It is converted to text only when a message needs it.
+A call site is stored as (code object, instruction offset). This is cheaper than a file name and a line number, and keeps
+no frame alive. It is formatted only when a message needs it.
 
-Walking up the stack costs a quarter of a microsecond per caller. A layer of this package therefore stores the line that
-called it as the `site` of the thread, and the operators inside take it from there.
+Walking up the stack costs a quarter of a microsecond per frame. A layer of this package therefore stores its own call
+site in ``thread.mode.site``, where the operators inside the layer read it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,10 @@ inside = _Inside()
 
 
 def user_place(depth: int = 1) -> Place:
-    """Return the innermost place outside the package, `depth` callers up or more; if all are inside, the outermost."""
+    """Return the call site of the innermost frame outside the package, at least `depth` callers up.
+
+    If every frame belongs to the package, it is that of the outermost one.
+    """
     try:
         frame: Any = sys._getframe(depth + 1)
     except ValueError:
@@ -47,7 +50,7 @@ def user_place(depth: int = 1) -> Place:
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the user's line, however many callers inside the package there are."""
+    """Issue a warning that points to the line of user code."""
     frame: Any = sys._getframe(1)
     level = 2
     while inside[frame.f_code.co_filename] and frame.f_back is not None:
@@ -56,7 +59,7 @@ def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
 
 
 def call_place() -> Place:
-    """Return the user's place that called `apply` of the Function whose forward is running."""
+    """Return the call site of the running forward's `apply` in user code."""
     frame: Any = sys._getframe(1)
     while not (frame.f_code.co_name == "apply" and inside[frame.f_code.co_filename]) and frame.f_back is not None:
         frame = frame.f_back
@@ -66,18 +69,18 @@ def call_place() -> Place:
 
 
 def is_inside(depth: int) -> bool:
-    """Return whether the caller ``depth`` levels above this function's own caller is inside the package."""
+    """Return whether the frame ``depth`` levels above the caller of this function belongs to the package."""
     return inside[sys._getframe(depth + 1).f_code.co_filename]
 
 
 def line_of(place: Place) -> int:
-    """Return the line number of a place."""
+    """Return the line number of a call site."""
     code, offset = place
     return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
 
 
 def describe_place(place: Place | None) -> str:
-    """Format a place as ``file.py:12: y = x * w``, as far as it is known."""
+    """Format a call site as ``file.py:12: y = x * w``; without the source line if it cannot be read."""
     if place is None:
         return "an unknown line"
     file, line = place[0].co_filename, line_of(place)

@@ -30,7 +30,7 @@ FLOAT16 = np.dtype(np.float16)
 COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # the types that operators compute in
 STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # converted for use
 ALLOWED = frozenset((*COMPUTED, *STORED))
-# dtype -> the instance that code compares by "is": NumPy makes other instances when it reads a pickle
+# dtype -> the instance to compare with `is`: unpickling in NumPy creates other instances
 OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by dtype kind; a number may move to a higher category
@@ -49,9 +49,9 @@ def set_default(dtype: np.dtype[Any]) -> None:
 
 
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
-    """Return the array for a Tensor, by the rules of its constructor."""
+    """Convert the data passed to Tensor(...) to an array of an allowed dtype."""
     wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
-    held = False  # True if a tensor or another library holds it: a kernel converts it
+    held = False  # the array belongs to a Tensor or to another library: a kernel converts its dtype
     if wanted is not None and wanted not in ALLOWED:
         raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
     if _is_tensor(data):
@@ -104,7 +104,7 @@ def as_own(array: np.ndarray) -> np.ndarray:
 
 
 def _with_scalars(data: Any) -> Any:
-    """Replace one-element tensors in nested sequences, with or without axes, by numbers, as PyTorch does."""
+    """Reshape one-element tensors in nested sequences to have no axes, as PyTorch does."""
     first = data
     while isinstance(first, list | tuple) and first:
         first = first[0]
@@ -152,7 +152,7 @@ def _check_fit(array: np.ndarray, wanted: np.dtype[Any]) -> None:
 
 
 def zeros_of_extents(*places: Any) -> np.ndarray:
-    """Return float32 zeros for Tensor(2, 3), a call with extents in the positions of the other arguments."""
+    """Return zeros for Tensor(2, 3), where the extents are in the positions of requires_grad and dtype."""
     extents = [value for value in places if value is not False and value is not None]
     if any(type(extent) is not int or extent < 0 for extent in extents):
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")

@@ -24,7 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Request(str):
-    """A grad_req that differs from an equal str."""
+    """A grad_req that is compared by identity, not by value."""
 
 
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
@@ -75,7 +75,7 @@ class _Mode:
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
         self.level: Any = None  # the stack position of the interpreter whose `call` runs
-        self.passed: Any = None  # a call that it passes on: the operator, and the stack position that sees it next
+        self.passed: Any = None  # the call that it passes on, as (operator, next stack position)
         self.watch: Callable[..., Any] | None = None  # runs instead of Function.apply, see anomaly.py
 
 
@@ -110,7 +110,7 @@ def waiting_orders() -> list[int]:
 # endless iterators for `map`: the mode of the calling thread, and the names of its flags
 _modes = map(operator.attrgetter("mode"), repeat(thread))
 _enabled, _inference = repeat("enabled"), repeat("inference")
-_NEVER = object()  # equal to nothing that a flag can be
+_NEVER = object()  # a sentinel: no flag has this value
 
 
 class _Scope(io.IOBase):
@@ -152,7 +152,7 @@ class _Setting(_Scope):
 
 
 class OneFlag(_Scope):
-    """Sets one attribute of the mode; at its end ``then`` is called with None."""
+    """A scope that sets one attribute of the mode; at the end it calls ``then(None)``, if given."""
 
     close: Any
 
@@ -318,7 +318,7 @@ class set_grad_enabled(_Setting):  # noqa: N801
 
 
 class _Shared:
-    """``with shared.lock:`` admits one thread at a time; the lock is reentrant."""
+    """State shared by all threads. ``with process.lock:`` acquires a reentrant lock."""
 
     __slots__ = ("lock",)
 

@@ -426,7 +426,7 @@ class Check:
         return [results[index] for index in self.chosen]
 
     def _differenced(self, outputs: list[Tensor]) -> list[Tensor]:
-        """Return the results that are differenced: those of func, or of the surrogate."""
+        """Return the outputs to take central differences of: those of func, or of the surrogate."""
         if self.surrogate is None:
             return self._chosen_outputs()
         results = outputs_of(self.surrogate, self.inputs, "surrogate")
@@ -600,7 +600,7 @@ def _copy(item: Any) -> np.ndarray | None:
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Return fixed irregular numbers of both signs, between 0.5 and 1.5 in magnitude."""
+    """Return reproducible random numbers of both signs, between 0.5 and 1.5 in magnitude."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return np.asarray(values + np.where(values < 0, -0.5, 0.5))
 

@@ -1,13 +1,13 @@
-"""Gradients of leaves: storage, early delivery, and zeros for piecewise linear functions.
+"""Gradients of leaves: storage, delivery during the sweep, and zeros for piecewise linear functions.
 
-An array that is stored as a gradient is shared with nothing: not with the upstream gradient, another leaf's gradient,
-or anything saved in the graph. The results of `grad` may share memory with the caller's upstream gradients, but with
+A stored gradient never shares its array: not with the upstream gradient, another leaf's gradient, or a tensor saved in
+the graph. The results of `grad` may share memory with the caller's upstream gradients, but with
 nothing else. An array is copied only if something else still refers to it, according to its reference count.
 
 The gradient of a piecewise linear function depends on the input only through signs or positions. These are not
 recorded, so a second derivative would find no path to the input. A recorded sweep therefore connects the gradients of
-every Function declared ``piecewise_linear`` to its arguments by a node that passes ZERO to them. ZERO runs no backward:
-at the end of the sweep, tensors below it that have no gradient get zeros.
+every Function declared ``piecewise_linear`` to its arguments by a node that passes ZERO to them. The sweep does
+not run a backward for ZERO: at its end, tensors below that node without a gradient get zeros.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient'
 def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     """Store the gradients in `grad`: "add" adds to the present gradient, "write" replaces it.
 
-    Threads may share leaves: no gradient is lost.
+    Several threads may deliver to the same leaves at once; no gradient is lost.
 
     Raises:
         RuntimeError: `grad` no longer fits its tensor; nothing has been stored.
@@ -69,7 +69,7 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
 
 
 def own(entry: Entry, create_graph: bool) -> Tensor:
-    """Return the gradient of an entry in an array of its own; with its history under create_graph."""
+    """Return the gradient of an entry in an unshared array; with its history under create_graph."""
     if is_alone(entry) and (create_graph or not entry[1]._requires_grad):
         return entry[1]
     gradient = entry[1]
@@ -85,7 +85,7 @@ def is_alone(entry: Entry) -> bool:
 
 
 class Copy(Function):
-    """A copy in an array of its own."""
+    """y = x, in newly allocated memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -146,17 +146,17 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
 _ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()
 
 
-# ---- Early delivery: gradients of leaves as soon as they are complete, for example to send them during the sweep ----
+# ---- Delivery during the sweep: each leaf's gradient as soon as it is complete, for example to send it to others ----
 
 
 class Early:
-    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep reaches.
+    """Calls ``each(position, gradient, unshared)`` once for each of `leaves` that a sweep reaches.
 
-    alone: True if nothing else refers to the gradient. oldest: the oldest user of each leaf that is reached, as
-    ``find_paths`` fills it.
+    unshared: True if nothing else refers to the gradient. oldest: for each reached leaf, the order of the oldest node
+    that uses it, as filled by ``find_paths``.
 
     A sweep runs the youngest nodes first, so the gradient of a leaf is complete when the oldest node that uses it has
-    run. Leaves that a rule's region uses come at the end.
+    run. Leaves that are inputs of a rule's region are delivered at the end of the sweep.
     """
 
     __slots__ = ("_each", "_waiting", "order")
@@ -170,7 +170,7 @@ class Early:
         self.order: float = self._waiting[-1][0] if self._waiting else _NEVER
 
     def emit(self, coming: float, found: dict[int, Any]) -> None:
-        """Deliver gradients to which no node of order `coming` or older adds; `found`: the sweep's entries by id."""
+        """Deliver the gradients that are complete before the node of order `coming` runs; `found`: the entries by leaf id."""
         waiting = self._waiting
         while waiting and waiting[-1][0] < coming:
             _, place, leaf = waiting.pop()
@@ -198,7 +198,7 @@ class Joined(Function):
 
 
 def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients from the backward of `node`, connected to the arguments of its forward."""
+    """Connect the gradients that the backward of `node` returned to the arguments of its forward, with slope 0."""
     sources = [edge for edge in node.edges if edge is not None]
     return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
 

@@ -2,11 +2,12 @@
 
 An in-place operation computes the new values by ordinary operators from an alias of the old tensor and then writes them
 into its memory. The tensor takes over the history of the new values, and its base and views get matching histories.
-Old values that the new history needs are copied first; older nodes that saved them refuse to run, see aliasing.py.
+Old values that the new history needs are copied first. The backward of an older node that saved them raises, see
+aliasing.py.
 
 For ``out=``, one function serves all operators: it runs the operator without a gradient and writes the results into the
-given tensors. For large arrays the last kernel writes there directly, if it has a plan: a plan specifies the memory of
-its results, so that memory can be passed in.
+given tensors. For large results the last kernel writes into them directly, if it has a plan: the caller of a plan
+provides the memory of its results.
 
 Source: PyTorch's semantics ("In-place operations with autograd", CopySlices) and its out variants.
 """
@@ -128,7 +129,7 @@ class Replaced(Function):
 
 
 def _check_family(x: Tensor, operator: str) -> None:
-    """Raise if a change is recorded and the base or another view cannot get a new history."""
+    """Raise if the base or another view cannot get the new history of a recorded change."""
     view = getattr(x, "_view", None)
     if view is UNTRACKED:
         raise RuntimeError(
@@ -193,7 +194,7 @@ def _lies_in(item: Any, owner: np.ndarray) -> bool:
 
 
 def _copy_item(item: Any) -> Any:
-    """Return a saved item with an array of its own."""
+    """Return a saved item with a copy of its array."""
     if is_array(item):
         return arithmetic.copy(item)
     if type(item) is tuple:

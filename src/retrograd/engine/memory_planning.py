@@ -45,7 +45,7 @@ class Memory(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """A step that runs by its plan: the memory of the plan's buffers, and its launches on the step's arrays."""
+    """A step that runs its kernel's plan. memory: by plan buffer. bound: the plan's launches on the step's arrays."""
 
     step: Step
     plan: Any
@@ -53,7 +53,7 @@ class Placed(NamedTuple):
     bound: Any
 
     def again(self, step: Step) -> Placed | None:
-        """Return the same for the step with other numbers; None if they lead to another plan."""
+        """Return this for a copy of the step with other numeric arguments; None if they need a different plan."""
         plan = _plan_of(step)
         same = plan is not None and (plan.buffers, plan.results) == (self.plan.buffers, self.plan.results)
         return _bound(step, plan, self.memory) if same else None

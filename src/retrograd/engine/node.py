@@ -1,6 +1,6 @@
 """Graph nodes and the tensors saved for backward.
 
-An argument of forward is saved as a pair (tensor, the array it held then), an ndarray unchanged. An output, or a tensor
+An argument of forward is saved as a pair (tensor, its array at that time), an ndarray unchanged. An output, or a tensor
 made inside forward, is saved as a stand-in whose `restore` returns the tensor. A sparse tensor is its own stand-in.
 """
 
@@ -175,7 +175,7 @@ class AccumulateGrad:
         self.metadata: dict[Any, Any] = {}
 
     def name(self) -> str:
-        """AccumulateGrad."""
+        """Return "AccumulateGrad"."""
         return "AccumulateGrad"
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ An operator is an ordinary function with a description above it. Its first state
 ``silu`` stays this function; ``silu.operator`` is its ``Operator``. A function without that statement, such as a
 user's, is wrapped in one that has it, which costs 0.2 us per call.
 
-An interpreter sees the operator calls of this thread while it is entered. Backward rules, ONNX export and the
+An interpreter sees the operator calls of this thread inside its ``with`` block. Backward rules, ONNX export and the
 explanation page are interpreters. They form a stack: the innermost sees a call first and decides what runs.
 ``operator.run`` passes the call on to the next interpreter below, and finally to the function itself. Calls made by
 that function start at the top of the stack again.
@@ -317,7 +317,7 @@ def without(level: Level | None, interpreter: Interpreter) -> Level | None:
 
 @contextmanager
 def at(level: Level | None) -> Iterator[None]:
-    """Let a stack, possibly an earlier one, see the calls of this thread within a block."""
+    """Use this interpreter stack for the calls of this thread within a block."""
     mode = thread.mode
     before, mode.interpreter = mode.interpreter, level
     if level is not None:

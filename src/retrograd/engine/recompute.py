@@ -1,4 +1,4 @@
-"""Recomputation: saved tensors of a part of the graph are dropped and computed again when a backward needs them.
+"""Recomputation (checkpointing): drops the saved tensors of a call and computes them again when a backward needs them.
 
 The function runs as usual and its nodes stay in the graph; only their saved items are replaced by a `Deferred`. The
 first backward that needs one runs the function again and takes the items saved by the nodes of that second run, in the
@@ -23,7 +23,7 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
 class Checkpoint(Function):
-    """Names a recomputed part in messages."""
+    """The name of a recomputed call in error messages; it is never applied."""
 
 
 class Deferred:
@@ -99,7 +99,7 @@ class _Complete(BaseException):
 
 
 class Watch:
-    """Runs instead of Function.apply and calls `each` with every node that saved something.
+    """Wraps Function.apply and calls `each` with every node that saved something.
 
     again: whether this is a second run, whose nodes are not part of the graph and which may end early.
     """

@@ -78,7 +78,7 @@ def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list
 
 
 def _place_in(results: Sequence[Any], each: Arrived) -> int:
-    """Return the index among the call's results; other outputs of the call that were used outside come last."""
+    """Return the index among the call's results; outputs used elsewhere without being results come last."""
     place = each[0].order, each[1]
     return results.index(place) if place in results else len(results)
 

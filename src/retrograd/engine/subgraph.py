@@ -37,7 +37,7 @@ class Identity(View):
 
 
 class Constant(Function):
-    """A result that depends on no argument, as far as recorded."""
+    """A result without a recorded dependence on any argument."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> None:

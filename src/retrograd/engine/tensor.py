@@ -456,7 +456,7 @@ class Tensor(Elements):
             raise RuntimeError("retain_grad: the tensor does not require a gradient")
         if self._edge is not None and not self.retains_grad:
             node, index, shape, dtype = self._edge
-            # Weak, since the tensor holds the node.
+            # weak, since the tensor refers to the node: no cycle
             node.retained = (*node.retained, (index, weakref.ref(self)))
             if node.outputs is None:
                 node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
@@ -536,7 +536,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def alias(x: Tensor) -> Tensor:
-    """Return another object for x as it is now, unaffected by later changes of x's history or of ``x.array``."""
+    """Return a tensor with x's current array and history, which later assignments to either do not affect."""
     if x._requires_grad and x._edge is None:
         return x  # a leaf is its own place in the graph
     result = wrap(x.array)

@@ -326,6 +326,6 @@ class ChainedScheduler(_Composed):
         self._last_lr = self._current()
 
 
-# ---- Older names ----------------------------------------------------------------------------------------------------
+# ---- Deprecated alias -----------------------------------------------------------------------------------------------
 
 _LRScheduler = LRScheduler  # the name that older scripts import

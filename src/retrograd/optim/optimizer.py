@@ -39,12 +39,12 @@ _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
 class Batch:
-    """Parameters of one dtype that take the same step, by one formula, with their arrays, states and buffers.
+    """Parameters of one dtype that one kernel launch updates, with their arrays, states and buffers.
 
-    ``columns`` holds a list of arrays for each buffer. ``keep`` belongs to the kernel. ``fresh`` says whether the
-    states were created for this step.
+    ``columns`` has one list of arrays per buffer. ``keep`` is a cache of the kernel. ``fresh`` says whether the states
+    were created for this step.
 
-    The next step reuses a batch if ``holds`` finds all objects unchanged. A batch keeps parameters, arrays and states
+    The next step reuses a batch if ``matches`` finds all objects unchanged. A batch keeps parameters, arrays and states
     alive, so that their ids are not reused, but not gradients.
     """
 
@@ -97,7 +97,7 @@ def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
 
 
 def within_limits(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an optimizer's step clip afterwards; Optimizer does this for built-in optimizers and users' own."""
+    """Decorate ``step`` to clip the parameters afterwards; Optimizer applies this to every subclass."""
 
     @wraps(step)
     def step_and_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -155,9 +155,9 @@ class Optimizer:
     Options of all optimizers but LBFGS: ``maximize`` takes the gradient with the opposite sign; numbers are finite and
     at least 0 (dampening may be negative), betas are below 1, alpha and rho at most 1, flags are True or False.
 
-    A subclass lists its updates in ``formulas`` (see retrograd.formulas.optimizers), whose states are the buffers of a
-    parameter, lists its counters with their initial values, and chooses an update in ``formula``. Or it overrides
-    ``step``, which finds ``state[parameter]`` empty at first.
+    A subclass sets ``formulas``, its updates (see retrograd.formulas.optimizers; their states become the buffers of a
+    parameter), and ``counters``, with their initial values. The method ``formula`` chooses the update of a group.
+    Alternatively, a subclass overrides ``step``; ``state[parameter]`` is then an empty dict at first.
 
     Raises:
         TypeError: params is one Tensor, a set, or contains anything but floating-point Tensors.
@@ -199,7 +199,7 @@ class Optimizer:
             cls.buffer_names = _states_of(cls.formulas[-1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batches": {}}  # batches hold addresses
+        return {**self.__dict__, "_batches": {}}  # batches contain memory addresses
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes. A subclass may add options that older pickles and state_dicts lack."""
