@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from retrograd.engine.aliasing import memory
+from retrograd.engine.aliasing import memory_owner
 
 crossed: Counter[str] = Counter()  # "to host", "from host"
 listeners: list[Callable[[str], None]] = []  # called with what happens to elements
@@ -34,7 +34,7 @@ class Strict:
 
     def __init__(self, inner: np.ndarray) -> None:
         self._inner = inner
-        owner = memory(inner)
+        owner = memory_owner(inner)
         self.base = None if owner is inner else _outside(owner)  # alive as long as its views
         if self.base is None:
             _owners.setdefault(id(inner), self)

@@ -301,7 +301,7 @@ def test_functions_that_pytorch_has_twice() -> None:
     assert rg.conv2d is nn.functional.conv2d and rg.layer_norm is nn.functional.layer_norm
     x = rg.tensor([-1.0, 2.0])
     assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
-    for name in rg._OF_NETWORKS:
+    for name in rg._FROM_FUNCTIONAL:
         function = getattr(nn.functional, name)
         assert getattr(rg, name) in (function, with_out(function, name))
     in_place = {name for name in pytorch_names()["torch"] if name.endswith("_") and hasattr(rg.Tensor, name)}
@@ -319,7 +319,7 @@ def test_editors_and_type_checkers_know_what_is_imported_later() -> None:
     known = {alias.asname or alias.name: f".{node.module or ''}" for node in block.body for alias in node.names}
     paths = {path: f".{module.rpartition('.')[0]}" for path, module in PATHS.items() if "." not in path}
     del paths["signal"]  # is imported at once
-    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._ELSEWHERE | paths
+    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._LAZY_NAMES | paths
     assert set(known) <= set(rg.__all__)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrograd import Tensor
-from retrograd.engine.grad_mode import shared
+from retrograd.engine.grad_mode import process
 
 
 @pytest.fixture(autouse=True)
@@ -86,7 +86,7 @@ def test_a_child_does_not_wait_for_a_thread_that_it_lacks() -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with shared.lock:
+        with process.lock:
             held.set()
             done.wait()
 

@@ -414,7 +414,7 @@ def test_decorators() -> None:
             is_close(grad(y.sum(), x)[0], [3] * 3)
     is_close(true(), x.array > 0)
     assert thread.mode.rules is None
-    assert not thread.mode.unruled
+    assert not thread.mode.rules_disabled
 
 
 def test_scopes_end_without_python() -> None:

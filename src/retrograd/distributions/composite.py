@@ -188,7 +188,7 @@ class TransformedDistribution(Distribution):
             return self._transformed(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Transformed random values, differentiable with respect to the parameters of base distribution and transforms."""
+        """Transformed random values, differentiable with respect to the parameters of base and transforms."""
         return self._transformed(self.base_dist.rsample(sample_shape))
 
     def _transformed(self, x: Tensor) -> Tensor:

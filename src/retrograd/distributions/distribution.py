@@ -69,7 +69,7 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
     return wrap(kernels.clamp(drawn, float(limits.tiny), float(1 - limits.eps / 2)))
 
 
-def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
+def draw_numpy(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
     """Return ``draw(generator)``, for retrograd's NumPy generator, in ``like``'s type."""
     return wrap(exact("cast")(from_host(draw(chosen("sample", None)), like=like.array), like.array.dtype))
 

@@ -15,7 +15,7 @@ from ..ops.argument_checks import require_float
 from ..ops.pointwise.piecewise import where
 from ..ops.special import digamma, igamma, lgamma
 from . import constraints
-from .distribution import Distribution, broadcast_all, drawn, uniform
+from .distribution import Distribution, broadcast_all, draw_numpy, uniform
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "Gamma"]
 
@@ -28,14 +28,16 @@ _FLOAT64 = np.dtype(np.float64)
 class StandardGamma(Function):
     """A random value y of the gamma distribution with concentration a and rate 1.
 
-    The gradient is that of the value at a fixed quantile, found by implicit differentiation: -(dP(a, y) / da) / p(y),
-    with the distribution function P and the density p. Source: M. Figurnov et al., "Implicit reparameterization gradients", 2018.
+    Its gradient keeps the quantile of y fixed. By implicit differentiation it is -(dP(a, y) / da) / p(y), with the
+    distribution function P and the density p.
+
+    Source: M. Figurnov et al., "Implicit reparameterization gradients", 2018.
     """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
         shapes = to_host(kernels.cast(a.array, _FLOAT64), "the parameters of random numbers")
-        found, dtype = drawn(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
+        found, dtype = draw_numpy(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
         y = wrap(kernels.maximum(found, from_host(np.finfo(dtype).tiny, dtype)))
         ctx.save_for_backward(a, y)
         return y

@@ -28,7 +28,7 @@ import numpy as np
 from numpy import ndarray
 
 from .aliasing import next_order
-from .call_site import inside, user_place
+from .call_site import in_package, user_call_site
 from .grad_mode import INFERENCE, thread
 from .node import Node, SavedOutput, classify_saved, with_history
 from .tensor import Tensor, wrap
@@ -90,14 +90,14 @@ class Function:
     moves = False  # True if it only moves, copies or converts elements: an operator may use it besides its own Function
 
     _depth = 1  # callers of apply that are known to be inside this package
-    _foreign = True  # defined outside this package
+    _user_defined = True  # defined outside this package
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._foreign = not inside[sys._getframe(1).f_code.co_filename]
-        cls._depth = 1 if cls._foreign else 2  # in this package a public function calls apply
+        cls._user_defined = not in_package[sys._getframe(1).f_code.co_filename]
+        cls._depth = 1 if cls._user_defined else 2  # in this package a public function calls apply
         if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
-            _join(cls)
+            _join_setup_context(cls)
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -151,12 +151,12 @@ class Function:
                     if not _is_in(item, node.dirty):
                         item._grad_req = INFERENCE
             return result
-        if cls._foreign:
+        if cls._user_defined:
             node.kinds = (*map(type, args),)
         saved = node.saved
         if saved:
             place = mode.site
-            node.place = user_place(cls._depth) if place is None else place
+            node.call_site = user_call_site(cls._depth) if place is None else place
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:
@@ -185,11 +185,11 @@ class Function:
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         if mode.rules is not None:
-            mode.rules.mark(node, args, ((data.shape, dtype),))
+            mode.rules.add_to_region(node, args, ((data.shape, dtype),))
         return output
 
 
-def _join(cls: type[Function]) -> None:
+def _join_setup_context(cls: type[Function]) -> None:
     """Let `apply` run a subclass of `cls` whose forward calls cls.forward without ctx, then cls.setup_context."""
 
     def forward(ctx: Any, *args: Any) -> Any:
@@ -207,7 +207,7 @@ def _join(cls: type[Function]) -> None:
     }
     joined = type(cls.__name__, (cls,), members)
     joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
-    joined._foreign = cls._foreign  # type: ignore[attr-defined]
+    joined._user_defined = cls._user_defined  # type: ignore[attr-defined]
     # A joined base has an apply bound to its own subclass; the classmethod is further up.
     candidates = (base.__dict__.get("apply") for base in cls.__mro__)
     apply: Any = next(item for item in candidates if isinstance(item, classmethod))
@@ -251,7 +251,7 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     node.edges = (*edges,)
     node.outputs = tuple([(item.array.shape, item.array.dtype) for item in outputs])
     if thread.mode.rules is not None:
-        thread.mode.rules.mark(node, args, node.outputs)
+        thread.mode.rules.add_to_region(node, args, node.outputs)
     for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
         for item in tensors:
             if not _is_in(item, originals):

@@ -49,15 +49,15 @@ class _Mode:
         "exact",
         "inference",
         "interpreter",
-        "keeping",
+        "retain_graph",
         "level",
         "passed",
         "rules",
         "running",
         "site",
         "sweeping",
-        "unruled",
-        "waiting",
+        "rules_disabled",
+        "pending",
         "watch",
     )
 
@@ -68,10 +68,10 @@ class _Mode:
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
         self.running: list[Any] | None = None  # the running modules, outermost first, if requested; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
-        self.keeping: bool = True  # the running backward sweep keeps the saved tensors for another sweep
-        self.unruled: bool = False  # a sweep runs the true backwards instead of rules
+        self.retain_graph: bool = True  # the running backward sweep keeps the saved tensors for another sweep
+        self.rules_disabled: bool = False  # a sweep runs the true backwards instead of rules
         self.sweeping: bool = False  # a backward sweep that is not recorded is running
-        self.waiting: list[int] = []  # in a backward sweep: the orders of the pending nodes
+        self.pending: list[int] = []  # in a backward sweep: the orders of the pending nodes
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
         self.level: Any = None  # the stack position of the interpreter whose `call` runs
@@ -97,14 +97,14 @@ def is_grad_enabled() -> bool:
     return thread.mode.enabled
 
 
-def is_graph_kept() -> bool:
+def is_graph_retained() -> bool:
     """Return whether, in a backward, another sweep may read the saved tensors after this one."""
-    return thread.mode.keeping
+    return thread.mode.retain_graph
 
 
-def waiting_orders() -> list[int]:
+def pending_orders() -> list[int]:
     """Return, in a backward, the orders of the nodes that have a gradient and have not run yet."""
-    return thread.mode.waiting
+    return thread.mode.pending
 
 
 # endless iterators for `map`: the mode of the calling thread, and the names of its flags
@@ -151,7 +151,7 @@ class _Setting(_Scope):
         return decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
 
 
-class OneFlag(_Scope):
+class AttributeScope(_Scope):
     """A scope that sets one attribute of the mode; at the end it calls ``then(None)``, if given."""
 
     close: Any
@@ -317,7 +317,7 @@ class set_grad_enabled(_Setting):  # noqa: N801
 # ---- The lock for data shared by threads: gradients of leaves, and records of in-place changes ----------------------
 
 
-class _Shared:
+class _Process:
     """State shared by all threads. ``with process.lock:`` acquires a reentrant lock."""
 
     __slots__ = ("lock",)
@@ -326,7 +326,7 @@ class _Shared:
         self.lock = threading.RLock()
 
 
-shared = _Shared()
+process = _Process()
 if hasattr(os, "register_at_fork"):
     # the child does not have the thread that held the lock
-    os.register_at_fork(after_in_child=lambda: setattr(shared, "lock", threading.RLock()))
+    os.register_at_fork(after_in_child=lambda: setattr(process, "lock", threading.RLock()))

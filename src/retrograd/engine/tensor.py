@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import number, to_host, zeros
 from ..kernel_set import device_of
 from . import arithmetic
-from .aliasing import mark_detached, part
+from .aliasing import mark_detached, unlink_views
 from .arguments import as_flag
 from .dtype import (
     BOOL,
@@ -32,7 +32,7 @@ from .dtype import (
 )
 from .grad_mode import INFERENCE, thread
 from .operator import interpreted, interpreters, operator
-from .printing import text_of
+from .printing import format_elements
 
 # ---- The shape of a tensor ------------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class Tensor(Elements):
                 "needs the old shape: only a leaf can get another one"
             )
         if value.array is not old:
-            part(self, value.array)
+            unlink_views(self, value.array)
             self.array = value.array
 
     @property
@@ -504,7 +504,7 @@ class Tensor(Elements):
     # ---- Display -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        parts = [text_of(self.array)]
+        parts = [format_elements(self.array)]
         if not self.array.size and self.array.ndim != 1:
             parts.append(f"shape={self.array.shape}")
         if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:

@@ -52,7 +52,7 @@ def _public(module: str) -> str:
     return module.replace(".torch_api.", ".")
 
 
-def found(module: str, name: str) -> ModuleType:
+def find_module(module: str, name: str) -> ModuleType:
     """Return the module that PyTorch's or an earlier import path names below ``module``.
 
     Raises:
@@ -74,7 +74,7 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
     def __getattr__(name: str) -> Any:  # noqa: N807
         if elsewhere is not None and name in elsewhere:
             return elsewhere[name]()
-        return found(module, name)
+        return find_module(module, name)
 
     def __dir__() -> list[str]:  # noqa: N807
         return sorted({*names, *(elsewhere or ())})
