@@ -1,4 +1,4 @@
-"""Every file reader accepts only regular files of a limited size: it neither waits nor exhausts memory."""
+"""Every file reader accepts only regular files of limited size, so that it cannot block or exhaust memory."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def link(path: Path) -> None:
 
 def listening(path: Path) -> None:
     before = os.getcwd()
-    os.chdir(path.parent)  # the name of a socket is short
+    os.chdir(path.parent)  # the path of a socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(path.name)

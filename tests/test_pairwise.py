@@ -40,7 +40,7 @@ def test_of_a_grid_with_gaps() -> None:
 
 
 def test_the_others_run_at_night() -> None:
-    """Not those of a test without the mark; one that does run is never left out for one that does not."""
+    """Unmarked tests always run. A combination that is nightly anyway does not count as covering its pairs."""
 
     class Item(SimpleNamespace):
         def get_closest_marker(self, name: str) -> bool:

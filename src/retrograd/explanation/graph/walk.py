@@ -113,7 +113,7 @@ class Walk:
     operators: tuple[Operator, ...]
     leaves: tuple[Leaf, ...]
     left_out: int
-    memory_owner: int
+    memory: int
     output: int = 0
 
 
