@@ -1,4 +1,4 @@
-"""Several threads that share leaves: each runs its own backward pass, and no gradient is lost."""
+"""Threads that share leaves: concurrent backward passes lose no gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _short_turns() -> Iterator[None]:
 
 
 def together(count: int, work: Callable[[int], object]) -> None:
-    """Run work(0), work(1), ... in threads of their own that begin at the same moment."""
+    """Run work(0), work(1), ... in separate threads that start at the same time."""
     gate, errors = threading.Barrier(count), []
 
     def run(number: int) -> None:
