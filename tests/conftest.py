@@ -35,7 +35,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     seed = config.getoption("--tenth")
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
-    leave_to_the_night(items)
+    mark_unsampled_as_nightly(items)
 
 
 def is_drawn(seed: str, name: str) -> bool:
@@ -43,7 +43,7 @@ def is_drawn(seed: str, name: str) -> bool:
     return Random(f"{seed} {name}").random() < 0.1
 
 
-def leave_to_the_night(items: list[pytest.Item]) -> None:
+def mark_unsampled_as_nightly(items: list[pytest.Item]) -> None:
     """Mark the tests of each ``pairwise`` grid that do not belong to its sample as nightly."""
     grids: dict[object, dict[Combination, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:

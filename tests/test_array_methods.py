@@ -254,7 +254,7 @@ def test_what_the_spy_sees() -> None:
     assert not spy.places
     with use_kernels("textbook"), Spy() as spy:
         repr(x)
-    assert set(spy.places) == {("engine/printing.py", "text_of", "array2string")}
+    assert set(spy.places) == {("engine/printing.py", "format_elements", "array2string")}
 
 
 COPIES: dict[str, Callable[[rg.Tensor], Any]] = {

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on correct gradients, and their options; test_planted_faults.py has wrong gradients."""
+"""gradcheck and gradgradcheck on correct gradients, and their options; test_gradcheck_bugs.py has wrong gradients."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def calls() -> Iterator[tuple[str, Any, Call]]:
 def results(function: Any, call: Call, **options: Any) -> Any:
     """What the function gives for the arrays of a call, in float32."""
     tensors = [rg.Tensor(a.astype(np.float32) if a.dtype.kind == "f" else a.copy()) for a in call.arrays]
-    return call.of(tensors, lambda *args, **kwargs: function(*args, **kwargs, **options))
+    return call.with_values(tensors, lambda *args, **kwargs: function(*args, **kwargs, **options))
 
 
 CALLS = [*calls()]

@@ -110,7 +110,7 @@ class Independent(Distribution):
         """Return all values, if no batch axis has become an event axis.
 
         Raises:
-            NotImplementedError: one has.
+            NotImplementedError: a batch axis has become an event axis.
         """
         if self.reinterpreted_batch_ndims:
             raise NotImplementedError("Independent: enumerate_support needs reinterpreted_batch_ndims=0")

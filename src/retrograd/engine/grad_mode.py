@@ -249,8 +249,8 @@ class enable_grad(_Fixed):  # noqa: N801
 class inference_mode(_Scope):  # noqa: N801
     """Like no_grad, and tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
-    Saving such a tensor for a backward, changing it in place outside, or making it require a gradient raises;
-    ``clone()`` outside makes an ordinary tensor. Views of ordinary tensors stay ordinary. It is also a decorator:
+    After the block, it is an error to save such a tensor for a backward, to change it in place, or to make it require a
+    gradient; ``clone()`` returns an ordinary tensor. Views of ordinary tensors stay ordinary. It is also a decorator:
     ``@inference_mode()`` or ``@inference_mode``.
 
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.

@@ -91,10 +91,10 @@ class Node:
         if type(saved) is not tuple and type(saved) is not list:
             saved = saved.restore(self)  # the arrays were dropped, see recompute.py
         try:
-            late = self.order > clock.latest
+            changed_since = self.order > clock.latest
         except AttributeError:  # forward is still running
-            late = False
-        if late:  # something has been changed in place since
+            changed_since = False
+        if changed_since:  # something has been changed in place since
             check_unchanged(self, saved)
         if type(saved) is list:
             tensors = []

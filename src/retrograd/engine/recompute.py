@@ -173,7 +173,7 @@ class CheckpointedCall:
         return result
 
     def pop_saved(self, index: int) -> Any:
-        """Return the saved items of node number `index`, recomputed unless available; each can be taken once."""
+        """Return the saved items of node number `index`, recomputed unless available; each can be popped once."""
         if index not in self.recomputed:
             self._run_again()
         return self.recomputed.pop(index)

@@ -98,8 +98,8 @@ class TrueBackward:
         if self._argument_positions is not None:
             self.nodes = [received[0][0]]  # the nodes that the call recorded, youngest first
             return
-        self.nodes, outside = _collect_nodes(region, received)
-        for edge in outside:  # tensors that the call uses besides its arguments
+        self.nodes, external_edges = _collect_nodes(region, received)
+        for edge in external_edges:  # tensors that the call uses besides its arguments
             if not any(edge is not None and same_edge(edge, known) for known in self.edges):
                 self.edges = [*self.edges, edge]
 
@@ -262,7 +262,7 @@ def _collect_nodes(region: Region, received: list[Received]) -> tuple[list[Node]
     """Return the nodes of the region to run, youngest first, and the edges that leave it, in order of use."""
     stack = [node for node, _, _ in received]
     seen = {node.order: node for node in stack}
-    outside: list[tuple[int, list[Any]]] = []
+    external_edges: list[tuple[int, list[Any]]] = []
     while stack:
         node = stack.pop()
         leaving = []
@@ -275,11 +275,11 @@ def _collect_nodes(region: Region, received: list[Received]) -> tuple[list[Node]
                     stack.append(edge[0])
             else:
                 leaving.append(edge)
-        outside.append((-node.order, leaving))
+        external_edges.append((-node.order, leaving))
     nodes = [seen[order] for order in sorted(seen)]
-    if len(outside) > 1:
-        outside.sort(key=lambda each: each[0])
-    return nodes, [edge for _, leaving in outside for edge in leaving]
+    if len(external_edges) > 1:
+        external_edges.sort(key=lambda each: each[0])
+    return nodes, [edge for _, leaving in external_edges for edge in leaving]
 
 
 # ---- The forms of a rule -----------------------------------------------------------------------------------------

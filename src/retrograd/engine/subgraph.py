@@ -203,9 +203,9 @@ AT_THE_END = float(2**62)  # above the order of any node
 def find_paths(
     roots: tuple[Tensor, ...], requested: tuple[Tensor, ...], oldest: dict[int, float] | None = None
 ) -> Paths:
-    """Return the nodes on paths from `roots` to `wanted` as `Paths`; a rule leads to all inputs of its call.
+    """Return the nodes on paths from `roots` to `requested` as `Paths`; a rule leads to all inputs of its call.
 
-    oldest: filled with the order of the oldest node that uses each leaf of `wanted` that is reached, by the id of the
+    oldest: filled with the order of the oldest node that uses each reached leaf of `requested`, by the id of the
         leaf; AT_THE_END if a rule's region uses it or it is a root.
     """
     targets = {tensor._edge[0].order for tensor in requested if tensor._edge is not None}
