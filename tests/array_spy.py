@@ -1,7 +1,7 @@
 """Finds array computations, copies, reads and writes in the package outside of kernels.
 
-What happens to elements in a kernel is a step of a recording, and what ``arrays/host.py`` reads is among its ``reads``.
-Anything else is in neither: a recording that runs again would keep the elements of the first run.
+A recording (``record_steps``) contains every kernel call as a step, and lists in ``reads`` the values that
+``arrays/host.py`` reads. Anything else that touches elements is lost: a second run would keep the first run's elements.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ ARRAYS, READS = f"{PACKAGE}arrays/", f"{PACKAGE}arrays/host.py"
 
 
 class Spy(Listener):
-    """While it is entered, it notes what happens to elements of strict arrays while no kernel runs.
+    """Context manager that counts accesses to the elements of strict arrays outside of kernels.
 
-    places: how often, by the file and the function that asks for it, and what happens.
+    places: the counts, by file, calling function and kind of access.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class Spy(Listener):
 
 @contextmanager
 def strict_by_default() -> Iterator[None]:
-    """Within it, floating-point arrays of ``arrays/allocation.py`` are strict, unless they are single numbers."""
+    """Make floating-point arrays from ``arrays/allocation.py`` strict within a block, unless they have one element."""
     with patch.object(allocation, "np", _StrictNumPy()):
         yield
 
@@ -83,7 +83,8 @@ def _strict(function: Callable[..., Any]) -> Callable[..., Any]:
         if like is not None or any(isinstance(each, Strict) for each in args):
             return function(*args, like=like if like is not None else args[0], **kwargs)
         found = function(*args, **kwargs)
-        lists = function is np.asarray and args[1:] in ((), (None,))  # of the host until their type is known
+        # lists become host arrays until their dtype is known
+        lists = function is np.asarray and args[1:] in ((), (None,))
         return found if lists or not found.ndim or found.dtype.kind != "f" else Strict(found)
 
     return make

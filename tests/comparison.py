@@ -1,4 +1,4 @@
-"""Helpers that call a kernel and judge its results."""
+"""Helpers that call a kernel and check its results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 def memory(arguments: Iterable[Any]) -> list[np.ndarray]:
-    """The whole blocks of memory that the arrays among ``arguments`` are in, guards included."""
+    """Return the memory blocks that contain the arrays in ``arguments``, including guard bytes."""
     blocks = []
     for x in arguments:
         if isinstance(x, np.ndarray):
@@ -21,10 +21,9 @@ def memory(arguments: Iterable[Any]) -> list[np.ndarray]:
 
 
 def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
-    """The kernel's result, checked for what holds of every kernel.
+    """Run a kernel, check the properties common to all kernels, and return its result.
 
-    Inputs are as before, results are writable arrays of the inputs' element type (or indices, or truth values) in
-    memory of their own.
+    The inputs must be unchanged, and the results writable arrays in new memory, of the inputs' dtype, int64 or bool.
     """
     __tracebackhide__ = True
     blocks = memory(arguments)
@@ -49,7 +48,7 @@ def run(kernel: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: np.ndarray | float) -> None:
-    """Equal shapes, NaN and inf in the same places, and nowhere further apart than ``tolerance``."""
+    """Assert equal shapes, NaN and inf in the same positions, and differences of at most ``tolerance``."""
     __tracebackhide__ = True
     if actual.shape != expected.shape:
         pytest.fail(f"shape {actual.shape} instead of {expected.shape}")
@@ -67,17 +66,17 @@ def assert_close(actual: np.ndarray, expected: np.ndarray, tolerance: np.ndarray
 
 
 def assert_equal(actual: np.ndarray, expected: np.ndarray) -> None:
-    """Equal shapes and values; NaN equals NaN."""
+    """Assert equal shapes and values; NaN equals NaN."""
     __tracebackhide__ = True
     assert_close(actual, expected, 0.0)
 
 
 def assert_sums(actual: np.ndarray, expected: np.ndarray, terms: int, transformed: bool = False) -> None:
-    """Equal to the rounding of a sum of ``terms`` products of numbers below 1 in magnitude, in any order.
+    """Assert equality up to rounding, for sums of ``terms`` products of numbers below 1 in magnitude, in any order.
 
-    The rounding errors of a sum grow with the number of terms, and faster where its size grows with them. Those of a
-    ``transformed`` convolution may be 500 eps times the root mean square of the results: four times 1.5e-5 in float32,
-    since the grid has arrays of equal numbers, whose roundings are equal, too, and add up.
+    The tolerance grows with the number of terms and with the size of the result. That of a ``transformed`` convolution
+    is 500 eps times the root mean square of the results: four times the usual 1.5e-5 in float32, because the tests
+    include arrays of equal numbers, whose rounding errors are equal and add up.
     """
     __tracebackhide__ = True
     eps = np.finfo(actual.dtype).eps
@@ -89,9 +88,9 @@ def assert_sums(actual: np.ndarray, expected: np.ndarray, terms: int, transforme
 
 
 def assert_ulps(actual: np.ndarray, expected: np.ndarray, ulps: np.ndarray | float) -> None:
-    """Each entry within ``ulps`` units in the last place; what is too small for a normal number may be 0.
+    """Assert that each entry is within ``ulps`` units in the last place; subnormal numbers may be flushed to 0.
 
-    Where the expected value overflows the element type, inf is expected.
+    Where the expected value overflows the dtype, inf is expected.
     """
     __tracebackhide__ = True
     info = np.finfo(actual.dtype)
@@ -106,5 +105,5 @@ def _same(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def bits(result: Any) -> list[bytes]:
-    """The bits of one result or several."""
+    """Return the bytes of each result."""
     return [array.tobytes() for array in (result if isinstance(result, tuple) else (result,))]

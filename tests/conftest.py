@@ -1,4 +1,4 @@
-"""Selection of tests: samples of grids (``@pytest.mark.pairwise``), a random tenth (``--tenth``), MPI if it works."""
+"""Test selection: pairwise samples (``@pytest.mark.pairwise``), a random tenth (``--tenth``); fixtures for MPI."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
-Combination = tuple[tuple[int, str], ...]  # (parametrize, name of its row), one for each of those that are stacked
+Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -30,20 +30,20 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None if seed is None else f"a tenth of the tests, drawn: --tenth {seed}"
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked nightly
+@pytest.hookimpl(tryfirst=True)  # before pytest deselects the nightly tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seed = config.getoption("--tenth")
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
-    leave_to_the_night(items)
+    mark_unsampled_as_nightly(items)
 
 
 def is_drawn(seed: str, name: str) -> bool:
-    """Whether a test is in the tenth that is drawn with this seed, in every process."""
+    """Return whether a test is in the random tenth for this seed; the same in every process."""
     return Random(f"{seed} {name}").random() < 0.1
 
 
-def leave_to_the_night(items: list[pytest.Item]) -> None:
+def mark_unsampled_as_nightly(items: list[pytest.Item]) -> None:
     """Mark the tests of each ``pairwise`` grid that do not belong to its sample as nightly."""
     grids: dict[object, dict[Combination, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
@@ -57,9 +57,9 @@ def leave_to_the_night(items: list[pytest.Item]) -> None:
 
 
 def pairwise(grid: Iterable[Combination]) -> list[Combination]:
-    """Few of the combinations, among which any two values of two parameters meet as they do in all of them.
+    """Return a small subset of the combinations that covers every pair of values of two parameters.
 
-    Always the same ones: the one with the most pairs that have not met yet, the first of those that have as many.
+    The choice is greedy and deterministic: the next one covers the most uncovered pairs; ties go to the first.
     """
     pairs = {each: set(combinations(sorted(each), 2)) or {each} for each in grid}
     waiting = [(-len(pairs[each]), place, each) for place, each in enumerate(pairs)]
@@ -79,7 +79,7 @@ def pairwise(grid: Iterable[Combination]) -> list[Combination]:
 
 @pytest.fixture(scope="session")
 def mpi() -> None:
-    """A plain program of two processes runs, without anything of ours; else the test is skipped, and says why."""
+    """Skip the test, with the reason, unless MPI runs a minimal program of two processes without this library."""
     if find_spec("mpi4py") is None:
         pytest.skip("mpi4py is not installed: pip install retrograd[mpi]")
     beside = Path(sys.executable).parent / "mpiexec"
@@ -100,7 +100,7 @@ def mpi() -> None:
 
 @pytest.fixture(scope="session")
 def ulfm(mpi: None) -> None:
-    """The processes of a job outlive one that dies; else the test is skipped."""
+    """Skip the test unless MPI keeps a job running after one of its processes dies (ULFM)."""
     from distributed.workers import has_ulfm
 
     if not has_ulfm():

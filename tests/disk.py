@@ -11,14 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-Call = tuple[Any, ...]  # its name, and what it was about; a file or folder goes by its number
+Call = tuple[Any, ...]  # (name, operands...); a file or folder is identified by its number
 
 
 class Disk:
-    """While ``watched``, every call below ``root`` that changes something or makes it safe comes by here.
+    """While ``watched``, intercepts every call that changes or syncs something below ``root``.
 
-    calls: what was done, in order.
-    fail: number of the call that is to fail, with ``error``; a write is half done then. From then on all goes well.
+    calls: the calls so far, in order.
+    fail: the number of the call that fails with ``error``; a failing write is half done. Later calls succeed.
     """
 
     def __init__(self, root: Path) -> None:
@@ -37,14 +37,14 @@ class Disk:
 
     @contextmanager
     def watched(self, monkeypatch: Any, module: Any) -> Iterator[None]:
-        """``module`` is the one that opens files to write."""
+        """Intercept the calls of a block; ``module``: the one whose ``open`` creates the files."""
         real = {name: getattr(os, name) for name in ("fsync", "replace", "unlink", "mkdir", "rmdir")}
 
         def inside(path: Any) -> bool:
             return self.root in Path(path).parents
 
         def entry(name: str, path: Any, *more: Any, **options: Any) -> None:
-            """A call about the name of a file in a folder."""
+            """Record and run a call that changes a directory entry."""
             if inside(path):
                 path = Path(path)
                 folder = path.parent.stat().st_ino
@@ -90,13 +90,13 @@ class _File(io.FileIO):
 
 
 def after_power_cut(root: Path, path: Path, old: bytes | None, before: int, calls: list[Call]) -> set[bytes | None]:
-    """What ``path`` can hold when the power fails after ``calls``: None stands for no file.
+    """Return the possible contents of ``path`` after a power failure that follows ``calls``; None means no file.
 
-    root: a folder that was safe on the disk at the beginning; so was the file ``path`` with the content ``old`` and the
-        number ``before``, if there was one.
+    root: a folder that was synced at the beginning, with the file ``path`` of content ``old`` and number ``before``, if
+        there was one.
 
-    What was not made safe since it was asked for may be done or not: each name in a folder, in any combination; of what
-    was written to a file, any part, or zeros in its place.
+    Changes that were not synced may or may not have reached the disk: directory entries in any combination, and any
+    part of the data written to a file, with zeros in place of the rest.
     """
     top = root.stat().st_ino
     names: dict[int, dict[str, int]] = {top: {}}

@@ -16,11 +16,13 @@ from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import fork_rng
 
 Random = np.random.Generator
-Cases = Mapping[str, Callable[[Any, Random, Path], str]]  # (honest files, random, an empty folder) -> what became of it
+Cases = Mapping[
+    str, Callable[[Any, Random, Path], str]
+]  # (valid files, random generator, an empty folder) -> the outcome
 
 
 def outcome(call: Callable[[], Any], *errors: type[Exception]) -> tuple[str, Any]:
-    """Whether the call was refused with one of the documented errors."""
+    """Return ("refused", None) if the call raises one of the documented errors, otherwise ("loaded", result)."""
     try:
         return "loaded", call()
     except errors as error:
@@ -30,12 +32,12 @@ def outcome(call: Callable[[], Any], *errors: type[Exception]) -> tuple[str, Any
 
 
 def cases_of(names: Mapping[str, Any]) -> Cases:
-    """The functions of a test file that are cases."""
+    """Return the ``case_...`` functions of a test file."""
     return {name.removeprefix("case_"): case for name, case in names.items() if name.startswith("case_")}
 
 
 def run_cases(cases: Cases, name: str, seeds: range, honest: Any, folder: Path) -> Counter[str]:
-    """The outcomes of so many cases; each is drawn from its seed alone."""
+    """Run one case per seed, and count the outcomes; a case depends on its seed only."""
     counts: Counter[str] = Counter()
     for seed in seeds:
         random = np.random.default_rng(seed)
@@ -51,7 +53,7 @@ def run_cases(cases: Cases, name: str, seeds: range, honest: Any, folder: Path) 
 
 
 def run_fresh_cases(cases: Cases, number: int, honest: Any, folder: Path, say: Callable[[str], Any]) -> None:
-    """At least so many cases, as many of each kind, from a seed that is new in every run, or the environment's."""
+    """Run at least ``number`` cases, equally many of each kind; the seed is random, or RETROGRAD_FORGED_SEED."""
     seed = int(os.environ.get("RETROGRAD_FORGED_SEED", secrets.randbits(40)))
     each = -(-number // len(cases))
     total: Counter[str] = Counter()

@@ -14,7 +14,7 @@ _NUMBERS = 0.3, 0.9, 1.2, 2.1
 
 
 def arguments(name: str, draw: Callable[[int], np.ndarray]) -> tuple[Any, ...]:
-    """Operands drawn by their places, numbers, and of several results that all are wanted."""
+    """Return operands drawn by position, then the numbers, then a request for every result if there are several."""
     one = form(KERNELS[name])
     operands = [draw(place) for place in range(len(one.operands))]
     operands = [x > 1.0 if condition else x for x, condition in zip(operands, one.conditions, strict=True)]

@@ -29,7 +29,7 @@ class TooLong(BaseException):
 
 @contextmanager
 def bounded() -> Iterator[None]:
-    """Time and memory are limited in the block: beyond them it ends in TooLong or MemoryError."""
+    """Limit time and memory within a block; exceeding them raises TooLong or MemoryError."""
 
     def stop(*_: Any) -> None:
         raise TooLong(f"more than {SECONDS} s")
@@ -37,7 +37,7 @@ def bounded() -> Iterator[None]:
     pages = Path("/proc/self/statm")
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     before = signal.signal(signal.SIGALRM, stop)
-    if pages.exists():  # elsewhere the memory is not limited
+    if pages.exists():  # on other systems memory is not limited
         used = int(pages.read_text().split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, hard))
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
@@ -56,7 +56,7 @@ _NUMBERS = (b"0", b"-1", b"1e999", b"NaN", b"9" * 30, b"9" * 5000, b"0.5", b"1_0
 
 
 def mutated(random: np.random.Generator, content: bytes) -> bytes:
-    """The content with one to four drawn changes."""
+    """Return the content with one to four random changes."""
     for _ in range(random.integers(1, 5)):
         changes = (_flip, _cut, _swap, _repeat, _extreme, _zeros, _insert, _number)
         content = changes[random.integers(len(changes))](random, content)
@@ -64,7 +64,7 @@ def mutated(random: np.random.Generator, content: bytes) -> bytes:
 
 
 def _place(random: np.random.Generator, content: bytes) -> int:
-    """Anywhere, but as often near one of the ends, where headers are."""
+    """Return a random position: near the start, near the end (where headers are), or anywhere, equally often."""
     size = max(len(content), 1)
     near = int(random.integers(min(size, 100)))
     return (near, size - 1 - near, int(random.integers(size)))[random.integers(3)]
@@ -118,7 +118,7 @@ def _insert(random: np.random.Generator, content: bytes) -> bytes:
 
 
 def _number(random: np.random.Generator, content: bytes) -> bytes:
-    """Another number in the place of one that is written in digits."""
+    """Replace a number written in decimal digits by another one."""
     found = [match.span() for match in re.finditer(rb"[0-9]+", content[:20000])]
     if not found:
         return content
@@ -130,7 +130,7 @@ def _number(random: np.random.Generator, content: bytes) -> bytes:
 
 
 def lies(random: np.random.Generator) -> Any:
-    """A value that no honest state has at most places."""
+    """Return a value that is invalid in most places of a state."""
     deep: Any = 1
     for _ in range(int(random.choice([5, 120, 900]))):
         deep = [deep] if random.random() < 0.5 else {"x": deep}
@@ -144,7 +144,7 @@ def lies(random: np.random.Generator) -> Any:
 
 
 def array_lies(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
-    """An array with other values, shape or type."""
+    """Return the array with other values, another shape or another dtype."""
     array = np.array(array)
     which = random.integers(10)
     if which == 0:
@@ -171,7 +171,7 @@ def array_lies(random: np.random.Generator, array: np.ndarray) -> np.ndarray:
 
 
 def forged(random: np.random.Generator, state: Any) -> Any:
-    """A copy of the state with one to three entries that were replaced, removed, added, doubled or exchanged."""
+    """Return a copy of the state in which one to three entries are replaced, removed, added, duplicated or swapped."""
     return _forged_in_place(random, copy.deepcopy(state))
 
 
@@ -187,7 +187,7 @@ def _forged_in_place(random: np.random.Generator, state: Any) -> Any:
             del holder[key]
         elif which == 1:
             other, name = _drawn(random, places)
-            holder[key] = other[name] if _has(other, name) else None  # it may hold itself then
+            holder[key] = other[name] if _has(other, name) else None  # it may then contain itself
         elif which == 2 and isinstance(holder, dict):
             holder[("x", 7, "\x1b[2J", -1)[random.integers(4)]] = lies(random)
         elif which == 2:
@@ -202,19 +202,19 @@ def _forged_in_place(random: np.random.Generator, state: Any) -> Any:
 
 
 def _near(random: np.random.Generator, value: float) -> Any:
-    """A number that could be there, or the same one as something else."""
+    """Return a plausible other number, or the same number as another type."""
     other: tuple[Callable[[], Any], ...] = (
         *(lambda: -value, lambda: value + 1, lambda: value - 1, lambda: value * 10**9),
         *(lambda: float(value), lambda: str(value), lambda: value * 0.5),
     )
     try:
         return other[random.integers(len(other))]()
-    except (OverflowError, ValueError):  # of an int of a thousand digits
+    except (OverflowError, ValueError):  # an int with a thousand digits
         return 0
 
 
 def _drawn(random: np.random.Generator, places: list[tuple[Any, Any, int]]) -> tuple[Any, Any]:
-    """One of the places; those at the root and near it as often as the many deep ones."""
+    """Return a random place: at the root, near it, or anywhere, equally often, since most places are deep."""
     deepest = (0, 2, 50)[random.integers(3)]
     chosen = [place for place in places if place[2] <= deepest]
     return chosen[random.integers(len(chosen))][:2]
@@ -225,10 +225,10 @@ def _has(holder: Any, key: Any) -> bool:
 
 
 def _places(state: Any, depth: int = 0) -> Iterator[tuple[Any, Any, int]]:
-    """(dict or list, key, depth) of every entry."""
+    """Yield (dict or list, key, depth) for every entry."""
     if depth > 50:
         return
-    if isinstance(state, dict) and state.keys() == {"__array__"}:  # of a checkpoint
+    if isinstance(state, dict) and state.keys() == {"__array__"}:  # the array of a checkpoint
         return
     keys = list(state) if isinstance(state, dict) else range(len(state)) if isinstance(state, list) else ()
     for key in keys:
@@ -237,7 +237,7 @@ def _places(state: Any, depth: int = 0) -> Iterator[tuple[Any, Any, int]]:
 
 
 def frozen(state: Any) -> Any:
-    """A state as something that can be compared and does not change."""
+    """Return an immutable, comparable copy of a state."""
     if isinstance(state, dict):
         return tuple((key, frozen(value)) for key, value in state.items())
     if isinstance(state, (list, tuple)):
@@ -252,20 +252,20 @@ def frozen(state: Any) -> Any:
 
 
 def checkpoint_parts(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
-    """The JSON and the arrays of a checkpoint file."""
+    """Return the JSON and the arrays of a checkpoint file."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files if name not in ("metadata", "sha256")}
         return json.loads(file["metadata"].tobytes()), arrays
 
 
 def checkpoint_of(metadata: Any, arrays: dict[str, np.ndarray], random: np.random.Generator | None = None) -> bytes:
-    """A checkpoint file with a digest that is right, whatever it holds.
+    """Return a checkpoint file with a valid digest for any contents.
 
-    random: draws what JSON can say beyond Python's values: keys that come twice, numbers too large for a float.
+    random: adds JSON that Python values cannot express: repeated keys, numbers too large for a float.
     """
     try:
         text = json.dumps(metadata)
-    except (ValueError, RecursionError, TypeError):  # an int of too many digits, or nested too deeply
+    except (ValueError, RecursionError, TypeError):  # an int with too many digits, or too deep nesting
         text = '{"format": "retrograd checkpoint", "version": 1, "state": ' + "[" * 5000 + "]" * 5000 + "}"
     if random is not None and random.random() < 0.1:
         text = text.replace(": 0", (": 1e999", ": NaN", ": -Infinity", ": 1" + "0" * 5000)[random.integers(4)], 1)
@@ -286,7 +286,7 @@ def checkpoint_of(metadata: Any, arrays: dict[str, np.ndarray], random: np.rando
 
 
 def forged_checkpoint(random: np.random.Generator, content: bytes) -> bytes:
-    """A checkpoint with a right digest over a state that lies."""
+    """Return a checkpoint with a valid digest and an invalid state."""
     metadata, arrays = checkpoint_parts(content)
     if random.random() < 0.7:
         metadata["state"] = _forged_in_place(random, metadata["state"])

@@ -1,8 +1,8 @@
 """The oracle: every kernel in loops, straight from its definition, in float64.
 
-It imports NumPy and the standard library only and shares no code with what it judges, not even the window geometry:
-sizes come as plain integers, one per axis. Where a sum runs over channels alone, NumPy takes it in one statement;
-every index that geometry, broadcasting or an axis decides is a loop. test_naive.py holds it to answers by hand.
+It imports only NumPy and the standard library, and shares no code with the kernels it checks, not even the window
+geometry: sizes are plain integers, one per axis. A sum over channels only is one NumPy statement; every index that
+depends on geometry, broadcasting or an axis is a loop. test_naive.py compares it with results computed by hand.
 
 Axes: N batch, Ci/Co channels, I/R/O positions of input, kernel, output; padding is a pair (low, high) per axis.
 """
@@ -21,7 +21,7 @@ Sizes = Sequence[int]
 Pairs = Sequence[tuple[int, int]]
 Index = tuple[int, ...]
 
-quiet = np.errstate(all="ignore")  # a decorator: inf and NaN are answers like any other
+quiet = np.errstate(all="ignore")  # a decorator: inf and NaN are valid results
 
 
 def double(x: np.ndarray) -> np.ndarray:
@@ -32,7 +32,7 @@ def double(x: np.ndarray) -> np.ndarray:
 
 
 def outputs(inputs: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes) -> Index:
-    """O, by counting: on every axis, how many starting points let the last tap stay inside the padded input."""
+    """Return O by counting, on every axis, the starting points whose last tap is inside the padded input."""
     counts = []
     for i, r, s, (low, high), d in zip(inputs, kernel, stride, padding, dilation, strict=True):
         count = 0
@@ -45,7 +45,7 @@ def outputs(inputs: Sizes, kernel: Sizes, stride: Sizes, padding: Pairs, dilatio
 def meetings(
     inputs: Sizes, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
 ) -> list[tuple[Index, Index, Index]]:
-    """All (o, r, i) with i = o*stride + r*dilation - low inside the input; a tap in the padding meets nothing."""
+    """Return all (o, r, i) with i = o*stride + r*dilation - low inside the input; taps in the padding have none."""
     found = []
     for o in product(*map(range, output)):
         for r in product(*map(range, kernel)):
@@ -59,16 +59,16 @@ def meetings(
 
 # ---------------------------------------------------------------- convolution
 #
-# Channels are split into groups, x (N, G, C, *I), w (G, K, C, *R), g and y (N, G, K, *O), and those of one group meet.
-# What one output position adds is one statement of NumPy, M being all channels of a group at all taps that it meets.
+# Channels are split into groups: x (N, G, C, *I), w (G, K, C, *R), g and y (N, G, K, *O). The contribution of one
+# output position is one NumPy statement, in which M runs over all channels of a group at all taps inside the input.
 
 
 def patches(
     inputs: Sizes, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
 ) -> list[tuple[Index, tuple[slice, ...], tuple[slice, ...]]]:
-    """All (o, r, i): the taps r of output position o and the positions i that they read, as slices on every axis.
+    """Yield (o, r, i): output position o, its taps r and the input positions i that they read, as slices on every axis.
 
-    They are those with i = o*stride + r*dilation - low inside the input; a tap in the padding meets nothing.
+    i = o*stride + r*dilation - low must be inside the input; taps in the padding are left out.
     """
     found = []
     for o in product(*map(range, output)):
@@ -121,7 +121,7 @@ def conv_input_grad(
     dilation: Sizes,
     groups: int,
 ) -> np.ndarray:
-    """gx[n, c, i] = bias[c] + sum over k and all (o, r) that meet at i of w[k, c, r] g[n, k, o]"""
+    """gx[n, c, i] = bias[c] + sum over k and all (o, r) that read i of w[k, c, r] g[n, k, o]"""
     N, Co, C = len(g), len(w), w.shape[1]
     g = double(g).reshape(N, groups, Co // groups, *g.shape[2:])
     w = double(w).reshape(groups, Co // groups, C, *w.shape[2:])
@@ -140,7 +140,7 @@ def conv_input_grad(
 def conv_weight_grad(
     x: np.ndarray, g: np.ndarray, kernel: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, groups: int
 ) -> np.ndarray:
-    """gw[k, c, r] = sum over n and all (o, i) that meet at r of g[n, k, o] x[n, c, i]"""
+    """gw[k, c, r] = sum over n and all (o, i) connected by tap r of g[n, k, o] x[n, c, i]"""
     N, Ci, Co = len(x), x.shape[1], g.shape[1]
     x = double(x).reshape(N, groups, Ci // groups, *x.shape[2:])
     g = double(g).reshape(N, groups, Co // groups, *g.shape[2:])
@@ -153,7 +153,7 @@ def conv_weight_grad(
 
 
 def merged(x: np.ndarray) -> np.ndarray:
-    """All axes behind the first two as one."""
+    """Merge all axes after the first two."""
     return x.reshape(*x.shape[:2], math.prod(x.shape[2:]))
 
 
@@ -180,7 +180,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
 
 
 def broadcast_shape(a: Sizes, b: Sizes) -> Index:
-    """NumPy's rule: align at the right; on each axis equal extents, or a 1 that is repeated."""
+    """Return the broadcast shape by NumPy's rule: aligned at the right, equal extents or 1 on each axis."""
     shape = []
     for back in range(1, builtins.max(len(a), len(b)) + 1):
         p = a[-back] if back <= len(a) else 1
@@ -192,7 +192,7 @@ def broadcast_shape(a: Sizes, b: Sizes) -> Index:
 
 
 def seen_at(at: Index, shape: Sizes) -> Index:
-    """Which element of an operand of ``shape`` the result's element ``at`` comes from."""
+    """Return the index of the operand's element, of shape ``shape``, that broadcasting puts at ``at`` of the result."""
     own = at[len(at) - len(shape) :]
     return tuple(0 if extent == 1 else position for position, extent in zip(own, shape, strict=True))
 
@@ -234,9 +234,10 @@ def root_of(a: float) -> float:
 
 
 def power_of(a: float, exponent: float) -> float:
-    """Where Python raises, IEEE 754 has a value: a zero to a negative power, a negative to a fraction, too large.
+    """Return a**exponent, with IEEE 754's value where Python raises.
 
-    Of -inf to the power 0.5 it says inf; as in NumPy and PyTorch, this power is the square root.
+    Python raises for 0 to a negative power, for a fractional power of a negative number, and for an overflow.
+    For -inf to the power 0.5 IEEE 754 has inf; here it is NaN, the square root, as in NumPy and PyTorch.
     """
     if exponent == 0.5:
         return root_of(a)
@@ -277,7 +278,7 @@ def scale(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def total(values: Sequence[float]) -> float:
-    """The correctly rounded sum; where it is not finite, the plain one says how."""
+    """Return the correctly rounded sum; if it is not finite, the plain sum."""
     try:
         return math.fsum(values)
     except (OverflowError, ValueError):
@@ -300,7 +301,7 @@ def sum(x: np.ndarray, axes: Sizes, keepdims: bool) -> np.ndarray:
 
 
 def first_maximum(values: Sequence[float]) -> int:
-    """Where the first of the largest values is; a NaN is larger than all."""
+    """Return the index of the first maximum; NaN counts as the largest."""
     best = 0
     for index, value in enumerate(values):
         if values[best] == values[best] and (value > values[best] or value != value):
@@ -325,7 +326,7 @@ def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
 def max_pool(
     x: np.ndarray, kernel: Sizes, output: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The maximum of what each window sees of the input, and its flat position there."""
+    """Return the maximum of the input elements in each window, and its flat index in the input."""
     x = double(x)
     y, indices = np.empty((*x.shape[:2], *output)), np.empty((*x.shape[:2], *output), np.int64)
     seen: dict[Index, list[Index]] = {}
@@ -367,7 +368,7 @@ def avg_pool(
     dilation: Sizes,
     count_include_pad: bool,
 ) -> np.ndarray:
-    """The mean of what each window sees, its padding counted as zeros or not at all."""
+    """Return the mean of each window, with padding counted as zeros or left out."""
     x = double(x)
     y = np.zeros((*x.shape[:2], *output))
     met = meetings(x.shape[2:], kernel, output, stride, padding, dilation)
@@ -397,7 +398,7 @@ def avg_pool_grad(
 
 
 def mean_counts(met: Sequence[tuple[Index, Index, Index]], kernel: Sizes, count_include_pad: bool) -> dict[Index, int]:
-    """How many elements the mean of each output is taken of."""
+    """Return the divisor of each output's mean."""
     counts: dict[Index, int] = {}
     for o, _, _ in met:
         counts[o] = math.prod(kernel) if count_include_pad else counts.get(o, 0) + 1
@@ -405,7 +406,7 @@ def mean_counts(met: Sequence[tuple[Index, Index, Index]], kernel: Sizes, count_
 
 
 def flat(at: Index, shape: Sizes) -> int:
-    """Row-major position."""
+    """Return the row-major index."""
     position = 0
     for index, extent in zip(at, shape, strict=True):
         position = position * extent + index
@@ -416,12 +417,12 @@ def flat(at: Index, shape: Sizes) -> int:
 
 
 def channels(x: np.ndarray) -> list[list[float]]:
-    """The elements of every channel, axis 1."""
+    """Return the elements of each channel (axis 1)."""
     return [[float(x[(n, c, *i)]) for n, *i in product(*map(range, (len(x), *x.shape[2:])))] for c in range(x.shape[1])]
 
 
 def from_channels(values: Sequence[Sequence[float]], shape: Sizes) -> np.ndarray:
-    """The array of ``shape`` whose ``channels`` are ``values``."""
+    """Return the array of ``shape`` whose ``channels`` are ``values``."""
     y = np.empty(shape)
     for c, row in enumerate(values):
         for (n, *i), value in zip(product(*map(range, (shape[0], *shape[2:]))), row, strict=True):
@@ -472,7 +473,7 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
 
 
 def along(f: Callable[..., Sequence[float]], axis: int, *arrays: np.ndarray) -> np.ndarray:
-    """f of every row along ``axis``, taken from each array."""
+    """Apply f to the rows of the arrays along ``axis``."""
     shape = arrays[0].shape
     y = np.empty(shape)
     for at in product(*map(range, shape[:axis] + shape[axis + 1 :])):
@@ -483,7 +484,7 @@ def along(f: Callable[..., Sequence[float]], axis: int, *arrays: np.ndarray) -> 
 
 
 def log_softmax_of(row: Sequence[float]) -> list[float]:
-    """x - log sum exp(x); the largest x is taken out of the sum, where it would overflow."""
+    """x - log sum exp(x), with the largest x factored out of the sum to avoid overflow."""
     top = row[first_maximum(row)]
     log_total = log_of(total([exp_of(value - top) for value in row]))
     return [value - top - log_total for value in row]
@@ -494,7 +495,7 @@ def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
 
 
 def softmax_of(row: Sequence[float]) -> list[float]:
-    """exp(x[j]) / sum over k of exp(x[k]); the largest x is taken out of both."""
+    """exp(x[j]) / sum over k of exp(x[k]), with the largest x factored out of both."""
     top = row[first_maximum(row)]
     all_together = total([exp_of(value - top) for value in row])
     return [exp_of(value - top) / all_together for value in row]
@@ -560,7 +561,7 @@ def sgd_step(
     nesterov: bool = False,
     maximize: bool = False,
 ) -> tuple[float, float]:
-    """One number's step: the new parameter and momentum."""
+    """Return the new parameter and momentum of one scalar."""
     d = _downhill(p, g, weight_decay, maximize)
     if momentum:
         m = momentum * m + (1 - dampening) * d
@@ -584,7 +585,7 @@ def adam_step(
     decoupled: bool = False,
     maximize: bool = False,
 ) -> tuple[float, ...]:
-    """One number's step: the new parameter, the two averages (Kingma and Ba, 2015, algorithm 1) and the largest v."""
+    """Return the new parameter, both averages and the largest v of one scalar (Kingma and Ba, 2015, algorithm 1)."""
     g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
     if decoupled:
         p = p * (1 - lr * weight_decay)
@@ -662,7 +663,7 @@ def radam_step(
     decoupled: bool,
     maximize: bool,
 ) -> tuple[float, ...]:
-    """Liu et al., 2020, algorithm 2, the rectification given."""
+    """Liu et al., 2020, algorithm 2, for a given rectification."""
     g = _downhill(p, g, 0.0 if decoupled else weight_decay, maximize)
     if decoupled:
         p = p * (1 - lr * weight_decay)

@@ -13,7 +13,7 @@ Gradients = tuple[np.ndarray, np.ndarray, np.ndarray]
 def attention(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, g: np.ndarray, bias: np.ndarray | None, scale: float, causal: bool
 ) -> tuple[np.ndarray, np.ndarray, Gradients]:
-    """y, the logarithm of the sum of exp(scores), and the gradients of sum(g*y) to q, k and v."""
+    """Return y, log(sum(exp(scores))), and the gradients of sum(g*y) with respect to q, k and v."""
     B, H, L, _ = q.shape
     S, Ev, group = k.shape[2], v.shape[3], H // k.shape[1]
     y, logs = np.zeros((B, H, L, Ev)), np.zeros((B, H, L))

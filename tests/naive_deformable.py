@@ -23,7 +23,7 @@ def deform_conv(
     padding: Pairs,
     dilation: Sizes,
 ) -> tuple[np.ndarray, list[np.ndarray]]:
-    """y, and the gradients of sum(g*y) to x, offset, mask (ones, if there is none) and w.
+    """Return y, and the gradients of sum(g*y) with respect to x, offset, mask (ones by default) and w.
 
     x (N, Ci, *I), offset (N, D*R*axes, *O), mask (N, D*R, *O), w (Co, Ci/groups, *R)
     """
@@ -59,7 +59,9 @@ def deform_conv(
             gx[n, c, *q] += back * modulation * math.prod(weights)
             for axis in range(axes):
                 others = math.prod(weights[:axis]) * math.prod(weights[axis + 1 :])
-                slope = 1 if q[axis] > p[axis] else -1  # where p is a position, q is at p: towards the next one
+                slope = (
+                    1 if q[axis] > p[axis] else -1
+                )  # if p is an integer position, so is q: the slope towards the next one
                 go[n, channel * axes + axis, *o] += back * modulation * slope * others * x[n, c, *q]
     if bias is not None:
         y += np.reshape(bias, (-1, *[1] * axes))

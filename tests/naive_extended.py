@@ -11,7 +11,7 @@ Sizes = Sequence[int]
 
 
 def source(i: int, extent: int, mode: str) -> int | None:
-    """Where x at the integer position i, however far outside, is taken from; None: it is zero."""
+    """Return the index in x from which the extended input gets position i, however far outside; None if it is zero."""
     if 0 <= i < extent:
         return i
     if mode == "circular":

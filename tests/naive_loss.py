@@ -46,7 +46,7 @@ ELEMENTS: dict[str, Callable[..., float]] = {
 
 
 def element_loss(name: str, operands: Sequence[np.ndarray], numbers: Sequence[float]) -> np.ndarray:
-    """The loss of each element."""
+    """Return the loss of each element."""
     y = np.empty(operands[0].shape)
     for at in np.ndindex(y.shape):
         y[at] = ELEMENTS[name](*(float(a[at]) for a in operands), *numbers)
@@ -54,7 +54,7 @@ def element_loss(name: str, operands: Sequence[np.ndarray], numbers: Sequence[fl
 
 
 def element_slope(name: str, operands: Sequence[np.ndarray], numbers: Sequence[float], of: int) -> np.ndarray:
-    """The derivative by one operand, as a difference of the loss between two near numbers: good to about 1e-8."""
+    """Return the derivative with respect to one operand by central differences, accurate to about 1e-8."""
     step = 1e-6
     y = np.empty(operands[0].shape)
     for at in np.ndindex(y.shape):
@@ -67,7 +67,7 @@ def element_slope(name: str, operands: Sequence[np.ndarray], numbers: Sequence[f
 def ctc(
     log_probs: np.ndarray, targets: np.ndarray, inputs: Sequence[int], lengths: Sequence[int], blank: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The loss of each sample, and the probability of each class at each time given its target (T, N, C)."""
+    """Return the loss of each sample, and the probability of each class at each time given the target (T, N, C)."""
     T, N, C = log_probs.shape
     loss, given = np.full(N, np.inf), np.zeros((T, N, C))
     for n in range(N):
@@ -104,7 +104,7 @@ def multilabel_margin(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def slope_of_rows(loss: Callable[[np.ndarray], np.ndarray], x: np.ndarray) -> np.ndarray:
-    """d loss[n] / d x[n, c], as differences."""
+    """Return d loss[n] / d x[n, c] by differences."""
     step = 1e-6
     y = np.empty(x.shape)
     for n, c in np.ndindex(x.shape):

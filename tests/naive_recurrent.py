@@ -1,7 +1,8 @@
 """The oracle of recurrent layers, unit by unit, with the derivative by complex steps; see naive.py.
 
-A function of real numbers that is computed with x + ih for a tiny h has its derivative in the imaginary part, exact to
-the last digits: no difference is taken. So there is no backward pass here that could share a mistake.
+The complex-step method evaluates a real function at x + ih for a tiny h. The imaginary part of the result is h times
+the derivative, exact to the last digits, since nothing is subtracted. No backward pass is written here that could share
+a mistake with the library's.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ def sigmoid(a: Any) -> Any:
 
 
 def affine(w: list[Any], x: list[Any], b: Any, rows: range) -> list[Any]:
-    """W x + b in these rows."""
+    """Return W x + b for these rows."""
     found = []
     for row in rows:
         total = b[row] if b is not None else 0
@@ -40,7 +41,7 @@ def normalized(a: list[Any], eps: float) -> list[Any]:
 
 
 def sums(w: list[Any], x: list[Any], b: Any, gain: Any, rows: range, what: Any) -> list[Any]:
-    """W x + b, or gain * normalized W x + b, in these rows."""
+    """Return W x + b, or gain * normalized W x + b, for these rows."""
     if not what.norm:
         return affine(w, x, b, rows)
     found = normalized(affine(w, x, None, rows), what.norm)
@@ -124,7 +125,7 @@ def zoned(before: list[Any], now: list[Any], p: float, mask: Any) -> list[Any]:
 def layer(
     x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, lengths: Any = None, masks: Any = (None, None, None)
 ) -> Outputs:
-    """y, hn, cn and all cell states; masks: of h', (D, N, P); of cells (D, T, N, H) and of h (D, T, N, P) kept."""
+    """Return y, hn, cn and all cell states; masks: for h' (D, N, P), and kept cells (D, T, N, H) and h (D, T, N, P)."""
     (T, N, _), D, H, P = x.shape, len(what.reverse), what.hidden, what.output
     y, cells = np.zeros((T, N, D * P), complex), np.zeros((T, N, D * H), complex)
     hn, cn = np.zeros((D, N, P), complex), np.zeros((D, N, H), complex)
@@ -155,7 +156,7 @@ def values(x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, *rest: Any)
 
 
 def slope(x: np.ndarray, h0: Any, c0: Any, weights: Any, what: Any, direction: Any, upstream: Any, *rest: Any) -> float:
-    """The derivative of the sum of upstream times outputs, along ``direction``: of x, h0, c0 and the weights' shapes.
+    """Return the derivative of sum(upstream * outputs) along ``direction``, which has parts for x, h0, c0 and weights.
 
     Parts of ``direction`` and ``upstream`` may be None.
     """

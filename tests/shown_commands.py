@@ -19,22 +19,22 @@ RETROGRAD = [sys.executable, "-m", "retrograd"]  # works whether or not the scri
 
 
 def blocks(text: str) -> list[tuple[str, str]]:
-    """The kind and the text of each block of code."""
+    """Return (language, source) of each code block."""
     return re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
 
 
 def commands(text: str) -> list[str]:
-    """The lines of the ``sh`` blocks."""
+    """Return the lines of the ``sh`` blocks."""
     return [line for kind, code in blocks(text) if kind == "sh" for line in code.splitlines() if line.strip()]
 
 
 def last_of_each_chain(shown: list[str]) -> list[str]:
-    """The commands without those that a later command builds on, which run before that one."""
+    """Return the commands except those that a later command depends on: these run before it."""
     return [each for n, each in enumerate(shown) if not any(_builds_on(each, later) for later in shown[n + 1 :])]
 
 
 def _builds_on(earlier: str, later: str) -> bool:
-    """Whether a command needs what an earlier one leaves in its folder, as resuming needs training."""
+    """Return whether a command needs the output files of an earlier one, as resuming needs training."""
     before, words = (shlex.split(line, comments=True) for line in (earlier, later))
     return before[:2] == ["retrograd", "train"] and any(word.startswith("runs/") and word in words for word in before)
 
@@ -44,7 +44,7 @@ def needs_mpi(command: str) -> bool:
 
 
 def check(command: str, shown: list[str], folder: Path) -> None:
-    """Run a command in a folder, after those of ``shown`` that it builds on; of make and pip, check the names."""
+    """Run a command in a folder, after those of ``shown`` that it depends on; of make and pip, only check names."""
     words = shlex.split(command, comments=True)
     if words[0] == "make":
         assert words[1] in TARGETS, f"the Makefile has no target {words[1]!r}"
@@ -66,7 +66,7 @@ def check(command: str, shown: list[str], folder: Path) -> None:
 
 
 def run(command: list[str], folder: Path) -> str:
-    """What a command prints; warnings are errors."""
+    """Run a command with warnings as errors, and return its output."""
     environment = {**os.environ, "PYTHONWARNINGS": "error"}
     ended = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, timeout=900, check=False

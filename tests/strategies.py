@@ -1,6 +1,6 @@
 """Hypothesis strategies of the kernel tests: geometries, shapes, memory layouts, and numbers from a seed.
 
-Hypothesis draws the sizes, and shrinks them when a test fails; the numbers come from a generator with a drawn seed.
+Hypothesis draws the sizes and shrinks them when a test fails. The numbers come from a generator whose seed it draws.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from hypothesis import strategies as st
 from retrograd.specs.convolution_options import AUTO, Options
 from retrograd.specs.geometry import Window, conv_window
 
-# On both sides of every vector width and tile height there is.
+# On both sides of every vector width and tile height.
 CHANNELS = (1, 2, 3, 5, 8, 15, 16, 17, 31, 33, 48, 70)
-WIDE = (16, 17, 24, 31, 32, 33, 48, 64, 70)  # enough of them for every fast algorithm
+WIDE = (16, 17, 24, 31, 32, 33, 48, 64, 70)  # large enough for every fast algorithm
 DTYPES = (np.float32, np.float64)
 
 
 def examples(count: int) -> settings:
-    """The normal run: the same ``count`` examples every time and everywhere."""
+    """Settings of a normal run: the same ``count`` examples every time, on every machine."""
     return settings(
         max_examples=count,
         deadline=None,
@@ -35,7 +35,7 @@ def examples(count: int) -> settings:
 
 
 def many_examples(count: int) -> settings:
-    """The nightly run: other examples every time; a failure prints what reproduces it."""
+    """Settings of the nightly run: new examples every time; a failure prints how to reproduce it."""
     return settings(examples(1), max_examples=count, derandomize=False, print_blob=True)
 
 
@@ -43,7 +43,7 @@ def many_examples(count: int) -> settings:
 
 
 def numbers(rng: np.random.Generator, shape: tuple[int, ...], dtype: type = np.float64) -> np.ndarray:
-    """Random signs, magnitudes in 0.25 to 1: a term that is dropped, doubled or swapped is not lost in rounding."""
+    """Return random numbers of magnitude 0.25 to 1: a dropped, doubled or swapped term exceeds rounding errors."""
     magnitude = rng.uniform(0.25, 1, shape)
     return np.asarray(np.where(rng.random(shape) < 0.5, -magnitude, magnitude), dtype)
 
@@ -73,7 +73,7 @@ def _reversed(x: np.ndarray) -> np.ndarray:
 
 
 def _inside(x: np.ndarray) -> np.ndarray:
-    """A part of a larger array of NaN."""
+    """Return a copy of x inside a larger array of NaN."""
     larger = np.full([extent + 2 for extent in x.shape], np.nan, x.dtype)
     view = larger[(..., *(slice(1, -1),) * x.ndim)]
     view[...] = x
@@ -81,7 +81,7 @@ def _inside(x: np.ndarray) -> np.ndarray:
 
 
 def _every_other(x: np.ndarray) -> np.ndarray:
-    """Every second entry along the last two axes of an array of NaN."""
+    """Return a copy of x in every second entry, along the last two axes, of an array of NaN."""
     if x.ndim == 0:
         return x.copy()
     doubled = [2 * extent + 1 for extent in x.shape[-2:]]
@@ -92,7 +92,7 @@ def _every_other(x: np.ndarray) -> np.ndarray:
 
 
 def _unaligned(x: np.ndarray) -> np.ndarray:
-    """Contiguous, but it begins and ends inside a vector, with NaN around."""
+    """Return a contiguous copy of x that is not aligned to vectors, with NaN before and after it."""
     larger = np.full(x.size + 8, np.nan, x.dtype)
     view = larger[3 : 3 + x.size].reshape(x.shape)
     view[...] = x
@@ -106,9 +106,10 @@ def _read_only(x: np.ndarray) -> np.ndarray:
 
 
 def _expanded(x: np.ndarray) -> np.ndarray:
-    """The last entry of the longest axis, repeated with stride 0, as the gradient of a sum is.
+    """Return the last entry of the longest axis, repeated with stride 0, like the gradient of a sum.
 
-    It has few digits: when two of these meet in a sum of products, equal terms are rounded alike and errors add up.
+    It is rounded to few digits: in a sum of products of two such arrays, equal terms have equal rounding errors, which
+    would add up.
     """
     x = np.asarray(np.round(x * 64) / 64, x.dtype)
     if x.size == 0 or x.ndim == 0:
@@ -134,7 +135,7 @@ layouts = st.sampled_from(sorted(LAYOUTS))
 
 @dataclass(frozen=True)
 class Source:
-    """Arrays for one example: numbers of one dtype, each array in the layout whose turn it is."""
+    """Arrays for one example: all of one dtype, each in the next of the drawn memory layouts."""
 
     rng: np.random.Generator
     dtype: type
@@ -158,7 +159,7 @@ sources = st.builds(Source, seeds, dtypes, st.tuples(layouts, layouts, layouts))
 
 @st.composite
 def shapes(draw: st.DrawFn, ndim: tuple[int, int] = (0, 4), least: int = 0, limit: int = 600) -> tuple[int, ...]:
-    """A shape with at most ``limit`` elements, an empty axis counted as 1; extents cross the vector widths."""
+    """Draw a shape of at most ``limit`` elements, counting an empty axis as 1; extents are near the vector widths."""
     extents: list[int] = []
     for _ in range(draw(st.integers(*ndim))):
         room = limit // math.prod(max(1, extent) for extent in extents)
@@ -169,7 +170,7 @@ def shapes(draw: st.DrawFn, ndim: tuple[int, int] = (0, 4), least: int = 0, limi
 
 @st.composite
 def broadcastable(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Two shapes that broadcast: axes missing on the left, extents of 1 on either side, zero extents."""
+    """Draw two shapes that broadcast: with missing leading axes, extents of 1 on either side, or zero extents."""
     shape = draw(shapes())
 
     def operand(keep: bool) -> tuple[int, ...]:
@@ -225,7 +226,7 @@ def _one_of(pick: Pick, choices: Sequence[Any]) -> Any:
 
 
 def _axis(pick: Pick, longest: int) -> _Axis:
-    """One axis with at least one output: stride and padding may exceed the kernel, the input may be a point."""
+    """Draw one axis with at least one output; stride and padding may exceed the kernel, the input may be 1."""
     axis = _Axis(1, pick(1, 5), pick(1, 5), (pick(0, 4), pick(0, 4)), pick(1, 3))
     if _least(axis) > longest:
         axis = replace(axis, kernel=1)
@@ -233,7 +234,7 @@ def _axis(pick: Pick, longest: int) -> _Axis:
 
 
 def _least(axis: _Axis) -> int:
-    """The smallest input that has an output."""
+    """Return the smallest input extent that gives an output."""
     return max(1, axis.dilation * (axis.kernel - 1) + 1 - sum(axis.padding))
 
 
@@ -243,11 +244,11 @@ def _axes(pick: Pick) -> list[_Axis]:
 
 
 def conv_case(pick: Pick, positions: int = 100) -> Case:
-    """A convolution in 1, 2 or 3 dimensions of about ``positions`` outputs at most, which set the oracle's time.
+    """Draw a convolution in 1, 2 or 3 dimensions with at most about ``positions`` outputs, to limit the oracle's time.
 
-    Of ten, six are of any kind, the smallest input included that has an output; three are of the kind that networks
-    are made of (see ``_neighbors``); and one has a kernel of up to 11 taps, or 4 taps and a stride of 2, as the
-    transposed convolutions of decoders do.
+    Out of ten, six are arbitrary, down to the smallest input that has an output; three are typical of networks (see
+    ``_neighbors``); one has a kernel of up to 11 taps, or 4 taps and a stride of 2, as in the transposed convolutions
+    of decoders.
     """
     kind = pick(0, 9)
     if kind < 6:
@@ -268,14 +269,14 @@ def conv_case(pick: Pick, positions: int = 100) -> Case:
 
 
 def _neighbors(pick: Pick) -> list[_Axis]:
-    """Three neighboring taps on 4 to 20 positions, padded anyhow: what fast algorithms are made for."""
+    """Draw axes of 4 to 20 positions with three adjacent taps and any padding: the case of the fast algorithms."""
     ndim = _one_of(pick, (1, 2, 2, 2, 2, 2, 3))
     paddings = ((1, 1), (1, 1), (1, 1), (0, 0), (0, 1), (2, 0), (2, 2))
     return [_Axis(pick(4, 6 if ndim == 3 else 20), 3, 1, _one_of(pick, paddings), 1) for _ in range(ndim)]
 
 
 def _channels(pick: Pick) -> tuple[int, int, int]:
-    """Groups, and the input and output channels of one."""
+    """Draw the number of groups, and the input and output channels of each."""
     kind = _one_of(pick, ("dense", "dense", "grouped", "depthwise"))
     if kind == "dense":
         return 1, _one_of(pick, CHANNELS), _one_of(pick, CHANNELS)
@@ -285,7 +286,7 @@ def _channels(pick: Pick) -> tuple[int, int, int]:
 
 
 def _shortened(axes: list[_Axis], positions: int) -> list[_Axis]:
-    """The axes, those with the most outputs cut to about half until there are few enough."""
+    """Halve the axis with the most outputs until there are few enough outputs."""
     while math.prod(_window(axes).output) > positions:
         outputs = _window(axes).output
         at = outputs.index(max(outputs))
@@ -303,7 +304,7 @@ def conv_cases(draw: st.DrawFn, positions: int = 100) -> Case:
 
 
 def evenly(number: int) -> tuple[Pick, Source]:
-    """An independent draw for every number. (Hypothesis varies what it drew before: many of its examples are alike.)"""
+    """Return an independent draw for each seed. (Hypothesis mutates earlier examples, so many of its are similar.)"""
     rng = np.random.default_rng(number)
     turns = tuple(map(str, rng.choice(sorted(LAYOUTS), 3)))
     return lambda low, high: int(rng.integers(low, high, endpoint=True)), Source(rng, DTYPES[number % 2], turns)
@@ -321,7 +322,7 @@ def _window(axes: list[_Axis], groups: int = 1) -> Window:
 
 
 def pool_case(pick: Pick, work: int = 1500) -> tuple[Window, tuple[int, int]]:
-    """The window of a pooling, all of whose outputs see some of the input, and (N, C)."""
+    """Draw a pooling window whose outputs all cover part of the input, and (N, C)."""
     window = _window([_seeing(axis) for axis in _axes(pick)])
     N, C = _one_of(pick, (0, 1, 1, 2, 3)), _one_of(pick, CHANNELS)
     while N * C * window.taps * math.prod(window.output) > work and N * C > 1:
@@ -335,7 +336,7 @@ def pool_cases(draw: st.DrawFn, work: int = 1500) -> tuple[Window, tuple[int, in
 
 
 def _seeing(axis: _Axis) -> _Axis:
-    """The axis with so much less padding or dilation that no window sees padding alone."""
+    """Reduce the padding or dilation of an axis until no window covers padding only."""
     while True:
         window = _window([axis])
         at = [o * axis.stride - axis.padding[0] for o in range(window.output[0])]

@@ -1,8 +1,8 @@
-"""A foreign array type, as strict as one on another device: not an ndarray, and never implicitly converted to one.
+"""An array type that behaves like one on another device: not an ndarray, and never implicitly converted to one.
 
-It computes with NumPy inside, reached only through NumPy's protocols (``__array_ufunc__``, ``__array_function__``), and
-counts what crosses to the host and back. Listeners hear of everything that computes, copies, writes or reads elements;
-views and new arrays of one number are none of that.
+It wraps a NumPy array, reached only through NumPy's protocols (``__array_ufunc__``, ``__array_function__``), and counts
+transfers to and from the host. Listeners are notified of every computation, copy, write or read of elements, but not of
+views and new arrays filled with one number.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from retrograd.engine.aliasing import memory
+from retrograd.engine.aliasing import memory_owner
 
 crossed: Counter[str] = Counter()  # "to host", "from host"
-listeners: list[Callable[[str], None]] = []  # called with what happens to elements
+listeners: list[Callable[[str], None]] = []  # called with the kind of access to elements
 _WAYS_IN = {np.asarray, np.array, np.ascontiguousarray}  # with like=
 _NEW = {np.empty, np.zeros, np.ones, np.full, np.arange, np.eye}  # with like=
 _ALIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
@@ -27,14 +27,14 @@ _owners: WeakValueDictionary[int, Any] = WeakValueDictionary()  # those that own
 
 
 class Strict:
-    """An array whose elements NumPy does not see."""
+    """An array whose elements NumPy cannot access directly."""
 
     __slots__ = ("__weakref__", "_inner", "base")
     __array_priority__ = 1000
 
     def __init__(self, inner: np.ndarray) -> None:
         self._inner = inner
-        owner = memory(inner)
+        owner = memory_owner(inner)
         self.base = None if owner is inner else _outside(owner)  # alive as long as its views
         if self.base is None:
             _owners.setdefault(id(inner), self)
@@ -57,13 +57,13 @@ class Strict:
         return _outside(found)
 
     def to_host(self) -> np.ndarray:
-        """The elements, as an array of NumPy."""
+        """Return the elements as a NumPy array."""
         crossed["to host"] += 1
         _tell("to_host")
         return self._inner.copy()
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Return the address of the first element."""
         found: int = self._inner.__array_interface__["data"][0]
         return found
 

@@ -36,7 +36,7 @@ from retrograd.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 from strict_array import Strict
 from test_numpy_calls import PACKAGE, ROOMS
 
-# (file, what happens there) -> why it may
+# (file, kind of access) -> why it is allowed
 EXEMPT = {
     ("engine/printing.py", "array2string"): "prints elements",
     ("ops/product/einsum.py", "einsum_path"): "orders products by shapes; it reads no element",
@@ -62,7 +62,7 @@ def with_gaps(array: np.ndarray) -> np.ndarray:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("placed", [np.copy, in_other_order, with_gaps])
 def test_operators(placed: Callable[[np.ndarray], np.ndarray]) -> None:
-    """Forward and backward of all operators and layers, on arrays that lie in memory in several ways."""
+    """Forward and backward of all operators and layers, on arrays with several memory layouts."""
     with use_kernels("textbook"), np.errstate(all="ignore"), Spy() as spy:
         for _, call, form in cases():
             try:
@@ -73,7 +73,7 @@ def test_operators(placed: Callable[[np.ndarray], np.ndarray]) -> None:
     assert_no_places(spy)
 
 
-# ---- what has no entry in the tables of operators and layers ---------------------------------------------------------
+# ---- programs that the tables of operators and layers do not cover ---------------------------------------------------
 
 
 def drawn(*shape: int) -> rg.Tensor:
@@ -220,7 +220,7 @@ OPTIONS: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("name", KINDS)
 def test_optimizers(name: str) -> None:
-    """Steps, and a state that is saved and loaded again."""
+    """Steps, and saving and loading the state."""
     kind = getattr(optim, name)
     if not issubclass(kind, optim.Optimizer) or kind is optim.Optimizer:
         return
@@ -245,7 +245,7 @@ def test_optimizers(name: str) -> None:
 
 
 def test_what_the_spy_sees() -> None:
-    """Only what package code does to elements outside of kernels, not what a test does."""
+    """The spy reports accesses by package code outside of kernels, not those by tests."""
     x = rg.Tensor(Strict(np.arange(4.0)))
     with use_kernels("textbook"), Spy() as spy:
         x.array * 2.0
@@ -254,7 +254,7 @@ def test_what_the_spy_sees() -> None:
     assert not spy.places
     with use_kernels("textbook"), Spy() as spy:
         repr(x)
-    assert set(spy.places) == {("engine/printing.py", "text_of", "array2string")}
+    assert set(spy.places) == {("engine/printing.py", "format_elements", "array2string")}
 
 
 COPIES: dict[str, Callable[[rg.Tensor], Any]] = {
@@ -280,7 +280,7 @@ def test_copies_run_again(name: str) -> None:
     assert steps.result.tolist() == expected
 
 
-# ---- the text --------------------------------------------------------------------------------------------------------
+# ---- the source code -------------------------------------------------------------------------------------------------
 
 COMPUTES = {
     *("all", "any", "argmax", "argmin", "argsort", "astype", "clip", "conj", "copy", "cumprod", "cumsum", "dot"),
@@ -294,7 +294,7 @@ ON_THE_HOST = {
 
 
 def computing(text: str) -> list[str]:
-    """Where a text calls a method that computes of ``<tensor>.array``, uses it in arithmetic, or writes into it."""
+    """Return where source code calls a computing method of ``<tensor>.array``, computes with it, or writes into it."""
     found: list[ast.AST] = []
 
     def is_array(node: ast.AST) -> bool:

@@ -1,4 +1,4 @@
-"""Writing a file: whatever fails and whoever else writes, the file is the earlier one or the new one."""
+"""Atomic file writes: after any failure, and with concurrent writers, the file is the earlier or the new one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLD, NEW = b"the earlier one" * 50, b"the new one, which is longer" * 100
 
 
 def _write(file) -> None:
-    """As a zip archive is written: with a look back."""
+    """Write as zipfile does: seek back to fill in a header."""
     file.write(bytes(10) + NEW[10:900])
     file.seek(0)
     file.write(NEW[:10])
@@ -61,7 +61,7 @@ def test_the_new_one_is_there(path, tmp_path, monkeypatch):
 
 
 def test_every_call_can_fail(path, tmp_path, monkeypatch):
-    """Each create, write, fsync, rename and mkdir, with an error of the disk and with Ctrl-C."""
+    """Each create, write, fsync, rename and mkdir fails with a disk error, and with Ctrl-C."""
     old = _old(path)
     for error in (OSError(errno.ENOSPC, "No space"), OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()):
         number = 0
@@ -103,7 +103,7 @@ def test_power_cut_at_any_moment(path, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("unsafe", ["file", "folder", "no move"])
 def test_the_disk_notices_a_missing_step(unsafe, tmp_path, monkeypatch):
-    """The checker is checked: without one of the steps, it finds the damage."""
+    """The model of the disk detects the damage if one of the steps is left out."""
     path = tmp_path / "file"
     path.write_bytes(OLD)
     before = path.stat().st_ino
@@ -119,7 +119,7 @@ def test_the_disk_notices_a_missing_step(unsafe, tmp_path, monkeypatch):
 
 
 def test_folder_that_cannot_be_made_safe(path, monkeypatch):
-    """Some file systems do not know fsync of a folder, and some folders cannot be read."""
+    """Some file systems do not support fsync of a folder, and some folders cannot be read."""
     sync = os.fsync
     for number in (errno.EINVAL, errno.EACCES):
 
@@ -133,11 +133,11 @@ def test_folder_that_cannot_be_made_safe(path, monkeypatch):
         assert _content(path) == NEW
 
 
-# ---- others who write ------------------------------------------------------------------------------------------------
+# ---- concurrent writers ----------------------------------------------------------------------------------------------
 
 
 def _is_random(monkeypatch, *names: str) -> None:
-    """The next temporary files have these names."""
+    """Make the next temporary files have these names."""
     urandom, coming = os.urandom, [bytes.fromhex(name) for name in names]
     monkeypatch.setattr(os, "urandom", lambda size: coming.pop(0) if coming else urandom(size))
 
@@ -156,12 +156,12 @@ def test_planted_names_are_not_followed(tmp_path, monkeypatch):
     assert victim.read_bytes() == b"precious" and path.read_bytes() == NEW
     path.unlink()
     path.symlink_to(victim)
-    write_atomically(path, _write)  # the link is replaced, not what it leads to
+    write_atomically(path, _write)  # the link is replaced, not its target
     assert victim.read_bytes() == b"precious" and not path.is_symlink()
 
 
 def test_a_writer_within_a_writer(tmp_path):
-    """The last one to move has it; neither sees the other's file, and neither removes it."""
+    """The last rename wins; neither writer sees or removes the other's temporary file."""
     path = tmp_path / "file"
 
     def outer(file) -> None:
@@ -201,7 +201,9 @@ def test_file_that_is_swept_before_it_is_locked(tmp_path, monkeypatch):
         if len(done) < 2:
             done.append(next(tmp_path.glob(".retrograd-*.tmp")))
             done[-1].unlink()
-            return len(done) == 2 or bool(lock(handle)) and False  # removed; or another process has it to remove it
+            return (
+                len(done) == 2 or bool(lock(handle)) and False
+            )  # removed; or locked by another process that is about to remove it
         return lock(handle)
 
     monkeypatch.setattr(atomic, "lock", late)
@@ -218,7 +220,7 @@ def test_file_system_without_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", none)
     (tmp_path / ".retrograd-0.tmp").write_bytes(b"perhaps another's")
     write_atomically(tmp_path / "file", _write)
-    assert _left(tmp_path) == [".retrograd-0.tmp", "file"]  # nobody can tell whether its writer lives
+    assert _left(tmp_path) == [".retrograd-0.tmp", "file"]  # it is unknown whether its writer is alive
     monkeypatch.setattr(atomic, "fcntl", None)
     write_atomically(tmp_path / "file", _write)
     assert _left(tmp_path) == [".retrograd-0.tmp", "file"]

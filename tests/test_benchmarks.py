@@ -84,7 +84,7 @@ def test_a_figure_of_ours_is_not_called_pytorchs() -> None:
 
 
 def _cells(text: str) -> list[list[str]]:
-    """The rows of the table of a summary, without its head."""
+    """Return the rows of a summary's table, without its header."""
     lines = [line for line in text.splitlines() if line.startswith("| ")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[1:]]
 

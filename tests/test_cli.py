@@ -49,7 +49,7 @@ def spawn(*arguments: str) -> subprocess.Popen:
 
 @pytest.fixture(scope="module")
 def whole_folder(tmp_path_factory):
-    """A run that nothing disturbed."""
+    """An uninterrupted run."""
     folder = tmp_path_factory.mktemp("whole")
     assert train(*QUICK, "--output", str(folder)) == 0
     return folder
@@ -62,7 +62,7 @@ def whole(whole_folder):
 
 @pytest.fixture
 def finished(tmp_path, whole_folder):
-    """A copy of that run in the folder ``run``."""
+    """A copy of the uninterrupted run, in the folder ``run``."""
     shutil.copytree(whole_folder, tmp_path / "run")
     return tmp_path / "run"
 
@@ -108,7 +108,7 @@ def test_two_runs_do_not_share_a_folder(capsys):
         first.kill()
         first.communicate()
     shutil.rmtree("run")
-    with RunLock("runs/digits"):  # a run that has just begun
+    with RunLock("runs/digits"):  # a run that has just started
         assert train(*QUICK, "--epochs", "1") == 0
         assert sorted(os.listdir("runs/digits-2")) == ["checkpoint.npz", "explain.html", "report.html"]
     assert os.listdir("runs") == ["digits-2"]

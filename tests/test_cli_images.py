@@ -39,7 +39,7 @@ def weights(folder: Path | str) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder of images, and a run on it that nothing disturbed."""
+    """A folder of images, and an uninterrupted run on it."""
     folder = tmp_path_factory.mktemp("made")
     draw_folder(folder / "pictures", 20)
     assert train("--images", str(folder / "pictures"), *QUICK, "--output", str(folder / "run")) == 0
@@ -86,7 +86,7 @@ def test_predict(made, capsys, form):
 
 
 def test_what_predict_says_is_what_the_trainer_measured(made):
-    """The held-out images, read again from their files, get the answers that the last epoch counted."""
+    """Predictions for the held-out images, read from their files, reproduce the accuracy of the last epoch."""
     from retrograd.data.images import load_images
     from retrograd.kernel_set import use_kernels
     from retrograd.train.image_classification import held_out_share

@@ -60,7 +60,7 @@ def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
     assert series(*given, "--resume") == 0
     assert series(*given, "--resume", "--horizon", "4") == 2
     assert "--horizon 4 differs from the checkpoint's 3" in capsys.readouterr().err
-    assert series("--resume") == 1  # without the file, that is the sunspots
+    assert series("--resume") == 1  # without the file, the series would be the sunspots
     assert "its windows differ: they had the SHA-256" in capsys.readouterr().err
 
 

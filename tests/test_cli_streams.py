@@ -1,4 +1,4 @@
-"""Output of commands: nobody reads it, or it cannot be written; nothing in it controls the terminal."""
+"""Output of commands: closed pipes, failing writes, and no control sequences from untrusted text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def run(arguments: list[str], buffered: bool, **streams: Any) -> subprocess.Comp
 
 
 def unread() -> int:
-    """The end of a pipe whose other end is closed."""
+    """Return the write end of a pipe whose read end is closed."""
     reading, writing = os.pipe()
     os.close(reading)
     return writing
@@ -58,7 +58,7 @@ def test_the_output_cannot_be_written(arguments: list[str], buffered: bool) -> N
 
 @needs_full
 def test_stderr_cannot_be_written() -> None:
-    """The command goes on, and its exit code says how it ended."""
+    """The command continues, and its exit code reports the result."""
     with open(FULL, "w") as full:
         assert run(["predict", "none", "none"], True, stderr=full).returncode == 1
         assert run(["train", "digits", "--epochs", "0"], True, stderr=full).returncode == 2
@@ -74,7 +74,7 @@ def test_closed_streams(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_training_whose_progress_nobody_reads(tmp_path: Path) -> None:
-    """It ends in silence; its first checkpoint is there."""
+    """It ends silently, after writing its first checkpoint."""
     arguments = ["train", "digits", "--epochs", "1", "--kernels", "textbook", "--output", str(tmp_path)]
     done = run(arguments, True, stderr=unread())
     assert (done.returncode, done.stdout) == (141, "")
@@ -89,7 +89,7 @@ def test_a_stream_that_lacks_characters(capfdbinary: Any) -> None:
     assert guarded(lambda: 7) == 7
 
 
-# ---- what a checkpoint makes a command say -------------------------------------------------------------------------
+# ---- output that depends on an untrusted checkpoint ----------------------------------------------------------------
 
 NETWORK = {"name": "images", "arguments": {"channels": 1, "size": 8, "classes": 2}}
 EVIL = "\x1b[31mcat\x07\r\n\u202e"
@@ -174,7 +174,7 @@ def test_weights_so_large_that_nothing_can_be_said(tmp_path: Path) -> None:
 
 
 def test_the_smallest_count_of_numbers_is_none_too_many() -> None:
-    """What saved_network asks a file for is never more than what the network has."""
+    """The number of elements that saved_network requires of a checkpoint never exceeds that of the network."""
     for name, arguments in (
         ("digits", {}),
         ("mnist", {}),
@@ -220,7 +220,7 @@ def test_a_run_is_not_taken_up_from_a_lie(
 
 @pytest.fixture(scope="module")
 def finished_digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The checkpoint of a run of one epoch."""
+    """Return the checkpoint of a run of one epoch."""
     from retrograd.kernel_set import use_kernels
     from retrograd.ops.random.random import fork_rng, manual_seed
     from retrograd.train import Settings, Trainer

@@ -1,4 +1,4 @@
-"""Tests of the kernel tests' checks: each planted fault is caught and named."""
+"""The helpers of the kernel tests detect and name each deliberate bug."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_what_holds_of_every_kernel(kernel: Callable[..., Any], message: str) ->
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_faults_in_sums_are_caught(dtype: type) -> None:
-    """Also the smallest: one term of 600 is missing."""
+    """Even the smallest bug is detected: one of 600 terms is missing."""
     rng = np.random.default_rng(0)
     x, w = numbers(rng, (1, 70, 5, 6), dtype), numbers(rng, (3, 70, 3, 3), dtype)
     expected = naive.conv(x, w, None, **ONE)

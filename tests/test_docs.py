@@ -24,7 +24,7 @@ WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md")
 
 def _pages() -> ModuleType:
     before = sys.path.copy()
-    sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # as conf.py does
+    sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # like conf.py
     try:
         return importlib.import_module("pages")
     finally:
@@ -43,7 +43,7 @@ def family_page(page: str) -> str:
 
 
 def test_every_public_operator_is_on_a_page() -> None:
-    """In the list of a page, and as a heading of it."""
+    """It is in the list of a page and has a heading there."""
     listed = [name for operators in FAMILIES.values() for name in operators]
     public = {*retrograd.ops.__all__, *retrograd.nn.functional.__all__, *retrograd.nn.grad.__all__}
     constants = {name for name in public if not callable(getattr(retrograd, name, len))}
@@ -62,7 +62,7 @@ def test_a_page_has_an_example_and_it_runs(page: str) -> None:
 
 
 def test_no_example_is_without_its_page() -> None:
-    # of a family that is still to come, too, there may be one: then it is only not shown
+    # there may also be one for a page that does not exist yet: it is not shown then
     assert {path.suffix for path in (DOCS / "examples").iterdir()} == {".pycon"}
 
 
@@ -86,7 +86,7 @@ def test_a_command_runs(page: str, command: str, tmp_path: Path, request: pytest
 
 @pytest.mark.usefixtures("mpi")
 def test_several_processes_print_the_same(tmp_path: Path) -> None:
-    """The program of distributed.md, by its command and by itself, prints every digit of two numbers."""
+    """The program of distributed.md prints the same digits in one process and, by its command, in several."""
     page = (DOCS / "distributed.md").read_text(encoding="utf-8")
     (command,) = (shlex.split(line, comments=True) for line in commands(page) if line.startswith("retrograd launch"))
     (program,) = (text for kind, text in blocks(page) if kind == "python")
@@ -106,13 +106,13 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
 
 @pytest.mark.parametrize("page", WRITTEN)
 def test_links_of_a_written_page_lead_to_files(page: str) -> None:
-    """In the repository too, without a build; pages of operators exist only in a build."""
+    """Links work in the repository, without a build, except those to operator pages, which a build creates."""
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8"))
     assert all((DOCS / link).is_file() for link in links if not link.startswith("operators/"))
 
 
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
-    """Every page that quotes results names groups that a suite has, and gets their tables."""
+    """Every page that quotes results refers to existing groups of a benchmark suite, and gets their tables."""
     tables = pages.report.tables(pages.report.read(DOCS.parent / "benchmarks")[1])
     suites = "".join(path.read_text(encoding="utf-8") for path in (DOCS.parent / "benchmarks/suites").glob("*.py"))
     seen: set[str] = set()
@@ -186,7 +186,7 @@ def test_the_names_of_pytorch_are_a_table() -> None:
 
 
 def test_every_operator_with_a_backward_has_a_line() -> None:
-    """With a gradient in it, and none that is a mere name."""
+    """The line contains a formula of the gradient, not just a name."""
     rows = re.findall(r"^\| `(\w+)` \| (\w+), \S+:\d+ \| (.+) \|$", gradient_table.text(), re.MULTILINE)
     listed = {(name, function) for name, function, _ in rows}
     for operator in OPERATORS:

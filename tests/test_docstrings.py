@@ -89,7 +89,7 @@ def test_listed_parameters_exist(file: str) -> None:
 
 
 def _listed(text: str) -> Iterator[str]:
-    """The names that the docstring explains as "name: meaning"; of an "Args:" section only its least indented lines."""
+    """Yield the names that a docstring explains as "name: meaning"; in "Args:" only at the lowest indentation."""
     heading, indent = "", 0
     for line in text.splitlines():
         if line.endswith(":") and line[:-1].istitle() and not line.startswith(" "):
@@ -115,7 +115,7 @@ def _parameters(thing: Any) -> set[str]:
 
 def test_every_module_can_be_imported() -> None:
     for module in pkgutil.walk_packages(retrograd.__path__, "retrograd."):
-        if not module.name.startswith("retrograd.interop.torch"):  # they need PyTorch: tests/peers imports them
+        if not module.name.startswith("retrograd.interop.torch"):  # these need PyTorch and are imported in tests/peers
             importlib.import_module(module.name)
 
 
@@ -125,7 +125,7 @@ WITH_EXAMPLES = sorted(path.relative_to(ROOT.parent) for path in ROOT.rglob("*.p
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=str)
 def test_examples(path: Path) -> None:
-    """Every session in a docstring gives the output that it shows."""
+    """Every interactive example in a docstring produces the output shown."""
     runner = doctest.DocTestRunner(verbose=False)
     report: list[str] = []
     name = ".".join(path.with_suffix("").parts).removesuffix(".__init__")
@@ -136,7 +136,7 @@ def test_examples(path: Path) -> None:
 
 @pytest.mark.parametrize("file", PUBLIC)
 def test_errors_raised_are_listed(file: str) -> None:
-    """A function whose own body raises says so under "Raises:", and with these types."""
+    """A function whose body raises lists the error types under "Raises:"."""
     for name, thing in PUBLIC[file].items():
         if inspect.isfunction(thing):
             thing = inspect.unwrap(thing)

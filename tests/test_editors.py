@@ -1,4 +1,4 @@
-"""Operators in editors: Jedi, and Pyright's language server, driven as an editor drives it."""
+"""Operators in editors: completions and definitions from Jedi and from Pyright's language server."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_jedi(place: tuple[int, int], tmp_path: Path) -> None:
 
 
 class Server:
-    """Pyright's language server, and one file that is open in it."""
+    """Pyright's language server with one open file."""
 
     def __init__(self, folder: Path) -> None:
         command = shutil.which("basedpyright-langserver", path=str(Path(sys.executable).parent))
@@ -75,12 +75,12 @@ class Server:
         self._send("textDocument/didOpen", {"textDocument": document})
 
     def ask(self, method: str, **given: Any) -> Any:
-        """The result of a request."""
+        """Send a request and return its result."""
         self._count += 1
         self._send(method, given, self._count)
         while True:
             message = self._receive()
-            if "method" in message and "id" in message:  # the server asks for settings, of which there are none
+            if "method" in message and "id" in message:  # the server asks for settings; there are none
                 items = message.get("params", {}).get("items", [])
                 self._write({"id": message["id"], "result": [None] * len(items)})
             elif message.get("id") == self._count:
@@ -88,7 +88,7 @@ class Server:
                 return message["result"]
 
     def at(self, method: str, place: tuple[int, int]) -> Any:
-        """What a request for a place in the file gives."""
+        """Return the result of a request for a position in the file."""
         position = {"line": place[0], "character": place[1]}
         return self.ask(f"textDocument/{method}", textDocument={"uri": self.uri}, position=position)
 
@@ -134,7 +134,7 @@ def test_pyright_shows_the_signature_of_a_call(server: Server) -> None:
 
 
 def test_one_step_from_an_operator_to_its_passes() -> None:
-    """The line above ``def conv2d`` names the Function, whose forward and backward stand side by side."""
+    """The decorator above ``def conv2d`` names the Function, which defines forward and backward together."""
     operator = retrograd.nn.functional.conv2d.operator
     (function,) = operator.functions
     text = Path(sys.modules[operator.function.__module__].__file__ or "").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The examples: the smallest run, and all reach their stated figures in the nightly tests."""
+"""The examples: the smallest one runs, and in the nightly tests all reach the results that they state."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALLEST = {
 
 @pytest.fixture(autouse=True)
 def at_home(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Imports as in a script of that folder, and a number of threads that is not the next test's."""
+    """Resolve imports as for a script in that folder, and restore the number of threads afterwards."""
     threads = rg.get_num_threads()
     monkeypatch.syspath_prepend(str(FOLDER))
     saved = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] in HELPERS}

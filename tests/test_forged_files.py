@@ -1,7 +1,7 @@
 """Damaged or inconsistent files raise the documented error, or load; in bounded time and memory.
 
-A failed call changes nothing; what was accepted can be worked with. A few cases of each kind are drawn here with fixed
-seeds, thousands of fresh ones in the nightly run, which prints its seed: RETROGRAD_FORGED_SEED draws the same again.
+A failed call changes nothing; an accepted file is usable. A few cases of each kind run with fixed seeds. The nightly
+run draws thousands of new ones and prints its seed; RETROGRAD_FORGED_SEED repeats them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from retrograd.train.inference import Predictor, Writer
 from retrograd.train.networks import TextNetwork
 from train.small import SMALL, small_task
 
-# ---- honest files, made once ---------------------------------------------------------------------------------------
+# ---- valid files, written once -------------------------------------------------------------------------------------
 
 
 class _Kept(Trainer):
@@ -114,7 +114,7 @@ def _changed(random: Random, content: bytes) -> bytes:
 
 
 def case_trainer(honest: dict[str, Any], random: Random, folder: Path) -> str:
-    """A run is taken up again only where it stood; then it ends."""
+    """The checkpoint is refused and changes nothing, or training continues from it until its end or an error."""
     manual_seed(SMALL.seed)
     trainer = Trainer(small_task(), SMALL, folder)
     _written(folder, "checkpoint.npz", _changed(random, honest["trainer"]))
@@ -134,7 +134,7 @@ def case_checkpoint(honest: dict[str, Any], random: Random, folder: Path) -> str
 
 
 def case_settings(honest: dict[str, Any], random: Random, folder: Path) -> str:
-    """What the command takes from a checkpoint before there is a trainer."""
+    """The settings that the command reads from a checkpoint before it creates a trainer."""
     kind, value = (
         (Settings.from_dict, SMALL.as_dict()),
         (lambda saved: ImageOptions(**saved), {"size": 64, "channels": 3, "held_out": 0.2, "flip": True}),
@@ -166,7 +166,7 @@ def case_writer(honest: dict[str, Any], random: Random, folder: Path) -> str:
 
 
 def case_command(honest: dict[str, Any], random: Random, folder: Path, capsys: Any = None) -> str:
-    """The commands that read a checkpoint end in a line, and print nothing that acts on a terminal."""
+    """Commands that read a checkpoint succeed or end with one line, and never print control sequences."""
     which = random.integers(2)
     path = _written(folder, "file.npz", _changed(random, honest[("images.npz", "text.npz")[which]]))
     _written(folder, "x.png", honest["PNG"])
@@ -184,7 +184,7 @@ def case_safetensors(honest: dict[str, Any], random: Random, folder: Path) -> st
         size = int.from_bytes(content[:8], "little")
         header = json.loads(content[8 : 8 + size])
         if random.random() < 0.7:
-            header.pop("__metadata__")  # without the digest the tensors may be anything
+            header.pop("__metadata__")  # without the digest, the contents of tensors are not checked
         try:
             text = json.dumps(forged(random, header)).encode()
         except (ValueError, RecursionError, TypeError):
@@ -201,7 +201,7 @@ def case_safetensors(honest: dict[str, Any], random: Random, folder: Path) -> st
 
 def _picture(honest: dict[str, Any], random: Random) -> bytes:
     content = honest[("PNG", "JPEG")[random.integers(2)]]
-    if content.startswith(b"\x89PNG") and random.random() < 0.5:  # a chunk that lies under a sum that is right
+    if content.startswith(b"\x89PNG") and random.random() < 0.5:  # a forged chunk with a valid checksum
         place = 8 if random.random() < 0.5 else content.index(b"IDAT") - 4
         size = int.from_bytes(content[place : place + 4], "big")
         chunk = mutated(random, content[place + 8 : place + 8 + size])
@@ -268,7 +268,7 @@ def test_fresh_cases(honest: dict[str, Any], tmp_path: Path, capsys: pytest.Capt
 
 
 def test_an_honest_run_is_accepted(honest: dict[str, Any], tmp_path: Path) -> None:
-    """The checks refuse no state that the library itself wrote."""
+    """The checks accept every state that the library writes."""
     _written(tmp_path, "checkpoint.npz", honest["trainer"])
     with use_kernels("textbook"), fork_rng():
         manual_seed(SMALL.seed)

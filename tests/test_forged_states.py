@@ -1,7 +1,7 @@
 """Inconsistent states raise the documented error, or load; in bounded time and memory.
 
-A failed call changes nothing; what was accepted can be worked with. A few cases of each kind are drawn here with fixed
-seeds, thousands of fresh ones in the nightly run, which prints its seed: RETROGRAD_FORGED_SEED draws the same again.
+A failed call changes nothing; an accepted state is usable. A few cases of each kind run with fixed seeds. The nightly
+run draws thousands of new ones and prints its seed; RETROGRAD_FORGED_SEED repeats them.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ def case_optimizer(_: Any, random: Random, folder: Path) -> str:
     if found == "refused":
         assert frozen(again.state_dict()) == before
     else:
-        with np.errstate(all="ignore"):  # numbers may be as large as they like
+        with np.errstate(all="ignore"):  # numbers may overflow
             step()
             step()
     return found
 
 
 def _plain(state: Any) -> Any:
-    """The state with arrays in the place of Tensors, as a checkpoint gives it back."""
+    """Return the state with arrays in place of Tensors, as a checkpoint restores it."""
     if isinstance(state, dict):
         return {key: _plain(value) for key, value in state.items()}
     if isinstance(state, (list, tuple)):
@@ -83,7 +83,7 @@ def _plain(state: Any) -> Any:
 
 
 class _Half:
-    """A function with a state."""
+    """A callable object with state."""
 
     def __init__(self) -> None:
         self.rate = 0.5
@@ -221,7 +221,7 @@ def test_fresh_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_honest_states_are_accepted() -> None:
-    """The checks refuse no state that the library itself made."""
+    """The checks accept every state that the library produces."""
     with use_kernels("textbook"):
         for which in range(len(_OPTIMIZERS)):
             optimizer, step = _optimizer(which)

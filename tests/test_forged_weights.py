@@ -1,6 +1,6 @@
 """Damaged or inconsistent weight files raise their format's error, or load; in bounded time and memory.
 
-As tests/test_forged_files.py: a few cases of each kind with fixed seeds, thousands of fresh ones in the nightly run.
+Like tests/test_forged_files.py: a few cases of each kind have fixed seeds; the nightly run draws thousands of new ones.
 """
 
 from __future__ import annotations
@@ -57,13 +57,13 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def _zipped(random: Random, content: bytes, change: Any, only: str = "") -> bytes:
-    """A zip file with one changed member under a checksum that is right, and perhaps another size or name."""
+    """Return a zip file with one changed member and a valid checksum, sometimes with a wrong size or name."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = [(info, archive.read(info)) for info in archive.infolist()]
     chosen = [place for place, (info, _) in enumerate(members) if only in info.filename]
     place = chosen[random.integers(len(chosen))]
     stream = io.BytesIO()
-    odd = random.integers(30)  # now and then a member is left out, or packed otherwise
+    odd = random.integers(30)  # occasionally a member is omitted or compressed differently
     with zipfile.ZipFile(stream, "w") as archive:
         for number, (info, data) in enumerate(members):
             if odd != 0 or number != len(members) // 2:
@@ -73,7 +73,7 @@ def _zipped(random: Random, content: bytes, change: Any, only: str = "") -> byte
 
 
 def _work_with(value: Any) -> None:
-    """What was loaded can be looked at, and is written again or refused with a sentence."""
+    """A loaded object can be inspected, and saving it succeeds or raises a documented error."""
     left, number = [value], 0
     while left and number < 5000:
         item, number = left.pop(), number + 1
@@ -131,7 +131,7 @@ _GLOBALS = (
 
 
 def _program(random: Random) -> bytes:
-    """A pickle of drawn operations that ends in a list of what they left on the stack."""
+    """Return a pickle of random opcodes that ends by collecting the remaining stack in a list."""
     parts = [b"\x80\x02("]
     pushes = (
         *(lambda: b"K" + random.bytes(1), lambda: b"N", lambda: b"]", lambda: b"}", lambda: b")", lambda: b"\x8f"),
@@ -150,7 +150,7 @@ def _program(random: Random) -> bytes:
             parts.append(tensor if random.random() < 0.7 else storage)
         elif which < 0.7:
             parts.append((b"q\x00", b"q\x01", b"h\x00", b"h\x01")[random.integers(4)])
-        elif which < 0.8:  # all since a mark in a container, or in the arguments of a call
+        elif which < 0.8:  # everything after a mark, as a container or as the arguments of a call
             inside = b"".join(pushes[random.integers(len(pushes))]() for _ in range(random.integers(5)))
             call = pushes[-1]() + b"(" + inside + b"tR"
             parts.append((call, b"](" + inside + b"e", b"}(" + inside + b"u", b"(" + inside + b"t")[random.integers(4)])
@@ -164,12 +164,12 @@ def case_pt_program(honest: dict[str, Any], random: Random, folder: Path) -> str
 
 
 def _called(name: str, args: tuple[Any, ...]) -> bytes:
-    """The pickle of a call."""
+    """Return the pickle of a call."""
     return b"\x80\x02c" + name.replace(" ", "\n").encode() + b"\n" + pickle.dumps(args, 2)[2:-1] + b"R."
 
 
 def case_pt_call(honest: dict[str, Any], random: Random, folder: Path) -> str:
-    """Calls with arguments that lie."""
+    """Calls with invalid arguments."""
     honest_args = ([1, 2], 0, (2, 3), (3, 1), False, {}, b"1234", "f4", "cpu", (1, (2,), "<", None), 2**62, -1)
     drawn = [honest_args[random.integers(len(honest_args))] for _ in range(random.integers(1, 7))]
     made = forged(random, drawn)

@@ -1,4 +1,4 @@
-"""Window geometry: sizes worked out on paper, the formula against counting, and every error with its message."""
+"""Window geometry: sizes computed by hand, the formula compared with counting, and all error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PADDINGS = list(product((0, 1, 2), repeat=2))
 
 
 def outputs_by_counting(i: int, r: int, s: int, lo: int, hi: int, d: int) -> int:
-    """How many windows fit, by walking over the padded input."""
+    """Count the windows that fit by stepping over the padded input."""
     count, first = 0, 0
     while first + d * (r - 1) < lo + i + hi:
         count, first = count + 1, first + s
@@ -215,7 +215,7 @@ class TestAsPairs:
 
 
 class TestLargeNumbers:
-    """Work must not grow with a number that the caller gives."""
+    """Run time must not grow with the size of a number that the caller passes."""
 
     def test_largest_adaptive_window_against_counting(self) -> None:
         for i, o in product(range(1, 25), range(1, 40)):

@@ -1,11 +1,11 @@
 """The import rules between packages: the imports of every file are parsed and compared with the table below.
 
-Imports run one way. The command line, train, explanation and interop import nn, optim and data. These import ops, and
-ops imports the engine. Both reach the kernel sets through kernel_set only, and everything may import specs.
+Imports go in one direction. The command line, train, explanation and interop import nn, optim and data. These import
+ops, and ops imports the engine. Both use the kernel sets through kernel_set only. Every package may import specs.
 kernels/compiled and kernels/textbook never import each other.
 
-The files of the engine import each other one way too, imports inside functions included. Methods of Tensor that need
-later files are attached by engine/methods.py.
+The files of the engine also import each other in one direction, including imports inside functions. Methods of Tensor
+that need later files are attached by engine/methods.py.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _TOOLS = {"train", "explanation", "interop"}
 
 # package -> the other packages that its files may import, and the third-party packages
 PACKAGES: dict[str, tuple[set[str], set[str]]] = {
-    "specs": (set(), {"numpy"}),  # what an operation is told besides its arrays
+    "specs": (set(), {"numpy"}),  # parameters of operations other than arrays
     "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
     "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
-    # PyTorch's and earlier import paths, and what is said about names that are not here
+    # PyTorch's and earlier import paths, and error messages for missing names
     "torch_api.earlier_paths": (set(), set()),
     "torch_api.imports": ({"torch_api.earlier_paths"}, set()),
     "torch_api.missing": ({"torch_api.imports"}, set()),
@@ -86,18 +86,18 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     # which kernels write into an argument, and the arrays among arguments and results
     "engine/steps.py": ("kernels.interface", "specs.array_spec"),
     "engine/memory_planning.py": ("specs.array_spec",),
-    "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the one door to the kernel sets
+    "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the only way to the kernel sets
     # what a set would do, without doing it
     "ops/convolution/plan.py": ("kernels.compiled.convolution.algorithm", "kernels.textbook.algorithms"),
     "__init__.py": ("kernels.compiled.machine.launch",),  # set_num_threads and get_num_threads
-    # the text that the page steps through
+    # the source that the page steps through
     "explanation/operators/convolution.py": ("kernels.textbook.convolution", "kernels.textbook.algorithms"),
-    "explanation/source_map.py": ("kernels",),  # where the texts of kernels stand
-    # the kernels of formulas, one of which the page breaks
+    "explanation/source_map.py": ("kernels",),  # where the source of kernels is
+    # the kernels of formulas, one of which the page mutates
     "explanation/mutation_testing.py": ("kernels.textbook.loss", "kernels.textbook.pointwise"),
     "cli/__init__.py": ("__version__",),
     "torch_api/version.py": ("__version__",),
-    "onnx/exporting/export.py": ("__version__",),  # a file says what wrote it
+    "onnx/exporting/export.py": ("__version__",),  # the producer version in the file
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
     **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
     "distributed/mpi.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
@@ -105,12 +105,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module
     "testing/operator.py": ("kernels.compiled.machine.launch",),  # the same bits with 1 and 2 threads
     "interop/sklearn/estimators.py": ("train",),  # fit
-    # the report says on what it ran
+    # the report describes the machine
     "train/environment.py": ("kernels.compiled.machine.launch", "kernels.compiled.machine.target", "__version__"),
 }
 
 
-# (file, what it imports when it is called): features of a higher package that a lower one offers
+# (file, what it imports when called): features of a higher package that are accessible from a lower one
 ON_CALL = {
     ("autograd/__init__.py", "explanation.backward_source.backward_source"),  # our path to it, on first use
     ("data/sampler.py", "distributed.world.world"),  # how many processes there are
@@ -119,7 +119,7 @@ ON_CALL = {
     ("engine/operator.py", "explanation.backward_source.gradient_of"),  # operator.mathematics, as text
     ("engine/operator.py", "explanation.source_map.stops_of"),  # operator.textbook
     ("engine/operator.py", "explanation.source_map.textbook_of"),
-    ("engine/backward_rules.py", "rules"),  # the ready rules, when one is asked for by its name
+    ("engine/backward_rules.py", "rules"),  # the predefined rules, when one is requested by name
     ("engine/tensor.py", "explanation.notebook.as_html"),  # what a notebook shows
     ("engine/tensor.py", "ops.device.array_on_device"),  # Tensor(..., device=)
     ("lowbit/pack.py", "interop.packed.save_packed"),  # packed.save(path)
@@ -130,7 +130,7 @@ ON_CALL = {
 
 
 def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
-    """(line, absolute dotted name) of all that a file of ``package`` imports, wherever in the file."""
+    """Yield (line, absolute dotted name) of every import in a file of ``package``, at any level."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -149,13 +149,13 @@ def imported(tree: ast.AST, package: list[str]) -> Iterator[tuple[int, str]]:
 
 
 def _package(path: Sequence[str]) -> str:
-    """The package of a module below retrograd: its first folder or file, or a subpackage that has its own rule."""
+    """Return the package of a module below retrograd: its first folder or file, or a subpackage with its own rule."""
     two = ".".join(path[:2])
     return two if two in PACKAGES else path[0]
 
 
 def violations(root: Path) -> list[str]:
-    """One line per import that the rule forbids."""
+    """Return one line per forbidden import."""
     found = []
     for path in sorted(root.rglob("*.py")):
         inside = path.relative_to(root)
@@ -192,7 +192,7 @@ def test_every_package_has_a_rule() -> None:
 
 
 def _drawn(text: str) -> tuple[set[str], set[str]]:
-    """The folders of the tree in CONTRIBUTING.md, and its entries below src/retrograd."""
+    """Return the folders of the tree in CONTRIBUTING.md, and its entries below src/retrograd."""
     tree = text.partition("## The packages\n\n```\n")[2].partition("```")[0]
     inside = {name for line in tree.splitlines() if line.startswith(" ") for name in _NAME.findall(line)}
     return {line.split()[0] for line in tree.splitlines() if line[:1].strip()}, inside
@@ -218,7 +218,7 @@ def test_names_inside_descriptions_are_no_entries_of_the_tree() -> None:
 
 
 def test_the_rule_has_no_cycle() -> None:
-    """Imports run one way: no package can reach itself through others, exceptions included."""
+    """No package imports itself through others, even counting the exceptions."""
     reach = {package: set(packages) for package, (packages, _) in PACKAGES.items()}
     for file, names in EXCEPTIONS.items():
         reach[_package(file.removesuffix(".py").split("/"))] |= {_package(name.split(".")) for name in names} & set(
@@ -234,7 +234,7 @@ def test_the_rule_has_no_cycle() -> None:
 
 
 class _Running(ast.NodeTransformer):
-    """Leaves out what only a type checker reads."""
+    """Removes code for type checkers only."""
 
     def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
         if ast.unparse(node.test).split(".")[-1] == "TYPE_CHECKING":
@@ -243,7 +243,7 @@ class _Running(ast.NodeTransformer):
 
 
 def needs(folder: Path) -> dict[str, set[str]]:
-    """File of a package without subpackages -> the files of that package that it imports when it runs."""
+    """Return, for each file of a package without subpackages, the files of the package that it imports at run time."""
     package = folder.parent.name, folder.name
     found = {}
     for path in folder.glob("*.py"):
@@ -254,7 +254,7 @@ def needs(folder: Path) -> dict[str, set[str]]:
 
 
 def import_cycles(folder: Path) -> list[str]:
-    """The files of a package that import themselves through others."""
+    """Return the files of a package that are part of an import cycle."""
     reach = needs(folder)
     for _ in reach:
         for file, others in reach.items():

@@ -1,4 +1,4 @@
-"""The oracle against answers worked out on paper and against difference quotients of its forward functions."""
+"""The oracle compared with results computed by hand and with finite differences of its forward functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAN, INF = math.nan, math.inf
 
 
 def row(*values: float) -> np.ndarray:
-    """One image, one channel."""
+    """Return one image with one channel."""
     return np.array(values, np.float64)[None, None]
 
 
@@ -85,9 +85,9 @@ def test_convolution_of_channels_and_groups() -> None:
 @pytest.mark.parametrize(
     ("inputs", "stride", "padding", "dilation", "expected"),
     [
-        (4, 1, (0, 0), 1, [1, 12, 23, 30]),  # the second input is seen by 1 through 10 and by 2 through 1
+        (4, 1, (0, 0), 1, [1, 12, 23, 30]),  # input 2 contributes 1*2 and 10*1
         (6, 2, (0, 0), 1, [1, 10, 2, 20, 3, 30]),
-        (7, 2, (0, 0), 1, [1, 10, 2, 20, 3, 30, 0]),  # nothing sees the last one
+        (7, 2, (0, 0), 1, [1, 10, 2, 20, 3, 30, 0]),  # no window covers the last input
         (3, 1, (1, 0), 1, [12, 23, 30]),
         (2, 1, (1, 1), 1, [12, 23]),
         (5, 1, (0, 0), 2, [1, 2, 13, 20, 30]),
@@ -118,7 +118,7 @@ def test_weight_gradient(stride: int, padding: tuple[int, int], dilation: int, e
 @pytest.mark.parametrize("groups", [1, 2])
 @pytest.mark.parametrize("ndim", [1, 2, 3])
 def test_trilinear_form(ndim: int, groups: int) -> None:
-    """All three, against the form as one sum over every index, on an input that carries its padding."""
+    """Compare all three with the trilinear form, one sum over every index, on an explicitly padded input."""
     rng = np.random.default_rng(0)
     inputs, kernel, stride, dilation = (5, 4, 4)[:ndim], (2, 3, 1)[:ndim], (2, 1, 3)[:ndim], (2, 1, 1)[:ndim]
     padding = ((1, 2), (0, 1), (2, 0))[:ndim]
@@ -270,7 +270,7 @@ def test_batch_norm() -> None:
 
 
 def difference(f: Callable[[np.ndarray], np.ndarray], x: np.ndarray, g: np.ndarray) -> np.ndarray:
-    """The gradient of <f(x), g> by central differences."""
+    """Return the gradient of <f(x), g> by central differences."""
     gx = np.empty_like(x)
     for at in np.ndindex(*x.shape):
         step = np.zeros_like(x)

@@ -1,4 +1,4 @@
-"""The oracle of deformable convolution against answers worked out on paper, and difference quotients."""
+"""The oracle of deformable convolution compared with results computed by hand and with finite differences."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PLAIN = (1, 1), ((0, 0), (0, 0)), (1, 1)
 
 
 def offsets(down: float, right: float) -> np.ndarray:
-    """All four outputs read as far below and to the right of where they stand."""
+    """Return the same offset, down and to the right, for all four outputs."""
     return np.stack([np.full((2, 2), down), np.full((2, 2), right)])[None]
 
 

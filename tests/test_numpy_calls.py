@@ -10,25 +10,25 @@ import pytest
 import retrograd
 
 PACKAGE = Path(retrograd.__file__).parent
-# of types, shapes and numbers, and constants
+# functions of dtypes, shapes and numbers, and constants
 HARMLESS = {
     *("dtype", "errstate", "result_type", "iinfo", "finfo", "can_cast", "promote_types", "issubdtype", "isscalar"),
     *("ndim", "shape", "broadcast_shapes", "float32", "float64", "int64", "bool_", "generic", "lib"),
 }
 ROOMS = ("ops", "nn", "lowbit", "engine", "optim", "rules", "distributions")
-# files that compute on the host, with copies of elements, to tell a person something
+# files that compute on the host, from copies of elements, for output to the user
 ON_THE_HOST = {
     "engine/gradcheck.py": "draws where gradients are checked",
     "engine/gradcheck_diagnosis.py": "looks for the cause of a wrong gradient",
     "engine/anomaly.py": "says where the first NaN is",
     "engine/printing.py": "prints elements",
 }
-# (file, function of NumPy) -> why it stays
+# (file, NumPy function) -> why it is allowed
 EXCEPTIONS = {("ops/product/einsum.py", "einsum_path"): "orders products by shapes; it reads no element"}
 
 
 def calls(text: str) -> list[str]:
-    """The functions of NumPy that a text calls."""
+    """Return the NumPy functions that source code calls."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
@@ -60,7 +60,7 @@ READS = {"item", "tolist", "any", "all", "__bool__", "__float__", "__int__"}
 
 
 def unnamed_reads(text: str) -> list[str]:
-    """Where a text brings elements of a tensor's array to Python itself, instead of by a function of arrays/host.py."""
+    """Return where source code reads elements of a tensor's array directly instead of through arrays/host.py."""
     found = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Call):

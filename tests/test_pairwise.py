@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Combination, is_drawn, leave_to_the_night, pairwise
+from conftest import Combination, is_drawn, mark_unsampled_as_nightly, pairwise
 
 
 def grid(*sizes: int) -> list[Combination]:
@@ -40,7 +40,7 @@ def test_of_a_grid_with_gaps() -> None:
 
 
 def test_the_others_run_at_night() -> None:
-    """Not those of a test without the mark; one that does run is never left out for one that does not."""
+    """Unmarked tests always run. A combination that is nightly anyway does not count as covering its pairs."""
 
     class Item(SimpleNamespace):
         def get_closest_marker(self, name: str) -> bool:
@@ -56,7 +56,7 @@ def test_the_others_run_at_night() -> None:
     whole, marked, nights = items("one"), items("two", "pairwise"), items("three", "pairwise")
     for item in nights[:6]:  # all with the first value
         item.marks.add("nightly")
-    leave_to_the_night([*whole, *marked, *nights])
+    mark_unsampled_as_nightly([*whole, *marked, *nights])
     assert not any(item.marks for item in whole)
     assert sum("nightly" not in item.marks for item in marked) == 12
     by_day = [tuple(enumerate(item.callspec._idlist)) for item in nights if "nightly" not in item.marks]

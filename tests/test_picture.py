@@ -48,7 +48,7 @@ def test_it_is_of_the_results_that_there_are(monkeypatch: pytest.MonkeyPatch, tm
 
 
 def test_every_group_of_times_is_in_it() -> None:
-    """Whatever was timed against PyTorch: no group is left out because it looks bad."""
+    """Every group that was timed against PyTorch is shown, including unfavorable ones."""
     rows = [row for row in CONTENT["results"] if row["unit"] == "s" and row["ratio"] and row["threads"]]
     shown = {element.text or "" for element in ElementTree.fromstring(DRAWN).iter() if element.tag.endswith("text")}
     for group in {row["group"] for row in rows if not row["best"].startswith(("retrograd", "onnxruntime"))}:
@@ -85,13 +85,13 @@ def test_what_is_no_time_beside_pytorch_is_not_in_it(row: Any) -> None:
 
 
 def test_nothing_lies_outside_or_on_another() -> None:
-    """By places, with letters as wide as in the widest usual font: 0.58 of their size, 0.65 if bold."""
+    """Bounding boxes, for letters as wide as in the widest common font: 0.58 of their size, 0.65 if bold."""
     root = ElementTree.fromstring(DRAWN)
     width, height = (float(number) for number in root.attrib["viewBox"].split()[2:])
     boxes = []
     for element in root.iter("{http://www.w3.org/2000/svg}text"):
         x, y, size = (float(element.attrib.get(name, root.attrib.get(name))) for name in ("x", "y", "font-size"))
-        assert size >= 15  # of a picture of 600: 9 pixels on a phone
+        assert size >= 15  # in a picture 600 wide: 9 pixels on a phone
         wide = len(element.text or "") * size * (0.65 if "font-weight" in element.attrib else 0.58)
         left = x - wide * {"start": 0, "middle": 0.5, "end": 1}[element.attrib.get("text-anchor", "start")]
         boxes.append((left, y - size, left + wide, y))

@@ -76,7 +76,7 @@ def test_earlier_paths_lead_to_present_modules() -> None:
         assert module in present or f"{module}.__init__" in present, path
         if not path.startswith(optional):
             assert importlib.import_module(f"retrograd.{path}") is importlib.import_module(f"retrograd.{module}")
-    assert callable(rg.train.profile)  # and not the module that was at this path
+    assert callable(rg.train.profile)  # not the module that used to be at this path
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'retrograd\.textbook\.nothing'"):
         importlib.import_module("retrograd.textbook.nothing")
 
@@ -301,7 +301,7 @@ def test_functions_that_pytorch_has_twice() -> None:
     assert rg.conv2d is nn.functional.conv2d and rg.layer_norm is nn.functional.layer_norm
     x = rg.tensor([-1.0, 2.0])
     assert rg.relu_(x) is x and x.tolist() == [0.0, 2.0]
-    for name in rg._OF_NETWORKS:
+    for name in rg._FROM_FUNCTIONAL:
         function = getattr(nn.functional, name)
         assert getattr(rg, name) in (function, with_out(function, name))
     in_place = {name for name in pytorch_names()["torch"] if name.endswith("_") and hasattr(rg.Tensor, name)}
@@ -313,13 +313,13 @@ def test_functions_that_pytorch_has_twice() -> None:
 
 
 def test_editors_and_type_checkers_know_what_is_imported_later() -> None:
-    """What __getattr__ finds is imported for them, from where it finds it."""
+    """The names that __getattr__ imports lazily are also imported under TYPE_CHECKING, from the same modules."""
     tree = ast.parse(Path(rg.__file__).read_text(encoding="utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     known = {alias.asname or alias.name: f".{node.module or ''}" for node in block.body for alias in node.names}
     paths = {path: f".{module.rpartition('.')[0]}" for path, module in PATHS.items() if "." not in path}
-    del paths["signal"]  # is imported at once
-    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._ELSEWHERE | paths
+    del paths["signal"]  # is imported eagerly
+    assert known == dict.fromkeys(rg._SUBPACKAGES, ".") | rg._LAZY_NAMES | paths
     assert set(known) <= set(rg.__all__)
 
 
@@ -338,7 +338,7 @@ def test_mypy_knows_every_public_name(tmp_path: Path) -> None:
 
 
 def test_no_tensor_is_on_a_gpu() -> None:
-    """As scripts ask: ``if isinstance(x.data, torch.cuda.FloatTensor)``."""
+    """Scripts test this with ``if isinstance(x.data, torch.cuda.FloatTensor)``."""
     assert not isinstance(rg.zeros(2), (rg.cuda.FloatTensor, rg.cuda.LongTensor))
     with pytest.raises(RuntimeError, match=r"cuda.LongTensor: there is no accelerator"):
         rg.cuda.LongTensor([1])
@@ -375,7 +375,7 @@ def test_list_of_safe_globals() -> None:
 
 
 def test_safe_globals_open_nothing(tmp_path: Any) -> None:
-    """Nothing in a file is executed, whatever is on the list."""
+    """No code in a file is executed, even for classes on the list."""
     path = tmp_path / "object.pt"
     content = pickle.dumps(_Loud(), 2)
     with zipfile.ZipFile(path, "w") as archive:

@@ -23,7 +23,7 @@ def test_every_block_is_of_a_kind_that_runs() -> None:
 
 
 def test_the_sections() -> None:
-    """One sentence, installation, picture, a gradient that is opened and changed, a PyTorch script, speed and links."""
+    """One sentence, installation, picture, inspecting and changing a gradient, a PyTorch script, speed, and links."""
     title, sentence, install, page = README.split("\n\n")[:4]
     assert title == "# retrograd"
     assert sentence.count(". ") == 0 and sentence.endswith(".")
@@ -54,7 +54,7 @@ def test_command(command: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("index", range(len(SESSIONS)))
 def test_session(index: int) -> None:
-    # a session goes on with the names of those before it
+    # a session continues with the names defined by the previous ones
     names: dict[str, object] = {}
     for number, text in enumerate(SESSIONS[: index + 1]):
         test = doctest.DocTestParser().get_doctest(text, names, f"README session {number + 1}", "README.md", 0)

@@ -1,4 +1,4 @@
-"""The prediction of benchmarks/scaling.py: collectives message by message, and steps that can be computed on paper."""
+"""The model of benchmarks/scaling.py: simulated collectives, and training steps that can be computed by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LINK = scaling.Link("a link", 3.0, 0.5)
 
 
 def _play(rounds: list[list[tuple[int, int, float]]], workers: int) -> float:
-    """The end of rounds of messages (from, to, bytes): each waits for what its two workers did before."""
+    """Return the finish time of rounds of messages (from, to, bytes); each waits for both of its workers."""
     free = [0.0] * workers
     for messages in rounds:
         ends = {}
@@ -84,11 +84,11 @@ def test_a_worker_with_several_sums_sends_them_all() -> None:
 
 @pytest.mark.parametrize("workers", [2, 4, 8, 16])
 def test_halving_with_neighbors_first_adds_in_the_order_of_the_tree(workers: int) -> None:
-    """What the page says: the fixed tree has no price in rounds of its own."""
+    """As the page states, the fixed reduction tree needs no additional rounds."""
     numbers = np.random.default_rng(3).standard_normal((workers, 64)).astype(np.float32)
     sums, distance = [each.copy() for each in numbers], 1
     while distance < workers:
-        # both of a pair add what they have; that each keeps one half of it changes no sum
+        # both of a pair add their partial sums; that each then keeps one half changes no sum
         sums = [sums[w] + sums[w ^ distance] for w in range(workers)]
         distance *= 2
     expected = tree_sum({(w, w + 1): each.copy() for w, each in enumerate(numbers)}, workers)
@@ -100,7 +100,7 @@ def test_halving_with_neighbors_first_adds_in_the_order_of_the_tree(workers: int
 
 
 def _fixed(seconds: float) -> Any:
-    """A collective of two halves that takes so long, whatever is exchanged."""
+    """Return a collective of two halves whose time does not depend on the size of the data."""
     return lambda link, workers, size, adding: scaling.Stages(seconds / 2, 0.0, seconds / 2)
 
 

@@ -8,7 +8,7 @@ import sys
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING, Any
 
-from .torch_api.imports import after_import  # first: it lets Python find modules by their other paths
+from .torch_api.imports import after_import  # first: it installs the finder of alternative import paths
 
 # isort: split
 from . import autograd, ops
@@ -27,7 +27,7 @@ from .ops import *
 from .ops import inplace_functions as _in_place
 from .ops import settings as _settings
 from .ops import signal as signal
-from .ops import typed_constructors as _typed
+from .ops import typed_constructors as _typed_constructors
 from .ops.device import *
 from .ops.dtypes import complex_numbers as _complex_numbers
 from .ops.dtypes import dtype as _limits
@@ -42,7 +42,7 @@ from .ops.settings import *
 from .ops.signatures import add_forms as _add_forms
 from .ops.signatures import with_out as _with_out
 from .ops.typed_constructors import *
-from .torch_api.missing import found
+from .torch_api.missing import find_module
 
 if TYPE_CHECKING:
     from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train, utils
@@ -193,7 +193,7 @@ _SUBPACKAGES = {
     "train",
     "utils",
 }
-_ELSEWHERE = {
+_LAZY_NAMES = {
     "GradScaler": ".torch_api.amp",
     "autocast": ".torch_api.amp",
     "backward_source": ".explanation.backward_source",
@@ -213,7 +213,7 @@ _ELSEWHERE = {
 }
 
 # functions of nn.functional that PyTorch also has at the top level, with the same arguments
-_OF_NETWORKS = (
+_FROM_FUNCTIONAL = (
     "avg_pool1d",
     "bilinear",
     "celu",
@@ -248,15 +248,17 @@ _OF_NETWORKS = (
     "threshold_",
     "triplet_margin_loss",
 )
-_ELSEWHERE |= dict.fromkeys(_OF_NETWORKS, ".nn.functional")
+_LAZY_NAMES |= dict.fromkeys(_FROM_FUNCTIONAL, ".nn.functional")
 
 _add_forms(globals())
-_more = (
+_exporting_modules = (
     *(_complex_numbers, sys.modules[f"{__name__}.ops.device"], _element_types, _in_place, _limits, _queries),
-    *(_settings, _typed),
+    *(_settings, _typed_constructors),
 )
 if not TYPE_CHECKING:  # type checkers read the list above and treat the names from "import *" as public
-    __all__ = sorted([*__all__, *ops.__all__, *_OF_NETWORKS, *(name for module in _more for name in module.__all__)])
+    __all__ = sorted(
+        [*__all__, *ops.__all__, *_FROM_FUNCTIONAL, *(name for module in _exporting_modules for name in module.__all__)]
+    )
 
 # autograd.gradcheck is a function and, as in PyTorch, a module: a later import would replace the function by the module
 sys.modules[f"{__name__}.autograd.gradcheck"] = importlib.import_module(".torch_api.autograd", __name__)
@@ -267,9 +269,9 @@ after_import("tensorboardX.x2num", functools.partial(importlib.import_module, ".
 def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f".{name}", __name__)
-    if name in _ELSEWHERE:
-        return _with_out(getattr(importlib.import_module(_ELSEWHERE[name], __name__), name), name)
-    return found(__name__, name)
+    if name in _LAZY_NAMES:
+        return _with_out(getattr(importlib.import_module(_LAZY_NAMES[name], __name__), name), name)
+    return find_module(__name__, name)
 
 
 def __dir__() -> list[str]:

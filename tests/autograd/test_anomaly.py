@@ -1,4 +1,4 @@
-"""Anomaly detection names operator, module path, first index and the user's line, in both directions."""
+"""Anomaly detection names operator, module path, first index and the user's line, in forward and backward."""
 
 from __future__ import annotations
 

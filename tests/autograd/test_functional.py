@@ -1,4 +1,4 @@
-"""Products with Jacobians and Hessians, against differences in NumPy and formulas."""
+"""Products with Jacobians and Hessians, compared with finite differences in NumPy and with formulas."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def g(x: Tensor, y: Tensor) -> Tensor:
 
 
 def numeric(func: Callable[..., np.ndarray], arrays: list[np.ndarray], which: int, eps: float = 1e-6) -> np.ndarray:
-    """The Jacobian (\\*Y, \\*X) of func(*arrays) to one of them."""
+    """Return the Jacobian (\\*Y, \\*X) of func(*arrays) with respect to one of the arrays."""
     x = arrays[which]
     columns = []
     for index in np.ndindex(x.shape):

@@ -52,7 +52,7 @@ def as_layer(make: Callable[[], nn.Module], call: Call, tensors: list[rg.Tensor]
     for x in (*layer.parameters(), *layer.buffers(), *owned):
         x.array = from_host(x.array, like=tensors[0].array)
     tensors += layer.parameters()
-    return call.of(tensors, layer)
+    return call.with_values(tensors, layer)
 
 
 def cases() -> Iterator[tuple[str, Call, Any]]:

@@ -72,17 +72,19 @@ class Case(NamedTuple):
 
 
 def as_function(call: Call, tensors: list[Tensor]) -> Any:
-    return call.of(tensors)
+    return call.with_values(tensors)
 
 
 def as_method(name: str) -> Callable[[Call, list[Tensor]], Any]:
-    return lambda call, tensors: call.of(tensors, lambda x, *args, **options: getattr(x, name)(*args, **options))
+    return lambda call, tensors: call.with_values(
+        tensors, lambda x, *args, **options: getattr(x, name)(*args, **options)
+    )
 
 
 def as_layer(make: Callable[[], Any]) -> Callable[[Call, list[Tensor]], Any]:
     def run(call: Call, tensors: list[Tensor]) -> Any:
         retrograd.manual_seed(1)
-        return call.of(tensors, make().eval())
+        return call.with_values(tensors, make().eval())
 
     return run
 
@@ -384,7 +386,7 @@ def fault(case: Case, kind: str) -> str | None:
         a.astype(np.float64 if k in call.floating else b.dtype)
         for k, (a, b) in enumerate(zip(arrays, call.arrays, strict=True))
     ]
-    wanted = [y.array for y in outputs_of(call.of([Tensor(a) for a in numbers]))]
+    wanted = [y.array for y in outputs_of(call.with_values([Tensor(a) for a in numbers]))]
     tolerance = max([TOLERANCE[str(a.dtype)] for a in arrays if a.dtype.kind == "f"], default=0)
     tolerance = max(tolerance, 0 if kind.startswith("float") else 2e-4)
     for y, z in zip(found, wanted, strict=True):

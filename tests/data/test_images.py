@@ -228,7 +228,7 @@ def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
     """Root may read everything, so PermissionError is simulated."""
     locked = folder / "square" / "locked"
     locked.mkdir()
-    iterdir, opened = Path.iterdir, outside.open_outside
+    iterdir, opened = Path.iterdir, outside.open_untrusted
 
     def deny(path, *arguments):
         if Path(path).name in ("locked", "000.png"):
@@ -236,7 +236,7 @@ def test_files_and_folders_that_may_not_be_read(folder, monkeypatch):
         return (opened if arguments else iterdir)(path, *arguments)
 
     monkeypatch.setattr(Path, "iterdir", deny)
-    monkeypatch.setattr("retrograd.data.images.open_outside", deny)
+    monkeypatch.setattr("retrograd.data.images.open_untrusted", deny)
     found = load_images(folder, 16, 3)
     assert summarize(found.skipped).count("cannot be read (Permission denied)") == 1 and len(found.skipped) == 3
     monkeypatch.setattr(Path, "iterdir", lambda path: (_ for _ in ()).throw(PermissionError(13, "Permission denied")))

@@ -1,4 +1,4 @@
-"""Distributions: one set of rules for all, by integrals, sums and many samples; then error messages."""
+"""Distributions: the same checks for all, by integrals, sums and samples; and error messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def t(*values: float) -> Tensor:
     return retrograd.tensor(values, dtype=F8)
 
 
-# a distribution of two, and between which numbers nearly all values lie
+# a batch of two distributions, and an interval that contains nearly all values
 LINES: dict[str, tuple[d.Distribution, float, float]] = {
     "Normal": (d.Normal(t(0.3, -1), t(0.7, 1.2)), -14, 14),
     "HalfNormal": (d.HalfNormal(t(0.7, 1.2)), 0, 14),
@@ -55,7 +55,7 @@ VECTORS: dict[str, d.Distribution] = {
 
 
 def has(distribution: d.Distribution, name: str) -> Any:
-    """What it has under a name, or None."""
+    """Return an attribute of a distribution, or None if it is not implemented."""
     try:
         found = getattr(distribution, name)
         return found() if name == "entropy" else found
@@ -64,7 +64,7 @@ def has(distribution: d.Distribution, name: str) -> Any:
 
 
 def known(distribution: d.Distribution, values: np.ndarray, weights: np.ndarray, tolerance: float) -> None:
-    """Total, moments and entropy from the density at values (K,), whose weights are those of an integral or a sum."""
+    """Check total, moments and entropy with the density at values (K,), and weights of an integral or a sum."""
     x = retrograd.tensor(values).unsqueeze(-1)
     log = distribution.log_prob(x).array
     share = np.exp(log) * weights[:, None]
@@ -106,7 +106,7 @@ def test_densities_integrate(name: str) -> None:
 def test_probabilities_sum(name: str) -> None:
     distribution, count = COUNTS[name]
     values = np.arange(float(count))
-    if name == "Binomial":  # which have different numbers of trials
+    if name == "Binomial":  # the batch has different numbers of trials
         for i in range(2):
             n = int(distribution.total_count.array[i])  # type: ignore[attr-defined]
             one = d.Binomial(n, distribution.probs[i : i + 1])  # type: ignore[attr-defined]
@@ -171,7 +171,7 @@ def test_gradients_of_samples(name: str) -> None:
 
 
 def test_gradient_of_a_gamma_variable() -> None:
-    """It moves so that the quantile stays: against central differences of the distribution function."""
+    """The gradient keeps the quantile fixed; compared with central differences of the distribution function."""
     rng = np.random.default_rng(2)
     for a in (0.05, 0.4, 1.0, 3.0, 40.0, 700.0, 3000.0):
         x = rng.standard_gamma(a, 9)
@@ -179,8 +179,10 @@ def test_gradient_of_a_gamma_variable() -> None:
         up, down = (retrograd.igamma(t(a + s), retrograd.tensor(x)).array for s in (h, -h))
         density = np.exp(d.Gamma(t(a), 1.0).log_prob(retrograd.tensor(x)).array)
         wanted = -(up - down) / (2 * h) / density
-        np.testing.assert_allclose(gamma_slope(np.full(9, a), x), wanted, rtol=1e-4)  # 3000 is taken as nearly normal
-    a, x = far = np.array([0.5, 2.0, 7.0]), np.array([30.0, 40.0, 60.0])  # by the integral of the tail
+        np.testing.assert_allclose(
+            gamma_slope(np.full(9, a), x), wanted, rtol=1e-4
+        )  # 3000 uses the normal approximation
+    a, x = far = np.array([0.5, 2.0, 7.0]), np.array([30.0, 40.0, 60.0])  # from the integral over the tail
     up, down = (retrograd.igammac(retrograd.tensor(a + s), retrograd.tensor(x)).array for s in (1e-4, -1e-4))
     density = np.exp(d.Gamma(retrograd.tensor(far[0]), 1.0).log_prob(retrograd.tensor(far[1])).array)
     np.testing.assert_allclose(gamma_slope(*far), (up - down) / 2e-4 / density, rtol=1e-5)
@@ -220,7 +222,7 @@ def test_a_cache_gives_back_the_value_itself() -> None:
     squashed = d.TransformedDistribution(d.Normal(t(0, 9), t(1, 1)), [transform])
     action = squashed.rsample()
     assert transform.inv(action) is transform._cached[0]
-    assert np.isfinite(squashed.log_prob(action).array).all()  # of tanh(9) too, whose inverse would be rounded
+    assert np.isfinite(squashed.log_prob(action).array).all()  # also for tanh(9), whose inverse would be rounded
     assert transform.inv.inv is transform and transform == d.TanhTransform() and transform.with_cache(1) is transform
     assert squashed.expand((3, 2)).sample((4,)).shape == (4, 3, 2)
 

@@ -1,4 +1,4 @@
-"""The engine's tests use only the engine: they define `a + b`, which it needs with create_graph."""
+"""The engine's tests do not import the operators, so they define `a + b`, which create_graph=True needs."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ Gradients = tuple[Tensor | None, ...]
 
 
 class Add(Function):
-    """x + y, equal shapes."""
+    """x + y, for equal shapes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -24,7 +24,7 @@ class Add(Function):
 
 
 class Mul(Function):
-    """x * y, equal shapes."""
+    """x * y, for equal shapes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -68,7 +68,7 @@ class Sum(Function):
 
 
 class Spread(Function):
-    """A single number in every place of a shape: a view with strides of zero."""
+    """x, a single number, expanded to a shape: a view with strides of 0."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -80,7 +80,7 @@ class Spread(Function):
 
 
 class Transpose(Function):
-    """The axes in reverse order: a view."""
+    """A view of x with reversed axes."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -119,7 +119,7 @@ class DivMod(Function):
 
 
 class OnceSquare(Function):
-    """x * x, whose backward is plain NumPy and says so."""
+    """x * x, whose backward is plain NumPy and declared once_differentiable."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -146,18 +146,18 @@ class Identity(Function):
 
 
 def leaf(*values: float, dtype: Any = np.float64) -> Tensor:
-    """A vector that requires a gradient."""
+    """Return a vector that requires a gradient."""
     return Tensor(np.array(values, dtype), requires_grad=True)
 
 
 def irregular(*shape: int, seed: int = 1) -> Tensor:
-    """Random float64 numbers that require a gradient, none near zero."""
+    """Return random float64 numbers, none near zero, that require a gradient."""
     values = np.random.default_rng(seed).uniform(0.5, 1.5, shape)
     signs = np.random.default_rng(seed + 1000).choice([-1.0, 1.0], shape)
     return Tensor(np.asarray(values * signs), requires_grad=True)
 
 
 def values(tensor: Tensor | None) -> list[float]:
-    """The elements of a tensor that must be there."""
+    """Return the elements of a tensor, which must not be None."""
     assert tensor is not None
     return tensor.array.tolist()

@@ -13,7 +13,7 @@ from retrograd.explanation.backward_source import backward_source
 
 
 class Power(Function):
-    """x**n; forward without ctx."""
+    """x**n, with a forward that takes no ctx."""
 
     @staticmethod
     def forward(x: Tensor, n: int) -> Tensor:
@@ -35,7 +35,7 @@ class Power(Function):
 
 def test_setup_context() -> None:
     x = leaf(2, 3)
-    assert values(Power.forward(x, 2)) == [4, 9]  # callable as it is written
+    assert values(Power.forward(x, 2)) == [4, 9]  # the original forward can be called
     y = Power.apply(x, 3)
     assert repr(y.grad_fn) == "<PowerBackward>" and values(y) == [8, 27]
     y.grad_fn.name = "shadows the method, as ctx.name = ... in a forward does"

@@ -57,7 +57,7 @@ def test_of_a_parameter_it_is_an_ordinary_tensor() -> None:
 
 
 def test_a_change_through_it_is_seen_by_a_backward() -> None:
-    """As one of detach(): PyTorch would use the new values here."""
+    """It raises, as for detach(); PyTorch would use the new values here."""
     x = leaf(3)
     y = x * x
     x.data.mul_(2)
@@ -66,7 +66,7 @@ def test_a_change_through_it_is_seen_by_a_backward() -> None:
 
 
 def test_a_change_beside_what_was_saved_is_none() -> None:
-    """Columns that are filled one after the other, each computed from those before: a Runge-Kutta step's."""
+    """Columns are filled one after the other, each computed from the previous ones, as in a Runge-Kutta step."""
     table, weights = Tensor(np.zeros((3, 4))), [leaf(3), leaf(3), leaf(3)]
     table.data[:, 0] = Tensor(np.arange(3.0) + 1)
     sums = []
@@ -91,11 +91,11 @@ def test_a_change_of_a_part_names_the_operator_that_touched_what_was_saved() -> 
 
 @pytest.mark.parametrize("touched", [False, True])
 def test_many_changes_of_parts(touched: bool) -> None:
-    """More than are told apart count as one of all of it."""
+    """Beyond a limit, partial changes are merged into one change of the whole array."""
     x, w = Tensor(np.ones(200)), leaf(1)
     for place in range(100):
         x.data[place : place + 1].add_(1)
-    y = x[100:] * w  # made after them
+    y = x[100:] * w  # computed after the changes
     for place in range(100 if touched else 20):
         x.data[place : place + 1].add_(1)
     if touched:
@@ -119,7 +119,7 @@ def test_a_change_of_all_of_it_outlasts_later_changes_of_parts() -> None:
         y.sum().backward()
 
 
-# ---- what is refused ---------------------------------------------------------------------------------------
+# ---- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_a_leaf_gets_another_shape(shape: tuple[int, ...]) -> None:
 
 
 def test_pruning_and_growing_a_trained_layer() -> None:
-    """Network surgery: with a gradient of the old shape, after a backward, and with an optimizer's states."""
+    """Changing a trained network, with gradients of the old shape, after a backward, and with optimizer states."""
     layer, x = rg.nn.Linear(3, 4).double(), array(5, 3)
     optimizer = rg.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
     layer(Tensor(x)).sum().backward()
@@ -377,7 +377,7 @@ def test_new_views_of_the_base_follow_it() -> None:
 
 
 def test_a_view_itself_may_leave() -> None:
-    """Of b, its view v and v's view w, v leaves: w and b still share their memory."""
+    """b has the view v, and v the view w. If v gets other data, w and b still share their memory."""
     x, b = base()
     v = b[0:3]
     w = v[1:]
@@ -465,7 +465,7 @@ def test_a_view_made_under_no_grad_becomes_an_ordinary_tensor() -> None:
 
 
 def test_nothing_is_kept_alive() -> None:
-    """The old memory goes with the last view of it."""
+    """The old memory is freed with the last view of it."""
     x, b = base()
     v = b[0:2]
     old = weakref.ref(b.array)
@@ -498,7 +498,7 @@ def test_copying_into_it() -> None:
 
 
 def test_binary_weights() -> None:
-    """The forward uses sign(w), the step goes to w: BinaryConnect."""
+    """BinaryConnect: the forward uses sign(w), the optimizer step updates w."""
     w, x = leaf(3), array(3)
     real = w.data
     a = real.array.copy()
@@ -520,7 +520,7 @@ def test_exchange() -> None:
 
 
 def test_a_result_in_the_middle() -> None:
-    """y = 2x is used once as it is and once with other values."""
+    """y = 2x is used with its own values, then with other values."""
     x = leaf(3)
     a, b = x.array.copy(), array(3)
     y = x * 2
@@ -538,7 +538,7 @@ def test_integers_and_bools() -> None:
         assert x.array is new
 
 
-# ---- who else holds the tensor -----------------------------------------------------------------------------
+# ---- modules, optimizers and hooks that refer to the tensor ------------------------------------------------
 
 
 def test_modules_and_their_state_see_the_new_memory() -> None:
@@ -551,12 +551,12 @@ def test_modules_and_their_state_see_the_new_memory() -> None:
     twice = 2 * w
     layer.load_state_dict({"weight": twice, "bias": np.ones(2, np.float32)})
     np.testing.assert_array_equal(layer.weight.data.array, twice)
-    np.testing.assert_array_equal(w, twice)  # the memory that was given
+    np.testing.assert_array_equal(w, twice)  # the array that was assigned
 
 
 @pytest.mark.parametrize("make", [lambda p: rg.optim.SGD(p, lr=0.1, momentum=0.9), lambda p: rg.optim.Adam(p, lr=0.1)])
 def test_optimizers_step_in_the_new_memory(make: Any) -> None:
-    """Two steps with an exchange between them end where two steps without one do, moved by the difference."""
+    """Replacing the data between two steps shifts the result by the difference, and changes nothing else."""
     a, moved = array(3), array(3, seed=4)
     g, h = array(3, seed=2), array(3, seed=3)
     results = []

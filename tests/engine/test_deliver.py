@@ -1,4 +1,4 @@
-"""grad_req, and that no gradient shares its array with anything."""
+"""grad_req, and ownership: no stored gradient shares its array."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_grad_hands_views_of_the_upstream_gradient_on() -> None:
 
 
 def test_grad_hands_no_other_views_on() -> None:
-    """What repeats elements, and what lies beside the upstream gradient in the same memory."""
+    """Views that repeat elements, and arrays elsewhere in the memory of the upstream gradient, are copied."""
 
     class Saved(Function):
         @staticmethod
@@ -190,7 +190,7 @@ def test_a_gradient_that_shows_an_element_several_times_becomes_an_array_of_its_
         @staticmethod
         def backward(ctx: Any, g: Tensor) -> Tensor:
             repeated: np.ndarray = np.ndarray((2,), g.array.dtype, np.ones(1), 0, (0,))
-            return wrap(repeated)  # and may be written to
+            return wrap(repeated)  # writeable
 
     x = leaf(1, 2)
     Repeated.apply(x).backward(Tensor(np.ones(2)))
@@ -298,7 +298,7 @@ def test_read_only_grad() -> None:
 
 
 def test_sums_inside_the_sweep_leave_gradients_alone() -> None:
-    """Three contributions meet: the second makes a buffer, the third is added to it, the parts stay."""
+    """Of three contributions, the second creates a buffer, the third is added to it, and none of them changes."""
     parts = [np.array([float(10**k)]) for k in range(3)]
 
     class Give(Function):
@@ -341,7 +341,7 @@ def test_gradients_with_history_are_not_shared_either() -> None:
 
 @pytest.mark.parametrize("what", ["argument", "output"])
 def test_history_stays_out_of_grad_without_create_graph(what: str) -> None:
-    """A backward that returns a saved tensor itself, with all its history."""
+    """A backward that returns a saved tensor itself, with its history."""
 
     class Forgetful(Function):
         @staticmethod

@@ -1,4 +1,4 @@
-"""A dtype that NumPy creates when it reads a pickle equals the usual one but is another object."""
+"""Unpickled dtypes: NumPy creates instances that equal the usual ones but are not identical to them."""
 
 from __future__ import annotations
 

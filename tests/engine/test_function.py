@@ -1,4 +1,4 @@
-"""Function.apply: its checks, and that graphs are built only where they are needed."""
+"""Function.apply: its checks, and that it builds a graph only if one is needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from retrograd.engine.views import View
 
 
 def test_an_instance_applies_its_class() -> None:
-    """As in PyTorch, where it is deprecated."""
+    """This works as in PyTorch, where it is deprecated."""
 
     class Power(Function):
         def __init__(self, exponent: float) -> None:
@@ -52,7 +52,7 @@ def test_an_instance_applies_its_class() -> None:
 
 
 def test_a_subclass_of_a_class_of_the_package_is_the_users() -> None:
-    """Gradients that its backward overwrites are not those of the sweep."""
+    """Its backward gets aliases: overwriting them does not change the gradients of the sweep."""
 
     class Same(View):
         @staticmethod

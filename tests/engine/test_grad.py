@@ -1,4 +1,4 @@
-"""grad(), create_graph, and second derivatives: correct or refused."""
+"""grad(), create_graph, and second derivatives, which are either correct or raise an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_grad_of_a_result_does_not_run_beyond_it() -> None:
     y = Mul.apply(x, x)
     z = Exp.apply(y)
     grad(z, y)
-    grad(y, x)  # its saved tensors are still there
+    grad(y, x)  # the saved tensors of y's node are still there
 
 
 def test_unused_input() -> None:
@@ -146,7 +146,7 @@ def test_gradient_with_history_is_followed_only_with_create_graph() -> None:
     assert not g.requires_grad
 
 
-# ---- what cannot be differentiated twice raises instead of being wrong -------------------------------------
+# ---- Functions without a second derivative raise instead of returning a wrong one --------------------------
 
 
 def test_once_differentiable() -> None:

@@ -182,12 +182,12 @@ def test_an_exit_stack_leaves_as_a_with_statement_does() -> None:
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="there is no timer here")
 @pytest.mark.parametrize("scope", [no_grad, enable_grad, inference_mode])
 def test_an_interrupt_at_any_moment_leaves_the_flags_as_they_were(scope: Any) -> None:
-    """Ctrl-C raises between two instructions of any function, also on the way out of a with statement.
+    """KeyboardInterrupt may be raised between any two instructions, also while a with statement ends.
 
-    (`set_grad_enabled` sets the flag before its with statement begins, as PyTorch's.)
+    (`set_grad_enabled` sets the flag before its with statement begins, as in PyTorch.)
     """
     x = Tensor(np.ones(2), requires_grad=True)
-    x.register_post_accumulate_grad_hook(lambda leaf: None)  # backward runs it in a with statement of its own
+    x.register_post_accumulate_grad_hook(lambda leaf: None)  # backward runs the hook inside its own with statement
 
     def work() -> None:
         (x * x).sum().backward()
@@ -197,7 +197,7 @@ def test_an_interrupt_at_any_moment_leaves_the_flags_as_they_were(scope: Any) ->
     def interrupt(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    work()  # loads the kernels
+    work()  # compiles the kernels first
     before, draw = signal.signal(signal.SIGALRM, interrupt), random.Random(0)
     try:
         for _ in range(400):

@@ -1,4 +1,4 @@
-"""gradcheck and gradgradcheck on correct gradients, and their rules. test_planted_faults has wrong gradients."""
+"""gradcheck and gradgradcheck on correct gradients, and their options; test_gradcheck_bugs.py has wrong gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from retrograd.engine.gradcheck import GradcheckError, GradcheckReport, gradchec
 
 
 class MulNumPy(Mul):
-    """x * y with a backward that leaves the graph: right once, lost when differentiated again."""
+    """x * y with a NumPy backward: the first derivative is right, the second one is missing."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
@@ -232,7 +232,7 @@ def test_a_kink_at_the_input_is_not_hidden() -> None:
 
 
 def _rectified(wrong: float = 1.0) -> type[Function]:
-    """max(x, 0), with slope 0 at 0; ``wrong`` scales its gradient."""
+    """Return max(x, 0) as a Function, with slope 0 at 0 and its gradient scaled by ``wrong``."""
 
     class Rectified(Function):
         @staticmethod
@@ -259,7 +259,7 @@ def test_a_kink_is_called_a_kink() -> None:
 def test_a_kink_does_not_hide_a_wrong_gradient() -> None:
     with pytest.raises(GradcheckError, match="scaled by the constant factor 2; in addition, func has a kink at input"):
         gradcheck(_rectified(2.0).apply, Tensor(np.array([0.0, 1.5, 2.5]), requires_grad=True))
-    # a dropped gradient of a smooth function is none, however curved it is
+    # a dropped gradient of a smooth function is not mistaken for a kink, even at high curvature
     for factor in (1.0, 1e4):
         with pytest.raises(GradcheckError, match="the gradient is dropped"):
             gradcheck(_dropped(factor).apply, Tensor(np.array([1.0, 2.0]), requires_grad=True))
@@ -293,7 +293,7 @@ def test_a_jump_is_called_a_jump() -> None:
 
 
 def test_ill_conditioned_but_right() -> None:
-    """Cancellation makes the numeric gradient bad; within the tolerances that is no fault of the gradient."""
+    """Cancellation makes the numeric gradient inaccurate; within the tolerances this is not reported as a fault."""
 
     class Offset(Function):
         @staticmethod

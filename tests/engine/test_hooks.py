@@ -74,7 +74,7 @@ def test_of_several_outputs() -> None:
     half.register_hook(lambda g: seen.append(("half", values(g))))
     triple.register_hook(times(2))
     triple.backward()
-    assert seen == [] and values(x.grad) == [6]  # no gradient reached half
+    assert seen == [] and values(x.grad) == [6]  # the output `half` received no gradient
     half, triple, _ = DivMod.apply(x)
     half.register_hook(lambda g: seen.append(("half", values(g))))
     Add.apply(half, triple).backward()
@@ -123,7 +123,7 @@ def test_an_optimizer_in_the_hook_may_drop_the_gradient() -> None:
 
 
 def test_a_kept_gradient_is_not_the_leafs_own() -> None:
-    """What a hook keeps does not change when gradients accumulate."""
+    """A gradient that a hook stores does not change when gradients accumulate."""
     x, kept = leaf(1), []
     x.register_hook(kept.append)
     for _ in range(2):

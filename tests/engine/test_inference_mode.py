@@ -48,7 +48,7 @@ def test_what_is_made_inside() -> None:
     x = leaf(1, 2)
     with inference_mode():
         assert Tensor([1.0]).is_inference() and Identity.apply(x).is_inference()
-        assert not Tensor([1.0], requires_grad=True).is_inference()  # as for a Parameter of a new Module
+        assert not Tensor([1.0], requires_grad=True).is_inference()  # as in the construction of a Module
         assert not Part.apply(x).is_inference()  # a view of an ordinary tensor
         y = Exp.apply(x)
         assert Part.apply(y).is_inference() and y.detach().is_inference()
@@ -62,7 +62,7 @@ def test_outside() -> None:
     x = leaf(3)
     with inference_mode():
         y = Exp.apply(Tensor(np.array([0.0])))
-    assert values(Exp.apply(y)) == [np.e]  # plain use is fine
+    assert values(Exp.apply(y)) == [np.e]  # ordinary use works
     with pytest.raises(RuntimeError, match=r"Mul: a tensor made in inference_mode cannot be saved .*clone"):
         Mul.apply(x, y)
     with pytest.raises(RuntimeError, match="requires_grad: a tensor made in inference_mode"):

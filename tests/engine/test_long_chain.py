@@ -1,6 +1,7 @@
 """Graphs of many nodes: neither the backward pass nor the deletion of the graph may recurse.
 
-In a thread with a small stack 10,000 are enough to see it, and in Python anywhere; at night there are 100,000.
+In a thread with a small stack, 10,000 nodes are enough to detect recursion, and anywhere for recursion in Python. The
+nightly tests use 100,000.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from engine.functions import Add, Identity, leaf
 from retrograd.engine import Function, Node, Tensor, grad, wrap
 
 SHORT, LONG = 10_000, 100_000
-# A sixteenth of the main thread's. CPython 3.13 itself overflows it: it nests 10,000 destructors of any objects, where
-# other versions nest 50 or look at the stack.
+# A sixteenth of the main thread's. CPython 3.13 overflows it by itself: it nests up to 10,000 destructors of arbitrary
+# objects, while other versions nest 50 or check the stack.
 STACK = (2048 if sys.version_info[:2] == (3, 13) else 512) * 1024
 LENGTHS = pytest.mark.parametrize("length", [SHORT, pytest.param(LONG, marks=pytest.mark.nightly)])
 

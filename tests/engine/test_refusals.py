@@ -43,7 +43,7 @@ def test_tensor_without_history() -> None:
 
 
 def returning(*gradients: Any, name: str = "Faulty") -> type[Function]:
-    """A Function of two arguments whose backward returns `gradients`."""
+    """Return a Function of two arguments whose backward returns `gradients`."""
 
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
         return wrap(x.array * 1)
@@ -92,7 +92,7 @@ def test_extra_nones_are_accepted_and_missing_ones_are_not() -> None:
 
 
 class Scaled(Function):
-    """x * scale, with an argument between them that is not a Tensor; `order` says which gradient goes where."""
+    """x * scale, with a non-Tensor argument between the two; backward returns its gradients in the order `order`."""
 
     order: tuple[str, ...] = ("x", "none", "scale")
 
@@ -109,7 +109,7 @@ class Scaled(Function):
 
 
 class ScaledWithSetup(Scaled):
-    """The same in the other form, whose forward takes no ctx."""
+    """The same with a forward without ctx, and setup_context."""
 
     @staticmethod
     def forward(x: Tensor, levels: Any, scale: Tensor) -> Tensor:  # type: ignore[override]
@@ -158,7 +158,7 @@ def test_missing_gradients_are_refused_and_named(base: Any) -> None:
 
     x = leaf(1, 2)
     text = r"Short: backward returned 1 gradient, expected 3: .*\(x, levels, scale\).*missing: levels, scale"
-    for scale in (leaf(2.0)[0], Tensor(np.array(2.0))):  # PyTorch refuses it where the missing one is not needed, too
+    for scale in (leaf(2.0)[0], Tensor(np.array(2.0))):  # PyTorch also raises if the missing gradient is not needed
         with pytest.raises(RuntimeError, match=text):
             Short.apply(x, 8, scale).backward(Tensor(np.ones(2)))
 
@@ -194,7 +194,9 @@ def test_a_rule_for_the_backward_of_a_function_is_checked_likewise() -> None:
         y = Scaled.apply(x, 8, scale)
     with pytest.raises(RuntimeError, match="Scaled: " + MISPLACED.format("int")):
         y.backward(Tensor(np.ones(2)))
-    with override_backward(retrograd.nn.functional.leaky_relu, short):  # its number is no argument of the operator
+    with override_backward(
+        retrograd.nn.functional.leaky_relu, short
+    ):  # the rule may omit gradients for numbers such as negative_slope
         z = retrograd.nn.functional.leaky_relu(x, 0.1)
     z.backward(Tensor(np.array([0.3, -0.7])))
     assert values(x.grad) == [0.3, -0.7]

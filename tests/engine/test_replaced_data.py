@@ -123,7 +123,7 @@ def test_what_a_hook_assigns_reaches_no_other_operand() -> None:
     x, y = leaf(3), leaf(3, seed=1)
     a, b = x * 1, y * 1
     a.register_hook(_assign(np.zeros(3)))
-    (a + b).backward(Tensor(normal(3, seed=2)))  # both get the same gradient
+    (a + b).backward(Tensor(normal(3, seed=2)))  # both operands get the same gradient
     np.testing.assert_array_equal(x.grad.array, np.zeros(3))
     np.testing.assert_array_equal(y.grad.array, normal(3, seed=2))
 

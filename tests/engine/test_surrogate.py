@@ -32,7 +32,7 @@ SMOOTH: dict[str, Any] = {
 @pytest.mark.parametrize("declared", SMOOTH)
 @pytest.mark.parametrize("other", SMOOTH)
 def test_every_sign_has_the_gradient_of_its_own_surrogate(declared: str, other: str) -> None:
-    """And none of another; without a surrogate, the step function's own derivative is 0."""
+    """It does not have the gradient of another surrogate; without one, the derivative of the step function is 0."""
     report = gradcheck(sign(declared), X, surrogate=SMOOTH[other], raise_exception=False)
     assert bool(report) is (declared == other)
     if declared != other:
@@ -57,7 +57,7 @@ def test_a_fault_is_diagnosed() -> None:
 
 
 def test_several_inputs_and_outputs() -> None:
-    """Learned ranges: PACT's limit gets the gradient of the clipped function, without the rounding."""
+    """Learned ranges: the gradient of PACT's limit is that of the clipped function without rounding."""
     alpha, x = leaf(1.25), leaf(-1.0, 0.3, 1.2, 2.0)
     quantizer = lowbit.PACT(4)
 

@@ -1,4 +1,4 @@
-"""The backward pass: values, what it frees and what it keeps."""
+"""The backward pass: values, and the memory that it frees or keeps."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ def test_dtype_float32_stays() -> None:
 
 
 def test_random_graph_agrees_with_forward_mode() -> None:
-    """Sums and products of earlier results, picked at random, against derivatives carried forward."""
+    """Random graphs of sums and products, compared with derivatives from forward mode."""
     random = np.random.default_rng(0)
     inputs = [irregular(3, seed=seed) for seed in range(3)]
     results = list(inputs)
@@ -200,7 +200,7 @@ def test_node_describes_itself() -> None:
 
 
 def test_nodes_take_notes() -> None:
-    """`metadata` is a dict of the node's own, as in PyTorch; attributes of ctx are there after forward."""
+    """Each node has its own dict `metadata`, as in PyTorch; attributes set on ctx remain after forward."""
     x = leaf(1)
     y = Mul.apply(Exp.apply(x), x)
     ((first, _), (end, _)), node = y.grad_fn.next_functions, y.grad_fn
@@ -218,7 +218,7 @@ def test_leaves_of_a_graph_are_found_by_next_functions() -> None:
     (a, zero), (b, _) = left.next_functions
     (d, _), constant = right.next_functions
     assert a.variable is x and b.variable is w and zero == 0 and constant == (None, 0)
-    assert a is d  # the leaf's own, wherever it is met
+    assert a is d  # the same object wherever the leaf is used
     assert a.next_functions == () and a.name() == "AccumulateGrad" and repr(a) == "<AccumulateGrad>"
     held = weakref.ref(w)
     del w, y, left, right
@@ -227,7 +227,7 @@ def test_leaves_of_a_graph_are_found_by_next_functions() -> None:
     assert held() is None
 
 
-# ---- retain_graph, retain_grad, and what is freed ----------------------------------------------------------
+# ---- retain_graph, retain_grad, and freed memory -----------------------------------------------------------
 
 
 def test_second_sweep_through_a_freed_graph_names_retain_graph() -> None:

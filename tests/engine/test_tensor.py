@@ -189,7 +189,7 @@ def test_an_array_on_the_left_does_not_swallow_the_tensor() -> None:
 
 
 class Named(Tensor):
-    """A subclass without slots, as Parameter is."""
+    """A subclass without slots, like Parameter."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Several threads that share leaves: each runs its own backward pass, and no gradient is lost."""
+"""Threads that share leaves: concurrent backward passes lose no gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from retrograd import Tensor
-from retrograd.engine.grad_mode import shared
+from retrograd.engine.grad_mode import process
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def _short_turns() -> Iterator[None]:
 
 
 def together(count: int, work: Callable[[int], object]) -> None:
-    """Run work(0), work(1), ... in threads of their own that begin at the same moment."""
+    """Run work(0), work(1), ... in separate threads that start at the same time."""
     gate, errors = threading.Barrier(count), []
 
     def run(number: int) -> None:
@@ -86,7 +86,7 @@ def test_a_child_does_not_wait_for_a_thread_that_it_lacks() -> None:
     held, done = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with shared.lock:
+        with process.lock:
             held.set()
             done.wait()
 

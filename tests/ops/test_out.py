@@ -117,7 +117,7 @@ def calls() -> Iterator[tuple[str, Any, Call]]:
 def results(function: Any, call: Call, **options: Any) -> Any:
     """Return the function's results for the arrays of a call, in float32."""
     tensors = [rg.Tensor(a.astype(np.float32) if a.dtype.kind == "f" else a.copy()) for a in call.arrays]
-    return call.of(tensors, lambda *args, **kwargs: function(*args, **kwargs, **options))
+    return call.with_values(tensors, lambda *args, **kwargs: function(*args, **kwargs, **options))
 
 
 CALLS = [*calls()]
@@ -176,8 +176,8 @@ def test_factories(name: str) -> None:
 
 @pytest.mark.parametrize("operator", ["exp", "add", "matmul", "sum", "cumsum", "sort"])
 def test_large_results_are_written_by_the_kernel(operator: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inplace, "_LARGE", 1)
-    monkeypatch.setattr(inplace, "_makers", {})
+    monkeypatch.setattr(inplace, "_LARGE_RESULT", 1)
+    monkeypatch.setattr(inplace, "_producers", {})
     function, x = getattr(rg, operator), rg.Tensor(numbers(40, 40).astype(np.float32))
     args = {"add": (x, x.T), "matmul": (x, x), "sum": (x, 1), "cumsum": (x, 0)}.get(operator, (x,))
     expected = function(*args)
@@ -195,8 +195,8 @@ def test_memory_is_not_allocated_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where kernels have plans, the second call runs a plan that writes to the given array."""
     from retrograd.kernels.compiled.machine.plan import Plan
 
-    monkeypatch.setattr(inplace, "_LARGE", 1)
-    monkeypatch.setattr(inplace, "_makers", {})
+    monkeypatch.setattr(inplace, "_LARGE_RESULT", 1)
+    monkeypatch.setattr(inplace, "_producers", {})
     taken = []
     run = Plan.run
     monkeypatch.setattr(Plan, "run", lambda self, *a, **k: taken.append(k["into"]) or run(self, *a, **k))

@@ -74,7 +74,7 @@ def test_only_views_share_memory_and_results_can_be_written_to(entry: Op) -> Non
     given = [Tensor(array.copy(order="K")) for array in call.arrays]
     name = entry.name.partition(":")[0]
     try:
-        outputs = outputs_of(call.of(given))
+        outputs = outputs_of(call.with_values(given))
     except TypeError:  # the result is not a Tensor
         return
     for y in outputs:

@@ -100,16 +100,16 @@ def test_training(make: Any) -> None:
 
 
 def by_plan(steps: Steps) -> int:
-    return sum(id(step) in steps._placed for step in steps)
+    return sum(id(step) in steps._planned for step in steps)
 
 
 @compiled
 def test_which_steps_run_by_their_plans() -> None:
     for make, others in ((lenet, set()), (normalized, set()), (lstm, {"pad_slice"})):
         steps = rg.record_steps(Training(make).step).in_arena()
-        assert {step.kernel for step in steps if id(step) not in steps._placed} == others
+        assert {step.kernel for step in steps if id(step) not in steps._planned} == others
     steps = rg.record_steps(Training(ragged).step).in_arena()
-    assert "recurrent_grad" in {step.kernel for step in steps if id(step) not in steps._placed}
+    assert "recurrent_grad" in {step.kernel for step in steps if id(step) not in steps._planned}
     with rg.use_kernels("textbook"):
         assert by_plan(rg.record_steps(Training(lenet).step).in_arena()) == 0
 
@@ -133,7 +133,7 @@ def misuses(steps: Steps) -> list[str]:
             place = steps.memory.arena.offset(array)
             if place is not None and (shadow[bytes_of(array)] != id(root(array))).any():
                 found.append(f"step {at}, {step.kernel}: what it reads at {place} belongs to another")
-        placed = steps._placed.get(id(step))
+        placed = steps._planned.get(id(step))
         scratch = [] if placed is None else [*placed.memory.values()]
         for array in (*step.outputs, *scratch):
             if steps.memory.arena.offset(array) is not None:

@@ -1,4 +1,4 @@
-"""L-BFGS: its minima, its state, its failures."""
+"""L-BFGS: convergence, state_dict, and errors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from retrograd.nn.parameter import Parameter, empty_weight
 
 
 def quadratic(seed: int = 0) -> tuple[Parameter, Callable[[Any], Tensor], np.ndarray]:
-    """A parameter, a strictly convex quadratic function of it, and where that is lowest."""
+    """Return a parameter, a strictly convex quadratic function of it, and its minimizer."""
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(6, 6))
     a, b = root @ root.T + np.eye(6), rng.normal(size=(6, 1))

@@ -31,7 +31,7 @@ def optimizers() -> list[Any]:
 
 @pytest.mark.parametrize("kind", [*optimizers(), Jump], ids=lambda kind: kind.__name__)
 def test_values_stay_within_the_limits(kind: Any) -> None:
-    """Many steps to both sides, against an oracle without limits that is clipped; other parameters are not touched."""
+    """Many steps in both directions, compared with an unlimited oracle and clipping; other parameters do not change."""
     values = np.array([0.3, -0.4, 0.9])
     limited, free, still, null = (Parameter(values.copy()) for _ in range(4))
     for parameter in (limited, still, null):
@@ -49,7 +49,7 @@ def test_values_stay_within_the_limits(kind: Any) -> None:
 
     for step in range(4):
         if step == 2:
-            limited.limits = (-0.25, 0.5)  # also in the middle of a run
+            limited.limits = (-0.25, 0.5)  # also during training
         if kind is optim.LBFGS:
             optimizer.step(closure)
         else:

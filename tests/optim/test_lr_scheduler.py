@@ -113,7 +113,7 @@ def test_closed_form(name: str) -> None:
 @each
 @pytest.mark.parametrize("done", [0, 1, 4, 11])
 def test_resumed_in_the_middle_as_if_never_stopped(name: str, done: int, tmp_path: Path) -> None:
-    """Through a checkpoint on disk, optimizer and scheduler."""
+    """Optimizer and scheduler are saved in a checkpoint on disk and restored from it."""
     make, _ = CLOSED[name]
     straight = make_optimizer(momentum=0.9)
     scheduler = make(straight)
@@ -133,7 +133,7 @@ def test_resumed_in_the_middle_as_if_never_stopped(name: str, done: int, tmp_pat
 
 
 def test_last_epoch_resumes_as_well() -> None:
-    """What is computed from the base is right at once; what multiplies goes on from the rate that it finds."""
+    """Schedulers that compute from the base rate are right immediately; the others continue from the current rate."""
     for make in (
         lambda o, last: schedulers.LambdaLR(o, lambda t: 0.9**t, last_epoch=last),
         lambda o, last: schedulers.CosineAnnealingWarmRestarts(o, 20, last_epoch=last),
@@ -222,7 +222,7 @@ def test_the_rate_of_a_schedule_is_that_of_the_step() -> None:
     ],
 )
 def test_numpy_scalars_are_python_numbers_in_a_scheduler(name: str, options: dict[str, Any]) -> None:
-    """np.float32(0.3) is the number 0.30000001192092896, computed with in double precision."""
+    """np.float32(0.3) becomes 0.30000001192092896, and computations with it are in double precision."""
 
     def convert(value: Any, real: type[Any], whole: type[Any]) -> Any:
         if isinstance(value, list):
@@ -263,7 +263,7 @@ def test_plateau_before_its_first_metric_can_be_saved(tmp_path: Path) -> None:
     assert other.best == -math.inf and other.last_epoch == 0
 
 
-# ---------------------------------------------------------------- refusals
+# ---------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Parameter groups, state_dict, errors."""
+"""The Optimizer base class: parameter groups, state_dict, and errors."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ OWN = {"name": "head", "lr_scale": 0.1, "layers": [1, 2], "decay": None, "scale"
 
 
 def own(group: dict[str, Any]) -> dict[str, Any]:
-    """Its entries of OWN, checked: the same kinds of values, lists as lists."""
+    """Return the entries of OWN in a group, after checking that they have their types."""
     found = {name: group[name] for name in OWN}
     assert [type(value) for value in found.values()] == [type(value) for value in OWN.values()]
     assert found["tag"].tolist() == [3.0] and {**found, "tag": 0} == {**OWN, "tag": 0}
@@ -130,7 +130,7 @@ def test_own_entries_are_kept(make: Make) -> None:
     def made(entries: dict[str, Any], more: dict[str, Any]) -> optim.Optimizer:
         a, b, c = parameters()
         optimizer = make([{"params": [b], **entries}])
-        if not isinstance(optimizer, optim.LBFGS):  # which has one group
+        if not isinstance(optimizer, optim.LBFGS):  # LBFGS has one group
             optimizer.add_param_group({"params": [a, c], **more})
         return optimizer
 
@@ -193,7 +193,7 @@ def test_entries_that_look_like_options_are_told(entry: str, message: str) -> No
 
 
 class Halving(Optimizer):
-    """As users write them for PyTorch."""
+    """An optimizer as users write it for PyTorch."""
 
     def __init__(self, params: Any, lr: Any = required, foreach: bool = False) -> None:
         if lr is not required and lr < 0.0:

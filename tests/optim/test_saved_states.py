@@ -1,4 +1,4 @@
-"""Inconsistent states of optimizers, schedulers and callbacks: the message, and that nothing changes."""
+"""Inconsistent states of optimizers, schedulers and callbacks raise with a message, and change nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SGD and Adam against their formulas in float64 NumPy."""
+"""SGD and Adam compared with their formulas in float64 NumPy, and properties of all optimizers."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_a_layer_learns() -> None:
         np.testing.assert_allclose(layer.weight.array, [[1.0, -2.0, 0.5]], atol=0.02)
 
 
-# ---------------------------------------------------------------- what is kept from step to step
+# ---------------------------------------------------------------- caches between steps
 
 
 MOVING: list[Callable[[Any], optim.Optimizer]] = [
@@ -215,7 +215,7 @@ MOVING: list[Callable[[Any], optim.Optimizer]] = [
 
 
 def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer) -> None:
-    """What a user may do between steps; each time some array that a step was prepared for is gone."""
+    """Do something that a user may do between steps and that invalidates the cached arrays."""
     first = parameters[0]
     if turn == 2:
         first.array = first.array.copy()
@@ -245,7 +245,7 @@ def replaced(turn: int, parameters: list[Parameter], optimizer: optim.Optimizer)
 
 @pytest.mark.parametrize("make", MOVING)
 def test_no_step_uses_what_was_there_before(make: Callable[[Any], optim.Optimizer]) -> None:
-    """The same as an optimizer that is made anew, with its state, for every step."""
+    """The result equals that of an optimizer which is created anew for every step and loads the state."""
     ours, theirs = (make_parameters() for _ in range(2))
     optimizer = make(ours)
     fresh = make(theirs)

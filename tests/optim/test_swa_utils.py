@@ -17,7 +17,7 @@ def network() -> Any:
 
 
 def update(model: Any, averaged: Any, times: int) -> list[list[np.ndarray]]:
-    """Change the model and average it, ``times`` over; the parameters after each change."""
+    """Change the model and update the average ``times`` times; return the parameters after each change."""
     rng = np.random.default_rng(0)
     seen = []
     for _ in range(times):

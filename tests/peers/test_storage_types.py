@@ -192,7 +192,7 @@ def _difference(case: Case, kind: str) -> str | None:
     if call.random or base in OURS or theirs is None or call.function.__name__ != base.rpartition(".")[2]:
         return None
     try:
-        wanted = call.of(arrays, lambda *args, **options: theirs(*_tensor_of(args), **options))
+        wanted = call.with_values(arrays, lambda *args, **options: theirs(*_tensor_of(args), **options))
         found = call.outputs([retrograd.Tensor(a.copy()) for a in arrays])
     except (TypeError, ValueError, RuntimeError, IndexError, ZeroDivisionError, NotImplementedError):
         return None

@@ -1,4 +1,4 @@
-"""A rule applies to every operator and layer of the conformance tables; each rule is the true backward."""
+"""Rules that call the true backward, for every operator and layer of the conformance tables."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from retrograd import Tensor, override_backward
 from retrograd.autograd import grad
 from retrograd.nn import functional
 
-# they return their argument or a method of the same name is another operator
+# these return their argument, or the method of the same name is another operator
 WITHOUT_A_NODE = {"atleast_1d", "positive", "contiguous", "unfold: along an axis"}
 
 
 def tensors(value: Any) -> Any:
-    """Arrays as Tensors that require a gradient, if they can."""
+    """Convert arrays to Tensors, which require a gradient if they are floating-point."""
     if isinstance(value, np.ndarray):
         return retrograd.tensor(value, requires_grad=value.dtype.kind == "f")
     if isinstance(value, (list, tuple)) and value and isinstance(value[0], np.ndarray):
@@ -29,7 +29,7 @@ def tensors(value: Any) -> Any:
 
 
 def within(value: Any) -> list[Tensor]:
-    """The Tensors that require a gradient."""
+    """Return the Tensors that require a gradient."""
     if isinstance(value, Tensor):
         return [value] if value.requires_grad else []
     values = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -37,7 +37,7 @@ def within(value: Any) -> list[Tensor]:
 
 
 def derived(entry: Op, call: Callable[..., Any], own: Any = ()) -> list[Tensor | None]:
-    """The gradients of a call with the arguments of an entry; empty if it has none."""
+    """Return the gradients of a call with the arguments of an entry; empty if it has none."""
     args = [tensors(value) for value in entry.args]
     kwargs = {name: tensors(value) for name, value in (entry.options.get("kwargs") or {}).items()}
     retrograd.manual_seed(0)
@@ -49,7 +49,7 @@ def derived(entry: Op, call: Callable[..., Any], own: Any = ()) -> list[Tensor |
 
 
 class Counted:
-    """The true backward, and how often it ran."""
+    """A rule that calls the true backward and counts its calls."""
 
     def __init__(self) -> None:
         self.runs = 0

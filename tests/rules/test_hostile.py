@@ -1,4 +1,4 @@
-"""Rules in difficult programs: inner tensors of a call, objects that outlive it, and changes after it."""
+"""Backward rules in difficult cases: tensors inside a call, object lifetimes, and in-place changes after the call."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def doubled(true, *g):
 
 
 def elsewhere(true, *g):
-    """The true backward, by another run of the call."""
+    """A rule that computes the true backward by running the call again."""
     return true.at(*true.inputs)(*g)
 
 
@@ -54,7 +54,7 @@ def is_close(found: Tensor | None, expected: Any) -> None:
 
 @pytest.fixture
 def no_gc() -> Iterator[None]:
-    """What lies in a reference cycle stays."""
+    """Disable the garbage collector, so that reference cycles are not freed."""
     gc.disable()
     yield
     gc.enable()
@@ -76,7 +76,7 @@ def test_another_run_has_the_rules_within_the_call() -> None:
 
 
 def test_another_run_has_the_parameters_of_the_call() -> None:
-    """They may have been replaced since, as a functional call does."""
+    """Parameters may have been replaced since the call, for example by functional_call."""
     layer, x = nn.Linear(3, 2).double(), leaf(4, 3)
     layer.backward_rule = elsewhere
     y, w = layer(x), layer.weight
@@ -125,11 +125,11 @@ def test_another_run_where_some_results_have_a_gradient() -> None:
         (y.sum() + kept[0].sum()).backward()
 
 
-# ---- what is inside a call -------------------------------------------------------------------------------------------
+# ---- tensors inside a call -------------------------------------------------------------------------------------------
 
 
 def test_gradients_come_in_the_order_of_the_results() -> None:
-    """Not in that in which they were computed."""
+    """They do not come in the order of computation."""
     seen: list[list[float]] = []
 
     def both(x):
@@ -142,7 +142,7 @@ def test_gradients_come_in_the_order_of_the_results() -> None:
 
 
 def test_gradients_of_tensors_inside() -> None:
-    """A rule's true backward passes them: retain_grad and grad see what they get."""
+    """The rule's true backward passes through them, so retain_grad and grad see their gradients."""
     kept: list[Tensor] = []
 
     def inner(x):
@@ -171,7 +171,7 @@ def test_gradients_of_tensors_inside() -> None:
 
 @pytest.mark.parametrize("keeps", [False, True])
 def test_a_layer_that_differentiates(keeps: bool) -> None:
-    """Its forward is what it was, and the rule runs once."""
+    """A rule does not change the layer's forward, and it runs once."""
     runs = []
 
     def force(x):
@@ -193,7 +193,7 @@ def test_a_layer_that_differentiates(keeps: bool) -> None:
     with override_backward(retrograd.tanh, lambda g: g * 5.0):
         z = outside.tanh()
     found = layer_of(lambda x: x * grad(z.sum(), outside)[0], doubled)(x)
-    is_close(found, x.array * 5)  # the rule of what was made before
+    is_close(found, x.array * 5)  # the rule of the earlier graph
 
 
 def test_a_forward_that_is_not_differentiable() -> None:
@@ -241,7 +241,7 @@ def test_results_in_a_dict_of_another_kind() -> None:
     is_close(grad(found["a"].sum(), x)[0], [2] * 3)
 
 
-# ---- what changes under it -----------------------------------------------------------------------------------------
+# ---- in-place changes ----------------------------------------------------------------------------------------------
 
 
 class Increment(Function):
@@ -266,7 +266,7 @@ IN_PLACE = [
 
 @pytest.mark.parametrize(("operator", "call"), IN_PLACE)
 def test_operators_in_place(operator: Any, call: Any, no_gc: None) -> None:
-    """The gradient goes to the tensor as it was; what is dropped is freed at once."""
+    """The gradient flows to the tensor's old state; dropped objects are freed immediately."""
     z = leaf(3)
     rule = lambda g: g * 5.0  # noqa: E731
     x = z * 1.0
@@ -292,7 +292,7 @@ VIEWS = [
 
 @pytest.mark.parametrize("make", VIEWS)
 def test_a_view_made_by_a_rule(make: Any) -> None:
-    """A change of its base would give it a history without the rule; its own change keeps the rule."""
+    """Changing its base raises, since the view's new history would bypass the rule; changing the view keeps it."""
     x = leaf(6)
     z, layer = x * 1.0, make(x)
     layer.backward_rule = doubled
@@ -317,7 +317,7 @@ def test_views_within_a_layer() -> None:
     is_close(grad(layer_of(change, doubled)(x).sum(), x)[0], [0, 6, 6])
 
 
-# ---- what is kept, and for how long --------------------------------------------------------------------------------
+# ---- object lifetimes ----------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_kept_after_backward(no_gc: None) -> None:
@@ -351,7 +351,7 @@ def test_a_scope_keeps_nothing_of_its_calls(no_gc: None) -> None:
 
 
 def test_a_call_knows_its_nodes() -> None:
-    """So that the sweep need not look at all that wait: a recurrence of ruled steps would take quadratic time."""
+    """The sweep then need not search all pending nodes, which would take quadratic time in a recurrence with rules."""
     with override_backward(F.cosine_similarity, doubled):
         nodes = [F.cosine_similarity(leaf(2, 3), leaf(2, 3)).grad_fn for _ in range(3)]
     orders = [node.region.orders for node in nodes]
@@ -360,7 +360,7 @@ def test_a_call_knows_its_nodes() -> None:
 
 
 def test_copies() -> None:
-    """Of a rule that keeps something from one backward to the next, too."""
+    """Copies work, also of a rule that keeps state between backwards."""
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     rule = rules.DirectFeedbackAlignment(seed=2)
     model[0].backward_rule, model[2].backward_rule = rule, rule.last
@@ -414,11 +414,11 @@ def test_decorators() -> None:
             is_close(grad(y.sum(), x)[0], [3] * 3)
     is_close(true(), x.array > 0)
     assert thread.mode.rules is None
-    assert not thread.mode.unruled
+    assert not thread.mode.rules_disabled
 
 
 def test_scopes_end_without_python() -> None:
-    """KeyboardInterrupt may be raised before the first line of a function, so none may run until all is restored."""
+    """KeyboardInterrupt may be raised before the first line of any function, so no Python code may run on exit."""
     for scope in (override_backward(F.relu, doubled), without_backward_rules()):
         assert not hasattr(type(scope).__exit__, "__code__")
         assert not hasattr(scope.close, "__code__")

@@ -1,4 +1,4 @@
-"""Rules that replace backwards: the calls that they apply to, their arguments and their results."""
+"""override_backward and backward_rule: affected calls, and the arguments and results of rules."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def constant(*shape: int) -> Tensor:
 
 
 def doubled(true, *g):
-    """Twice the true gradients."""
+    """A rule that returns twice the true gradients."""
     found = true(*g)
     return tuple([None if each is None else each * 2.0 for each in found]) if isinstance(found, tuple) else found * 2.0
 
@@ -63,7 +63,7 @@ def test_a_rule_gets_the_true_backward() -> None:
 
 
 def test_a_rule_may_be_the_source_of_the_operator() -> None:
-    """The printed backward, one line changed, is the rule."""
+    """The rule is the printed backward with one changed line."""
     x, w, b = leaf(2, 3, 5, 5), leaf(4, 3, 3, 3), leaf(4)
     source = retrograd.backward_source(F.conv2d(x, w, b)).replace("@staticmethod\n", "").replace(" -> Gradients", "")
     assert "return gx, gw, gb, None, None" in source
@@ -104,7 +104,7 @@ def test_a_formula_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_true_backward_elsewhere() -> None:
-    """Feedback alignment: the gradient of x is that of other weights."""
+    """Feedback alignment: the gradient of x is computed with other weights."""
     x, w, other = leaf(2, 3, 7), leaf(4, 3, 3), constant(4, 3, 3)
 
     def rule(true, g):
@@ -122,7 +122,7 @@ def test_the_true_backward_elsewhere() -> None:
 
 
 def test_every_name_of_an_operator() -> None:
-    """As a function, a method, an operator of Python, in a layer and in another operator."""
+    """The rule applies to a function, a method and a Python operator, in a layer and in another operator."""
     x, w = leaf(2, 3, 6, 6), leaf(3, 3)
     layer = nn.Conv2d(3, 2, 3, dtype="float64")
     calls = [
@@ -216,7 +216,7 @@ def test_a_function_and_a_formula_of_the_user() -> None:
 
 
 def test_a_rule_in_a_rule() -> None:
-    """An override inside a layer with a rule, and a layer with a rule in another one: both run, the inner one first."""
+    """With an override inside a layer with a rule, or nested layers with rules, both rules run, inner one first."""
     order = []
 
     def noted(name, factor):
@@ -263,7 +263,7 @@ def test_a_layer_has_a_rule() -> None:
 
 
 def test_a_rule_is_configuration() -> None:
-    """Copies have it, a state does not, and the model lists it."""
+    """Copies keep the rule, the state_dict does not contain it, and the model's repr lists it."""
     model = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.ReLU()))
     state = model.state_dict()
     model[1][0].backward_rule = doubled
@@ -285,7 +285,7 @@ register_backward_rule("test: negated", lambda g: -g)
 
 
 def test_a_user_layer_reads_other_tensors() -> None:
-    """They follow the arguments and the parameters."""
+    """These tensors come after the arguments and parameters."""
     other = leaf(3)
 
     class Scaled(nn.Module):
@@ -309,7 +309,7 @@ def test_a_user_layer_reads_other_tensors() -> None:
 
 
 def test_create_graph() -> None:
-    """The second derivative is that of the rule: here of x -> 3 x^2 where the operator is x^3."""
+    """The second derivative is the derivative of the rule: here of 3 x^2, for the operator x^3."""
     x = leaf(4)
 
     def rule(g, x):
@@ -344,7 +344,7 @@ def test_create_graph() -> None:
 
 @pytest.mark.parametrize("create_graph", [False, True])
 def test_fused_paths(create_graph: bool) -> None:
-    """Recurrent layers and norms have one kernel for their backward; with a rule it still is theirs."""
+    """Recurrent layers and norms have a fused backward kernel, which the true backward in a rule still uses."""
     layers = [(nn.LSTM(3, 4, num_layers=2), (5, 2, 3)), (nn.BatchNorm1d(3), (6, 3)), (nn.GRUCell(3, 4), (2, 3))]
     for layer, shape in layers:
         layer = layer.double()
@@ -394,7 +394,7 @@ def test_checkpointing(by_layer: bool) -> None:
 
 @pytest.mark.parametrize("by_layer", [True, False])
 def test_per_sample_gradients(by_layer: bool) -> None:
-    """What the rule makes of one sample alone: here it clips the norm of the gradient of the weight."""
+    """The rule is applied to each sample separately: here it clips the norm of the weight gradient."""
     model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)).double()
     x = constant(5, 4)
 
@@ -444,7 +444,7 @@ def test_per_sample_gradients_of_a_container_and_a_recurrent_layer() -> None:
 
 
 def test_hooks_and_retained_gradients() -> None:
-    """A hook of a result runs once, before the rule; those within the call run in its true backward."""
+    """The hook of a result runs once, before the rule; hooks inside the call run in its true backward."""
     seen: list[str] = []
     x = leaf(4)
     x.register_hook(lambda g: seen.append("x"))
@@ -471,7 +471,7 @@ def test_hooks_and_retained_gradients() -> None:
 
 
 def test_a_rule_gets_all_gradients() -> None:
-    """Those that were not asked for as well; None for what requires none."""
+    """The true backward also returns gradients that were not requested, and None for inputs that require none."""
     x, w, b = leaf(2, 3), leaf(4, 3), constant(4)
     found = []
     with override_backward(F.linear, lambda true, g: found.append(true(g)) or found[0]):
@@ -528,7 +528,7 @@ def test_a_rule_of_one_in_place_method_holds_for_no_other(operator: Any, change:
     for call, factor in ((change, 2.0), (other, 1.0)):
         x = leaf(3, 4)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it has no effect on the other one
+            warnings.simplefilter("ignore")  # about a rule without effect on the other one
             with override_backward(operator, doubled):
                 ruled = call(x * 1.0)
         (true,) = gradients(call(x * 1.0), x)
@@ -541,7 +541,7 @@ def test_what_is_shown() -> None:
     with override_backward(F.relu, doubled):
         y = F.relu(x)
     assert y.grad_fn.rule == "doubled"
-    assert "Twice the true gradients" in retrograd.backward_source(y)
+    assert "twice the true gradients" in retrograd.backward_source(y)
     assert F.relu(x).grad_fn.rule is None
 
 
@@ -671,7 +671,7 @@ LABELS, CLASSES = retrograd.tensor([0, 1, -100, 2]), retrograd.tensor([1.0, 2.0,
     ],
 )
 def test_it_makes_the_operator_run_in_its_parts(part: Any, make: Any) -> None:
-    """With the true backward as the rule nothing changes; with twice that, the gradient does."""
+    """With the true backward as the rule, the gradient is unchanged; with a doubled one it changes."""
     retrograd.manual_seed(1)
     run = make()
     x = leaf(4, 2, 3)

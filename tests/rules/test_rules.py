@@ -1,4 +1,4 @@
-"""The ready-made rules against their formulas in NumPy."""
+"""The predefined rules compared with their formulas in NumPy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def tensor(value: Any, requires_grad: bool = False) -> Tensor:
 
 
 def under(rule: Any, operator: Any = retrograd.sign, x: np.ndarray = X, g: np.ndarray = G) -> np.ndarray:
-    """The gradient of x under a rule."""
+    """Return the gradient of x under a rule."""
     leaf = tensor(x, True)
     with override_backward(operator, rule):
         y = operator(leaf)
@@ -31,7 +31,7 @@ def under(rule: Any, operator: Any = retrograd.sign, x: np.ndarray = X, g: np.nd
 
 
 def swish(x: np.ndarray, beta: float) -> np.ndarray:
-    """The derivative as the paper writes it."""
+    """Return the derivative in the form of the paper."""
     z = beta * x
     return beta * (2 - z * np.tanh(z / 2)) / (1 + np.cosh(z))
 
@@ -73,7 +73,7 @@ def test_reversal() -> None:
 
 
 def linear(rule: Any) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The gradients of x, w and b under a rule, and the true ones."""
+    """Return the gradients of x, w and b under a rule, and the true ones."""
     rng = np.random.default_rng(4)
     x, w, b, g = (rng.standard_normal(shape) for shape in ((5, 3), (4, 3), (4,), (5, 4)))
     tensors = [tensor(value, True) for value in (x, w, b)]
@@ -94,7 +94,7 @@ def test_limits_of_gradients() -> None:
 
 
 def test_noise() -> None:
-    """Normal, of the standard deviation, seeded, another one for each gradient."""
+    """The noise is normal, has the given standard deviation, is seeded, and differs for each gradient."""
     x, g = np.zeros(40_000), np.zeros(40_000)
     retrograd.manual_seed(1)
     first, second = under(rules.Noise(0.5), retrograd.tanh, x, g), under(rules.Noise(0.5), retrograd.tanh, x, g)
@@ -128,7 +128,7 @@ def test_rounded_gradients() -> None:
 
 @pytest.mark.parametrize("rule", [rules.FeedbackAlignment(seed=3), "sign_symmetric", "feedback_alignment"])
 def test_feedback(rule: Any) -> None:
-    """The gradient of x is that of another weight; those of w and b are the true ones."""
+    """The gradient of x is computed with another weight; those of w and b are the true ones."""
     seed = {"feedback_alignment": 0}.get(str(rule), 3)
     rng = np.random.default_rng(5)
     cases = [
@@ -157,7 +157,7 @@ def test_feedback(rule: Any) -> None:
 
 
 def test_direct_feedback_alignment() -> None:
-    """Each hidden layer gets the error of the last one through its own matrix, and then the slope of its activation."""
+    """Each hidden layer gets the error of the last layer through its own matrix, times the slope of its activation."""
     rng = np.random.default_rng(6)
     model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 2)).double()
     rule = rules.DirectFeedbackAlignment(seed=7)
@@ -180,7 +180,7 @@ def test_direct_feedback_alignment() -> None:
 
 
 def test_the_true_gradient_for_comparison() -> None:
-    """Whole networks without their rules, on the graph of one forward."""
+    """The true gradients of a network with rules, from the same recorded graph."""
     x = tensor(X, True)
     with override_backward(retrograd.tanh, "reversal"), override_backward(F.relu, lambda ctx, g: g * 2.0):
         y = F.relu(x.tanh())
@@ -200,7 +200,7 @@ def test_the_true_gradient_for_comparison() -> None:
 
 @pytest.mark.parametrize("reset", ["subtract", "zero"])
 def test_a_leaky_neuron(reset: str) -> None:
-    """Its equations step by step, and the gradient through time with the reset taken as constant."""
+    """Its equations step by step, and the gradient through time, in which the reset is constant."""
     rng = np.random.default_rng(8)
     inputs, upstream = rng.standard_normal((6, 5)) + 0.5, rng.standard_normal((6, 5))
     cell = rules.LIFCell(decay=0.8, threshold=0.7, reset=reset, surrogate=rules.Arctan(2.0))
@@ -279,7 +279,7 @@ def test_names() -> None:
 
 
 def test_each_is_short() -> None:
-    """A rule that one may copy: at most 15 lines without its docstring."""
+    """A rule is short enough to copy: at most 15 lines without its docstring."""
     import ast
     import inspect
 

@@ -1,4 +1,4 @@
-"""check_layer finds each planted fault."""
+"""check_layer detects each deliberate bug."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Scale(nn.Module):
 
 
 class Forgets(Scale):
-    """What it computes with is in no state_dict."""
+    """A layer that computes with a random number missing from its state_dict."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""check_op finds each planted fault, under the name of the expected check."""
+"""check_op detects each deliberate bug, under the name of the expected check."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_what_is_right_passes_all_checks() -> None:
 
 
 class Wrong(Function):
-    """x * x with something wrong in it; a subclass says what."""
+    """x * x; each subclass has one bug."""
 
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor) -> retrograd.Tensor:
@@ -127,7 +127,7 @@ class NoSum(Function):
 
 
 class Neighbor(Function):
-    """x * y whose gradient to x is right only if y asks for one, too"""
+    """x * y whose gradient for x is right only if y also requires one"""
 
     @staticmethod
     def forward(ctx: Any, x: retrograd.Tensor, y: retrograd.Tensor) -> retrograd.Tensor:

@@ -23,7 +23,7 @@ except ImportError:  # Windows has no fcntl locks
 
 __all__ = ["NO_LINK", "UnconfirmedError", "lock", "why_not_written", "write_atomically"]
 
-_UNFINISHED = ".retrograd-{}.tmp"
+_TEMPORARY_NAME = ".retrograd-{}.tmp"
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # fsync is unsupported
 NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # do not follow links or block on pipes
 
@@ -40,9 +40,9 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         OSError: the file could not be written; ``why_not_written`` explains it.
     """
-    _make(path.parent)
-    _sweep(path.parent)
-    temporary, file = _create(path.parent)
+    _make_folder(path.parent)
+    _remove_leftovers(path.parent)
+    temporary, file = _create_temporary(path.parent)
     moved = False
     try:
         with file:
@@ -53,7 +53,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
                 file.close()  # Windows cannot rename an open file
             os.replace(temporary, path)
             moved = True
-            _sync(path.parent)
+            _sync_folder(path.parent)
     except BaseException as error:
         with suppress(OSError):
             temporary.unlink()
@@ -89,10 +89,10 @@ def lock(handle: int) -> bool:
     return True
 
 
-def _create(folder: Path) -> tuple[Path, BinaryIO]:
+def _create_temporary(folder: Path) -> tuple[Path, BinaryIO]:
     """Create a new, locked file."""
     while True:
-        path = folder / _UNFINISHED.format(os.urandom(8).hex())
+        path = folder / _TEMPORARY_NAME.format(os.urandom(8).hex())
         file = open(path, "xb")  # noqa: SIM115  x: fail if the file or link exists
         try:
             alone = lock(file.fileno())
@@ -103,9 +103,9 @@ def _create(folder: Path) -> tuple[Path, BinaryIO]:
         file.close()  # another process mistook it for a leftover before it was locked
 
 
-def _sweep(folder: Path) -> None:
+def _remove_leftovers(folder: Path) -> None:
     """Remove leftovers of killed writers: files that are not locked."""
-    for path in folder.glob(_UNFINISHED.format("*")):
+    for path in folder.glob(_TEMPORARY_NAME.format("*")):
         with suppress(OSError):
             handle = os.open(path, os.O_RDWR | NO_LINK)
             try:
@@ -115,15 +115,15 @@ def _sweep(folder: Path) -> None:
                 os.close(handle)
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     """Create the folder and its parents, and sync them to disk."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:
-        _sync(each.parent)
+        _sync_folder(each.parent)
 
 
-def _sync(folder: Path) -> None:
+def _sync_folder(folder: Path) -> None:
     """Sync the entries of a folder to disk, where the system supports that."""
     try:
         handle = os.open(folder, os.O_RDONLY)

@@ -36,7 +36,7 @@ __all__ = [
 
 Check = Callable[[str, Any], Any]
 
-_MOST = 2**63 - 1  # the largest int64
+_MAX_INT64 = 2**63 - 1  # the largest int64
 _REPR = reprlib.Repr()
 _REPR.maxlist = _REPR.maxtuple = _REPR.maxdict = 20
 _REPR.maxlevel = 3
@@ -63,12 +63,12 @@ def names(keys: Iterable[Any]) -> str:
     return brief(sorted(map(str, keys)))
 
 
-def count(low: int = 0, high: int = _MOST) -> Check:
+def count(low: int = 0, high: int = _MAX_INT64) -> Check:
     """Accept an integer from low to high."""
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-            limits = f"of at least {low}" if high == _MOST else f"from {low} to {high}"
+            limits = f"of at least {low}" if high == _MAX_INT64 else f"from {low} to {high}"
             raise ValueError(f"{name} is {brief(value)}; it must be an integer {limits}")
         return int(value)
 

@@ -9,7 +9,7 @@ import stat
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["STRICT_JSON", "as_path", "open_outside", "read_outside"]
+__all__ = ["STRICT_JSON", "as_path", "open_untrusted", "read_untrusted"]
 
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
@@ -30,7 +30,7 @@ def as_path(name: str, argument: str, path: Any) -> Path:
     return Path(path)
 
 
-def open_outside(path: str | Path, most: int) -> BinaryIO:
+def open_untrusted(path: str | Path, most: int) -> BinaryIO:
     """Open a regular file of at most ``most`` bytes that fits into this machine's memory.
 
     The checks use the open file, so that it cannot be replaced in between. Opening a pipe does not block.
@@ -46,7 +46,7 @@ def open_outside(path: str | Path, most: int) -> BinaryIO:
         if not stat.S_ISREG(status.st_mode):
             kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "a special file")
             raise OSError(errno.EINVAL, f"it is {kind}, expected a regular file", str(path))
-        limit = min(most, _memory())
+        limit = min(most, _machine_memory())
         if status.st_size > limit:
             raise OSError(errno.EFBIG, f"it has {status.st_size:,} bytes; the limit is {limit:,}", str(path))
         return os.fdopen(handle, "rb")
@@ -55,21 +55,21 @@ def open_outside(path: str | Path, most: int) -> BinaryIO:
         raise
 
 
-def read_outside(path: str | Path, most: int) -> bytes:
+def read_untrusted(path: str | Path, most: int) -> bytes:
     """Return the content of the file.
 
-    Raises: as for ``open_outside``.
+    Raises: as for ``open_untrusted``.
     """
-    with open_outside(path, most) as file:
+    with open_untrusted(path, most) as file:
         return file.read(os.fstat(file.fileno()).st_size)
 
 
-def _memory() -> int:
+def _machine_memory() -> int:
     """Return the bytes of this machine's memory."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     result = dict(pairs)
     if len(result) != len(pairs):
         raise ValueError("a key is repeated in a JSON object")
@@ -84,4 +84,8 @@ def _finite(text: str) -> float:
 
 
 # Keyword arguments of json.loads: repeated keys, NaN and numbers beyond float raise ValueError.
-STRICT_JSON: dict[str, Any] = {"object_pairs_hook": _once, "parse_float": _finite, "parse_constant": _finite}
+STRICT_JSON: dict[str, Any] = {
+    "object_pairs_hook": _without_repeated_keys,
+    "parse_float": _finite,
+    "parse_constant": _finite,
+}

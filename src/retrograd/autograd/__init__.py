@@ -20,7 +20,7 @@ from ..engine.grad_mode import (
     set_grad_enabled,
 )
 from ..engine.views import View
-from ..torch_api.missing import found
+from ..torch_api.missing import find_module
 from .variable import Variable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ __all__ = [
 ]
 
 # Imported on first use, to keep "import retrograd" fast.
-_ON_FIRST_USE = {
+_LAZY_NAMES = {
     "GradcheckError": "..engine.gradcheck",
     "backward_source": "..explanation.backward_source",
     "gradcheck": "..engine.gradcheck",
@@ -64,9 +64,9 @@ _ON_FIRST_USE = {
 def __getattr__(name: str) -> Any:
     if name == "functional":
         return importlib.import_module(".functional", __name__)
-    if name in _ON_FIRST_USE:
-        return getattr(importlib.import_module(_ON_FIRST_USE[name], __name__), name)
-    return found(__name__, name)
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module(_LAZY_NAMES[name], __name__), name)
+    return find_module(__name__, name)
 
 
 def __dir__() -> list[str]:

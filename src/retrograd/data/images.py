@@ -23,7 +23,7 @@ import numpy as np
 
 from .._files.state import reason
 from .._files.terminal import display_name
-from .._files.untrusted import as_path, open_outside
+from .._files.untrusted import as_path, open_untrusted
 from .dataset import Dataset
 from .image_transform import pillow
 
@@ -204,7 +204,7 @@ def _opened(path: Path) -> Iterator[Any]:
     package = pillow("reading images")
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open_outside(path, _MAX_BYTES))
+            file = stack.enter_context(open_untrusted(path, _MAX_BYTES))
             with _quiet():
                 image = stack.enter_context(package.Image.open(file, formats=_FORMATS))
         except IsADirectoryError:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, names
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.tensor import Tensor
 from ..torch_api.missing import attach_to_module
 from .checkpoint_format import (
@@ -287,7 +287,7 @@ def load(
     assert files is not None and load_plan is not None
     for name, array in load_plan.copies:
         files.copy(name, array)
-    mark([array for _, array in load_plan.copies], "checkpoint.load")
+    mark_changed([array for _, array in load_plan.copies], "checkpoint.load")
     load_plan.store()
     for key, value in stateful.items():
         value.load_state_dict(plain[key])

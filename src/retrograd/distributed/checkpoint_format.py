@@ -27,7 +27,7 @@ import numpy as np
 
 from .._files.atomic import why_not_written, write_atomically
 from .._files.state import brief, count, items, reason, table, text
-from .._files.untrusted import STRICT_JSON, read_outside
+from .._files.untrusted import STRICT_JSON, read_untrusted
 from ..engine.dtype import ALLOWED, OWN
 from ..engine.tensor import Tensor
 from ..interop.pt import PTFileError, load, save
@@ -309,7 +309,7 @@ def read_metadata(folder: Path) -> Checkpoint:
     """
     path = folder / METADATA
     try:
-        content = json.loads(read_outside(path, _MAX_METADATA_BYTES).decode(), **STRICT_JSON)
+        content = json.loads(read_untrusted(path, _MAX_METADATA_BYTES).decode(), **STRICT_JSON)
     except FileNotFoundError:
         raise CheckpointException(f"{folder} has no checkpoint: there is no {METADATA}") from None
     except OSError as error:

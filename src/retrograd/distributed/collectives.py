@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.tensor import Tensor
 from . import mpi
 from .process_group import ProcessGroup, as_seconds
@@ -60,7 +60,7 @@ class Buffer:
         own = self.tensor.array
         if self.array is not own:
             own[...] = self.array
-        mark((own,), self._caller)
+        mark_changed((own,), self._caller)
 
 
 def as_tensor(caller: str, name: str, value: Any) -> Tensor:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.hooks import register_post_accumulate_grad_hook
 from ..engine.tensor import Tensor, wrap
@@ -242,7 +242,7 @@ class UnevenInputs:
         own = [tensor.detach() for tensor in tensors]
         for tensor, other in zip(tensors, from_root(self._group, own, rank, f"{_CALLER}: parameters"), strict=True):
             tensor.array[...] = other.array
-        mark([tensor.array for tensor in tensors], _CALLER)
+        mark_changed([tensor.array for tensor in tensors], _CALLER)
 
 
 # ---- DistributedDataParallel ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..torch_api.missing import PAGE, found
+from ..torch_api.missing import PAGE, find_module
 
 _SHARDED = (
     "a model is whole in each process; write nn.parallel.DistributedDataParallel, and partition the optimizer's state "
@@ -52,7 +52,7 @@ def attach(package: str) -> None:
     def __getattr__(name: str) -> Any:  # noqa: N807
         if name in _NAMES or name in _MODULES:
             raise AttributeError(_reason(package, name), name=name)
-        return found(package, name)
+        return find_module(package, name)
 
     sys.modules[package].__dict__["__getattr__"] = __getattr__
     sys.meta_path.append(_UnsupportedModules(package))

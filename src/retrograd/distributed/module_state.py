@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from . import mpi
@@ -187,7 +187,7 @@ class BufferAverage:
                 each.restore(each.old + change)
         for each in self._counters:
             each.restore(each.new)
-        mark([slot.tensor.array for each in self._averaged for slot in each.slots], "DistributedDataParallel")
+        mark_changed([slot.tensor.array for each in self._averaged for slot in each.slots], "DistributedDataParallel")
 
 
 class PackedBuffers:

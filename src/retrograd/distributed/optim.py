@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_truth
@@ -249,4 +249,4 @@ class ZeroRedundancyOptimizer(Optimizer):
                 for piece, parameter in zip(pieces, parameters, strict=True):
                     parameter.array[...] = piece
                     changed.append(parameter.array)
-        mark(changed, f"{_NAME}.step")
+        mark_changed(changed, f"{_NAME}.step")

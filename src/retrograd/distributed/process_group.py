@@ -17,7 +17,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from ..engine.call_site import line_of, user_place
+from ..engine.call_site import line_number, user_call_site
 from . import mpi
 from .errors import DistError, DistNetworkError, WorkerLostError
 from .mpi import has_own_core
@@ -54,8 +54,8 @@ class CollectiveCall:
 
 def describe_call(number: int, call: str) -> CollectiveCall:
     """Return the CollectiveCall for the user's current source line."""
-    place = user_place()
-    return CollectiveCall(number, call, f"{os.path.basename(place[0].co_filename)}:{line_of(place)}")
+    place = user_call_site()
+    return CollectiveCall(number, call, f"{os.path.basename(place[0].co_filename)}:{line_number(place)}")
 
 
 def all_equal(rows: np.ndarray) -> bool:

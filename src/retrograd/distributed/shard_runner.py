@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from ..engine.aliasing import next_order
-from ..engine.backward_pass import grad_early
+from ..engine.backward_pass import grad_when_ready
 from ..engine.function import Function
-from ..engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept, waiting_orders
+from ..engine.grad_mode import enable_grad, is_grad_enabled, is_graph_retained, pending_orders
 from ..engine.tensor import Tensor, wrap
 from ..ops.random.random import default_generator
 from .batch_shards import (
@@ -244,7 +244,7 @@ class Run:
         self._check()
         sync = parallel.require_backward_grad_sync
         inputs = self._backward_with_exchange(grads) if sync else self._backward_without_exchange(grads)
-        if not is_graph_kept():
+        if not is_graph_retained():
             self.outputs = [None] * len(self.own)
         parallel.finish_average()
         totals = self.reducer.finish() if sync else parallel.unsynced.end()
@@ -264,7 +264,7 @@ class Run:
                 "or call the model again"
             )
         first, last = self.orders
-        if any(first < order < last for order in waiting_orders()):
+        if any(first < order < last for order in pending_orders()):
             raise RuntimeError(
                 f"{_NAME}: the loss uses a tensor that was made in the module's forward and is not among its results, "
                 "such as an attribute; it would have the gradient of one shard alone: return it from forward"
@@ -341,7 +341,7 @@ class Run:
         roots, upstream = self._roots(local_shard, grads)
         if roots:
             with inside_shard(self._max_shards):
-                grad_early(roots, [*leaves, *self.trained], upstream, each, is_graph_kept())
+                grad_when_ready(roots, [*leaves, *self.trained], upstream, each, is_graph_retained())
         return found
 
     def _roots(self, local_shard: int, grads: Sequence[Tensor | None]) -> tuple[list[Tensor], list[Tensor]]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from ..data.fetch import Fetcher
 from ..data.loader import DataLoader
-from ..engine.aliasing import mark
-from ..engine.backward_pass import grad_early
+from ..engine.aliasing import mark_changed
+from ..engine.backward_pass import grad_when_ready
 from ..engine.grad_mode import enable_grad
 from ..engine.gradients import deliver
 from ..engine.hooks import run_leaf_hooks, run_post_hooks
@@ -231,7 +231,7 @@ class CarriedBuffers:
             if total is not None:
                 place = self._place(axis, 0, samples)
                 tensor.array[place] = total[place]
-        mark([tensor.array for tensor in self._tensors], "ShardedTrainer")
+        mark_changed([tensor.array for tensor in self._tensors], "ShardedTrainer")
 
     @staticmethod
     def _place(axis: int, first: int, end: int) -> tuple[slice, ...]:
@@ -456,7 +456,7 @@ class ShardedTrainer:
         row = [value.item(), *map(float, further)]
         weight = np.asarray(batch.sizes[shard] / batch.samples, value.array.dtype)
         upstream = wrap(np.full(value.array.shape, weight))
-        grad_early([value], self._trained, [upstream], lambda position, g, owned: take(position, g.array, owned))
+        grad_when_ready([value], self._trained, [upstream], lambda position, g, owned: take(position, g.array, owned))
         return row
 
     def _check_samples(self, batch: ShardedBatch) -> None:

@@ -59,12 +59,12 @@ class Independent(Distribution):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether values have a gradient to the parameters."""
+        """True if samples are differentiable with respect to the parameters."""
         return self.base_dist.has_rsample
 
     @property
     def has_enumerate_support(self) -> bool:  # type: ignore[override]
-        """Whether ``enumerate_support`` is available."""
+        """True if ``enumerate_support`` is available."""
         return self.reinterpreted_batch_ndims == 0 and self.base_dist.has_enumerate_support
 
     @constraints.dependent_property
@@ -95,7 +95,7 @@ class Independent(Distribution):
         return self.base_dist.sample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Random values with a gradient to the parameters."""
+        """Random values, differentiable with respect to the parameters."""
         return self.base_dist.rsample(sample_shape)
 
     def log_prob(self, value: Tensor) -> Tensor:
@@ -110,7 +110,7 @@ class Independent(Distribution):
         """Return all values, if no batch axis has become an event axis.
 
         Raises:
-            NotImplementedError: one has.
+            NotImplementedError: a batch axis has become an event axis.
         """
         if self.reinterpreted_batch_ndims:
             raise NotImplementedError("Independent: enumerate_support needs reinterpreted_batch_ndims=0")
@@ -124,7 +124,9 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """The distribution of y = transform(x), x of ``base_distribution``; one ``Transform`` or a list of them, in order.
+    """The distribution of y = transform(x), where x is drawn from ``base_distribution``.
+
+    transforms: one ``Transform``, or a list of them, applied in order
 
     validate_args: whether values are checked
 
@@ -168,7 +170,7 @@ class TransformedDistribution(Distribution):
 
     @property
     def has_rsample(self) -> bool:  # type: ignore[override]
-        """Whether values have a gradient to the parameters."""
+        """True if samples are differentiable with respect to the parameters."""
         return self.base_dist.has_rsample
 
     @constraints.dependent_property
@@ -186,7 +188,7 @@ class TransformedDistribution(Distribution):
             return self._transformed(self.base_dist.sample(sample_shape))
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Transformed random values, with a gradient to the parameters of the base distribution and the transforms."""
+        """Transformed random values, differentiable with respect to the parameters of base and transforms."""
         return self._transformed(self.base_dist.rsample(sample_shape))
 
     def _transformed(self, x: Tensor) -> Tensor:
@@ -217,7 +219,7 @@ class TransformedDistribution(Distribution):
         return self._transformed(self.base_dist.icdf(self._monotone(value)))
 
     def _monotone(self, p: Tensor) -> Tensor:
-        """p, or 1 - p if the transforms together decrease."""
+        """Return p, or 1 - p if the composed transform is decreasing."""
         sign: Any = 1
         for transform in self.transforms:
             sign = sign * transform.sign
@@ -283,7 +285,7 @@ class MixtureSameFamily(Distribution):
         return self._component
 
     def _weights(self) -> Tensor:
-        """The probabilities (..., K, 1, ...) beside the components' means."""
+        """The probabilities (..., K, 1, ...), which broadcast with the components' means."""
         probs: Tensor = self._mixture.probs
         return probs.reshape(*probs.array.shape, *(1,) * len(self._event_shape))
 

@@ -66,7 +66,7 @@ class _Dependent(Constraint):
 
 
 class dependent_property(property, _Dependent):  # noqa: N801  PyTorch's name
-    """A property: the Constraint on an instance, ``dependent`` on the class."""
+    """A property that returns a Constraint; read from the class, it is itself a dependent constraint."""
 
     event_dim: int
     is_discrete: bool
@@ -81,7 +81,7 @@ class dependent_property(property, _Dependent):  # noqa: N801  PyTorch's name
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether the constraint depends on parameters."""
+    """Return whether the constraint depends on parameters."""
     return isinstance(constraint, _Dependent)
 
 
@@ -113,7 +113,7 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
         self.event_dim: Any = max(each.event_dim for each in self.cseq)
 
     def check(self, value: Tensor) -> Tensor:
-        """Return the masks of the parts, each by its own constraint, joined along the axis."""
+        """Check each part by its own constraint, and return the masks concatenated along the axis."""
         along, ends = moveaxis(value.array, self.dim, 0), [*accumulate(self.lengths)]
         begins: list[Any] = [0, *ends[:-1]]
         places = [slice(begin, end) for begin, end in zip(begins, [*ends[:-1], None], strict=True)]
@@ -123,11 +123,11 @@ class cat(Constraint):  # noqa: N801  PyTorch's name
 
 
 def _within(
-    value: Tensor, low: Any, high: Any, with_low: bool = True, with_high: bool = True, whole: bool = False
+    value: Tensor, low: Any, high: Any, with_low: bool = True, with_high: bool = True, integral: bool = False
 ) -> Tensor:
-    """Return a mask of the elements within the bounds, which are Tensors, numbers or None; `whole`: and integral."""
+    """Return a mask of the elements within the bounds (Tensors, numbers or None); `integral`: and are integers."""
     low, high = (bound.array if isinstance(bound, Tensor) else bound for bound in (low, high))
-    return wrap(kernels.within_bounds(value.array, low, high, with_low, with_high, whole))
+    return wrap(kernels.within_bounds(value.array, low, high, with_low, with_high, integral))
 
 
 class _Real(Constraint):
@@ -160,7 +160,7 @@ class _IntegerInterval(Constraint):
         self.lower_bound, self.upper_bound = lower_bound, upper_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return _within(value, self.lower_bound, self.upper_bound, whole=True)
+        return _within(value, self.lower_bound, self.upper_bound, integral=True)
 
 
 class _IntegerGreaterThan(Constraint):
@@ -170,7 +170,7 @@ class _IntegerGreaterThan(Constraint):
         self.lower_bound = lower_bound
 
     def check(self, value: Tensor) -> Tensor:
-        return _within(value, self.lower_bound, None, whole=True)
+        return _within(value, self.lower_bound, None, integral=True)
 
 
 class _GreaterThan(Constraint):
@@ -260,9 +260,9 @@ class _Symmetric(_Square):
 
 class _PositiveDefinite(_Symmetric):
     def check(self, value: Tensor) -> Tensor:
-        even = super().check(value)
-        if not all_true(even.array, "whether matrices are symmetric"):
-            return even
+        symmetric = super().check(value)
+        if not all_true(symmetric.array, "whether matrices are symmetric"):
+            return symmetric
         info = cholesky_ex(value.detach()).info.array
         return wrap(exact("eq")(info, from_host(0, info.dtype)))
 

@@ -21,7 +21,7 @@ from . import constraints
 from .distribution import (
     Distribution,
     broadcast_all,
-    drawn,
+    draw_numpy,
     enumerated,
     lazy_property,
     logits_to_probs,
@@ -247,7 +247,7 @@ class Binomial(WithProbability):
         with no_grad():
             wide = kernels.cast(self.probs.array, np.dtype(np.float64))
             probs = to_host(kernels.clamp(wide, 0.0, 1.0), why)
-            return drawn(lambda generator: generator.binomial(count, probs, shape), self.probs)
+            return draw_numpy(lambda generator: generator.binomial(count, probs, shape), self.probs)
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of n! / (k! (n - k)!) p**k (1 - p)**(n - k), k the value and n total_count"""

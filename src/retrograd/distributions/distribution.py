@@ -69,7 +69,7 @@ def uniform(shape: Shape, like: Tensor) -> Tensor:
     return wrap(kernels.clamp(drawn, float(limits.tiny), float(1 - limits.eps / 2)))
 
 
-def drawn(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
+def draw_numpy(draw: Callable[[np.random.Generator], Any], like: Tensor) -> Tensor:
     """Return the result of ``draw`` with NumPy's generator, in ``like``'s type."""
     return wrap(exact("cast")(from_host(draw(as_generator("sample", None)), like=like.array), like.array.dtype))
 
@@ -114,7 +114,7 @@ def require_one(name: str, probs: Any, logits: Any) -> None:
 
 
 def enumerated(values: np.ndarray, batch_shape: Shape, expand: bool) -> Tensor:
-    """Values (K,) along a first axis, before those of the batch, whose extents are 1 unless ``expand``."""
+    """Return the values (K,) along a new first axis; the batch axes after it have extent 1 unless ``expand``."""
     found = wrap(values.reshape((values.size, *(1,) * len(batch_shape))))
     return found.expand((values.size, *batch_shape)) if expand else found
 
@@ -206,7 +206,7 @@ class Distribution:
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Any = ()) -> Tensor:
-        """Draw random values with a gradient to the parameters, where ``has_rsample``."""
+        """Draw random values that are differentiable with respect to the parameters, if ``has_rsample``."""
         raise NotImplementedError(
             f"{type(self).__name__} has no rsample: its values have no gradient to the parameters; use sample"
         )

@@ -15,12 +15,12 @@ from ..ops.argument_checks import require_float
 from ..ops.pointwise.piecewise import where
 from ..ops.special import digamma, igamma, lgamma
 from . import constraints
-from .distribution import Distribution, broadcast_all, drawn, uniform
+from .distribution import Distribution, broadcast_all, draw_numpy, uniform
 
 __all__ = ["Beta", "Chi2", "Dirichlet", "Exponential", "Gamma"]
 
 
-# ---- Standard gamma variables with a gradient to their concentration ------------------------------------------------
+# ---- Standard gamma variables, differentiable with respect to their concentration -----------------------------------
 
 _FLOAT64 = np.dtype(np.float64)
 
@@ -28,14 +28,16 @@ _FLOAT64 = np.dtype(np.float64)
 class StandardGamma(Function):
     """A random value y of the gamma distribution with concentration a and rate 1.
 
-    Its gradient is implicit, -(dP(a, y) / da) / p(y) with the distribution function P and the density p: that of the
-    value with the same quantile. Source: M. Figurnov et al., "Implicit reparameterization gradients", 2018.
+    Its gradient keeps the quantile of y fixed. By implicit differentiation it is -(dP(a, y) / da) / p(y), with the
+    distribution function P and the density p.
+
+    Source: M. Figurnov et al., "Implicit reparameterization gradients", 2018.
     """
 
     @staticmethod
     def forward(ctx: Any, a: Tensor) -> Tensor:
         shapes = to_host(kernels.cast(a.array, _FLOAT64), "the parameters of random numbers")
-        found, dtype = drawn(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
+        found, dtype = draw_numpy(lambda generator: generator.standard_gamma(shapes), a).array, a.array.dtype
         y = wrap(kernels.maximum(found, from_host(np.finfo(dtype).tiny, dtype)))
         ctx.save_for_backward(a, y)
         return y
@@ -54,7 +56,7 @@ def standard_gamma(concentration: Tensor) -> Tensor:
 
 
 def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """-(dP(a, x) / da) / p(x) of the regularized lower incomplete gamma function P and its derivative p by x."""
+    """-(dP(a, x) / da) / p(x), with the regularized lower incomplete gamma function P and p = dP / dx."""
     series, integral = kernels.gamma_slope_arguments(a, x)
     found: np.ndarray
     found = kernels.gamma_slope(a, x, kernels.polygamma(series, 0), kernels.polygamma(integral, 0))
@@ -67,7 +69,7 @@ def gamma_slope(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 class Gamma(Distribution):
     """The gamma distribution with the density rate**a x**(a - 1) exp(-rate x) / gamma(a), a the ``concentration``.
 
-    Values have a gradient to both parameters. ``cdf`` has none to the concentration.
+    Samples are differentiable with respect to both parameters; ``cdf`` is not with respect to the concentration.
 
     validate_args: whether parameters and values are checked
 
@@ -315,7 +317,7 @@ class Dirichlet(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """(concentration - 1) over its sum, with at least 0; the largest one where all are below 1"""
+        """(concentration - 1), clamped at 0, over its sum; 1 for the largest concentration if all are below 1"""
         shares = (self.concentration - 1).clamp(min=0)
         mode = shares / shares.sum(-1, True)
         below = (self.concentration < 1).all(-1, True)

@@ -213,7 +213,7 @@ def _independent(p: Independent, q: Independent) -> Tensor:
 
 @register_kl(TransformedDistribution, TransformedDistribution)
 def _transformed(p: TransformedDistribution, q: TransformedDistribution) -> Tensor:
-    """The divergence of the base distributions, which equal transforms do not change."""
+    """The divergence of the base distributions: the same transform on both sides does not change it."""
     if p.transforms != q.transforms or p.event_shape != q.event_shape:
         raise NotImplementedError("kl_divergence: the transforms of both must be equal")
     return kl_divergence(p.base_dist, q.base_dist)

@@ -296,7 +296,7 @@ class Uniform(Distribution):
 
     @property
     def mode(self) -> Tensor:
-        """NaN: all values are as probable"""
+        """NaN: all values are equally probable"""
         return self.high * math.nan
 
     @property

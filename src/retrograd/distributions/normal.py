@@ -116,7 +116,7 @@ class HalfNormal(Distribution):
         return (self.scale * standard_normal(self._extended_shape(sample_shape), self.scale)).abs()
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """log(2) and the normal density's logarithm; -inf below 0"""
+        """log(2) plus the logarithm of the normal density; -inf below 0"""
         self._validate_sample(value)
         z = value / self.scale
         found = z * z * -0.5 - self.scale.log() + 0.5 * math.log(2 / math.pi)
@@ -189,15 +189,15 @@ class LogNormal(TransformedDistribution):
 
 
 class MultivariateNormal(Distribution):
-    """The normal distribution of vectors with mean ``loc`` (..., N); one of three matrices (..., N, N) is given:
+    """The normal distribution of vectors with mean ``loc`` (..., N); pass exactly one of these matrices (..., N, N):
 
     covariance_matrix: symmetric positive definite
     precision_matrix: its inverse
-    scale_tril: the lower triangle L with a positive diagonal, and L LT the covariance matrix
+    scale_tril: the lower triangular Cholesky factor L of the covariance matrix L LT, with a positive diagonal
     validate_args: whether parameters and values are checked
 
     Raises:
-        ValueError: not exactly one is given, shapes do not fit, or a matrix is not as it must be.
+        ValueError: not exactly one matrix is given, the shapes do not match, or a matrix violates its constraint.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {
@@ -242,7 +242,7 @@ class MultivariateNormal(Distribution):
             self._factor = scale_tril
         elif covariance_matrix is not None:
             self._factor = cholesky(covariance_matrix)
-        else:  # the inverse of the upper triangle of the precision matrix, whose rows and columns are reversed
+        else:  # the inverse of the precision matrix's upper factor, from a Cholesky with rows and columns reversed
             flipped = cholesky(precision_matrix.flip(-2, -1))  # type: ignore[union-attr]
             upper = transposed(flipped.flip(-2, -1))
             unit = standard_unit(upper)
@@ -264,7 +264,7 @@ class MultivariateNormal(Distribution):
         return "loc", self._given
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
-        """With its parameters expanded to another batch_shape."""
+        """Return the distribution with its parameters expanded to another batch_shape."""
         new = super().expand(batch_shape, _instance)
         new._factor = self._factor
         return new

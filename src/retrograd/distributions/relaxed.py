@@ -45,7 +45,7 @@ class Relaxed(TransformedDistribution):
         return self.base_dist.probs
 
 
-# ---- The relaxed Bernoulli distribution: values between 0 and 1 with a gradient to the parameter --------------------
+# ---- The relaxed Bernoulli distribution: differentiable values between 0 and 1 --------------------------------------
 
 
 class LogitRelaxedBernoulli(WithProbability):
@@ -110,7 +110,7 @@ class RelaxedBernoulli(Relaxed):
         super().__init__(LogitRelaxedBernoulli(temperature, probs, logits), SigmoidTransform(), validate_args)
 
 
-# ---- The relaxed categorical distribution: shares of K classes with a gradient to the parameter (Gumbel softmax) ----
+# ---- The relaxed categorical distribution (Gumbel softmax): differentiable weights of K classes ---------------------
 
 
 class ExpRelaxedCategorical(OverCategorical):

@@ -82,7 +82,7 @@ class Transform:
         """Return the transform with another cache_size.
 
         Raises:
-            NotImplementedError: a subclass that defines ``__init__`` must define it.
+            NotImplementedError: a subclass defines ``__init__`` without ``with_cache``.
         """
         if self._cache_size == cache_size:
             return self
@@ -193,7 +193,7 @@ class ComposeTransform(Transform):
         self.domain, self.codomain = self._ends()
 
     def _ends(self) -> tuple[Any, Any]:
-        """The sets with as many axes as all parts together need."""
+        """Return domain and codomain, with as many event axes as the composition of the parts needs."""
         if not self.parts:
             return constraints.real, constraints.real
         first, last = self.parts[0].domain, self.parts[-1].codomain
@@ -423,7 +423,7 @@ class SoftmaxTransform(Transform):
 
 
 class PowerTransform(Transform):
-    """y = x**exponent of positive x; a Tensor or a number"""
+    """y = x**exponent for positive x; ``exponent`` is a Tensor or a number"""
 
     domain, codomain = constraints.positive, constraints.positive
     bijective = True
@@ -461,7 +461,7 @@ class PowerTransform(Transform):
 
 
 class AffineTransform(Transform):
-    """y = loc + scale x: Tensors or numbers; ``event_dim`` axes belong to one value"""
+    """y = loc + scale x, with Tensors or numbers; the last ``event_dim`` axes form one event"""
 
     loc: Any
     scale: Any

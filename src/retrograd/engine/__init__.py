@@ -1,8 +1,7 @@
 """The autograd engine: Tensor, Function, the backward pass, grad modes and the gradient checker.
 
 The files import each other in one direction: grad_mode.py, tensor.py, node.py, function.py and so on up to
-backward_pass.py. Calls in the other direction go through methods.py, which attaches to Tensor the methods that are
-built on the later files.
+backward_pass.py. An earlier file that needs a later one calls a method of Tensor, which methods.py attaches.
 """
 
 from . import methods as _methods

@@ -1,15 +1,15 @@
 """Memory shared by tensors: views of a base, and tracking of in-place changes.
 
-A view stores its base, the tensor at the start of the chain, and the path (a `Way`) from the base to the view. The base
-refers to its views weakly. views.py makes views and updates their histories.
+A view stores its base, which is not itself a view, and its path (a `ViewPath`): the calls that lead from the base to
+the view. The base keeps weak references to its views. views.py creates views and updates their histories.
 
-Nodes are numbered in the order in which they are made. A change takes the next number. It is recorded, together with
-the part that changed, for the array that owns the memory; views, detached tensors and their NumPy arrays share that
-array. When a backward asks for its saved tensors, one comparison shows whether anything at all has changed since the
-node was made. Only then are the tensors looked up one by one and compared with the changed parts. A change outside a
-saved part does not count.
+Nodes and in-place changes share one sequence of numbers. A change is recorded, together with the part of the array that
+it overwrote, for the array that owns the memory: views, detached tensors and NumPy arrays of the same memory all have
+this owner. When a backward reads its saved tensors, one comparison shows whether anything has changed since the node
+was created. Only then is each saved tensor compared with the recorded changes. A change that does not overlap a saved
+tensor is ignored.
 
-Changes that bypass the library, `x.array[...] = y` or NumPy on the array, are not detected.
+Writes that bypass the library are not detected: `x.array[...] = y`, or NumPy functions that write into the array.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from weakref import ref
 import numpy as np
 
 from ..arrays import address, from_host, is_array, shares_memory
-from .call_site import Place, describe_place, user_place
-from .grad_mode import INFERENCE, shared, thread
+from .call_site import CallSite, describe_call_site, user_call_site
+from .grad_mode import INFERENCE, process, thread
 
 if TYPE_CHECKING:
     from .node import Node
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from .tensor import Tensor
     from .views import View
 
-    # (the View, the arguments of that call, which output, the Way to its first argument or None if that is the base)
-    Way = tuple[type[View], tuple[Any, ...], int, Any]
-    Link = tuple[Tensor, Way]  # (base, way): the `_view` of a view
+    # (the View, its arguments, the index of the output, the path to its first argument or None if that is the base)
+    ViewPath = tuple[type[View], tuple[Any, ...], int, Any]
+    Link = tuple[Tensor, ViewPath]  # (base, path): the `_view` of a view
 
-UNTRACKED = "made while nothing was recorded"  # the `_view` of such a view
+UNTRACKED = "made while nothing was recorded"  # `_view` of a view created under no_grad
 
 
-def register(base: Tensor, view: Tensor) -> None:
+def register_view(base: Tensor, view: Tensor) -> None:
     """Record a weak reference to a view of `base`: a single reference, or a list once there are several."""
     views: Any = getattr(base, "_views", None)
     if views is None:
@@ -54,7 +54,7 @@ def register(base: Tensor, view: Tensor) -> None:
     elif type(views) is not list:
         base._views = [views, ref(view)]
     else:
-        if len(views) >= 32 and not len(views) & (len(views) - 1):  # only at powers of 2, so it costs little per view
+        if len(views) >= 32 and not len(views) & (len(views) - 1):  # at powers of 2 only: constant cost per view
             views[:] = [reference for reference in views if reference() is not None]
         views.append(ref(view))
 
@@ -66,11 +66,11 @@ def views_of(base: Tensor) -> list[Tensor]:
     return [view for view in views if view is not None]
 
 
-def part(x: Tensor, array: np.ndarray) -> None:
-    """Separate x from its base and views before `array` is assigned to it.
+def unlink_views(x: Tensor, array: np.ndarray) -> None:
+    """Cut the links between x and its base and views before `array` is assigned to x.
 
-    Its views keep the old memory. They get a stand-in for x, with the current history of x, as their base, so they stay
-    views of each other. Nothing happens if `array` covers the same memory.
+    The views of x keep the old memory. Their new base is a tensor on that memory with the current history of x, so they
+    remain views of each other. Nothing changes if `array` covers the same memory.
     """
     link = getattr(x, "_view", None)
     if link is None and getattr(x, "_views", None) is None:
@@ -93,12 +93,13 @@ def part(x: Tensor, array: np.ndarray) -> None:
 
 # ---- In-place changes: detection of modified saved tensors, and tensors that must not change ------------------------
 
-# Counts down: a node is younger than those it depends on, so increasing order is a valid sweep order.
+# Counts down, so a newer node has a smaller number. A node is newer than the nodes that it depends on: increasing order
+# is therefore a valid order for a backward sweep.
 next_order = itertools.count(0, -1).__next__
 
 
 class _Clock:
-    """`latest`: the number of the latest change; a node with a larger one is older."""
+    """`latest`: the number of the latest in-place change. A node with a larger number was created before it."""
 
     __slots__ = ("latest",)
 
@@ -109,18 +110,18 @@ class _Clock:
 clock = _Clock()
 
 # id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
-_detached: dict[int, tuple[Any, int, Place]] = {}
+_detached: dict[int, tuple[Any, int, CallSite]] = {}
 
 # (number, the operator, the user's line, the changed part, or None if all of it changed)
-_Change = tuple[int, str, Place, Any]
+_Change = tuple[int, str, CallSite, Any]
 
-# id of the owner -> (weak reference to it, its changes in order; a change of all of it comes first)
+# id of the owner -> (weak reference to it, its changes in order; a change of the whole array replaces earlier ones)
 _changes: dict[int, tuple[Any, list[_Change]]] = {}
-_MOST_PARTS = 32  # partial changes that are recorded separately
-_MOST_STEPS = 1000  # limit of NumPy's search for a common element
+_MAX_PARTS = 32  # partial changes recorded per array; more are merged into one change of the whole array
+_MAX_OVERLAP_STEPS = 1000  # limit of NumPy's search for a common element
 
 
-def memory(array: np.ndarray) -> np.ndarray:
+def memory_owner(array: np.ndarray) -> np.ndarray:
     """Return the array that owns the memory of `array`."""
     owner: Any = array
     base = array.base
@@ -142,27 +143,27 @@ def saved_array(item: Any) -> np.ndarray | None:
     return item if is_array(item) else getattr(item, "array", None)
 
 
-def mark(arrays: Iterable[np.ndarray], operator: str, place: Place | None = None) -> None:
-    """Record that `operator`, called from the user's line `place`, has changed the memory of `arrays`."""
-    place = user_place() if place is None else place
-    with shared.lock:  # so that `latest` never goes back
+def mark_changed(arrays: Iterable[np.ndarray], operator: str, call_site: CallSite | None = None) -> None:
+    """Record that `operator`, called at `call_site`, has changed the memory of `arrays`."""
+    call_site = user_call_site() if call_site is None else call_site
+    with process.lock:  # keeps `latest` monotonic
         order = next_order()
         for array in arrays:
-            owner = memory(array)
+            owner = memory_owner(array)
             key = id(owner)
             found = _changes.get(key)
             if found is None:
                 found = _changes[key] = weakref.ref(owner, partial(_forget, key)), []
             changes = found[1]
             whole = array is owner or array.size == owner.size or not isinstance(array, np.ndarray)
-            if whole or len(changes) > _MOST_PARTS:
-                changes[:] = [(order, operator, place, None)]
+            if whole or len(changes) > _MAX_PARTS:
+                changes[:] = [(order, operator, call_site, None)]
             else:
-                changes.append((order, operator, place, _Part(array)))
+                changes.append((order, operator, call_site, _ChangedPart(array)))
         clock.latest = order
 
 
-class _Part:
+class _ChangedPart:
     """The memory layout of a NumPy array. It does not keep the memory alive: use it only while the memory exists."""
 
     __slots__ = ("__array_interface__",)
@@ -171,26 +172,26 @@ class _Part:
         self.__array_interface__ = array.__array_interface__
 
     def touches(self, array: np.ndarray) -> bool:
-        """Return whether an element of the array lies in this part, as far as a short search can tell."""
-        return shares_memory(from_host(self), array, _MOST_STEPS)
+        """Return whether the array overlaps this part; True if a short search does not decide it."""
+        return shares_memory(from_host(self), array, _MAX_OVERLAP_STEPS)
 
 
 def mark_detached(tensor: Tensor) -> None:
     """Record that `tensor` is about to lose its history, which a second derivative may need."""
     if tensor._edge is not None:
-        key, place = id(tensor), user_place()
-        with shared.lock:
+        key, call_site = id(tensor), user_call_site()
+        with process.lock:
             order = next_order()
-            _detached[key] = weakref.ref(tensor, lambda _: _detached.pop(key, None)), order, place
+            _detached[key] = weakref.ref(tensor, lambda _: _detached.pop(key, None)), order, call_site
             clock.latest = order
 
 
-def check(node: Node, saved: Iterable[Any]) -> None:
+def check_unchanged(node: Node, saved: Iterable[Any]) -> None:
     """Raise if a saved tensor of `node` has changed since it was saved.
 
     Raises:
-        RuntimeError: one was changed in place, or detached in place and the sweep is recorded; the message names the
-            operator and both lines.
+        RuntimeError: one was changed in place, or one was detached in place and create_graph is True; the message names
+            the operator and both lines of user code.
     """
     for item in saved:
         detached = _detached.get(id(item[0])) if type(item) is tuple and thread.mode.enabled else None
@@ -198,26 +199,26 @@ def check(node: Node, saved: Iterable[Any]) -> None:
             raise RuntimeError(
                 f"{node.function.__name__}: a second derivative needs the history of a tensor that was detached "
                 f"in place after it had been saved.\n"
-                f"  saved by {node.function.__name__} at {describe_place(getattr(node, 'place', None))}\n"
-                f"  changed by detach_ at {describe_place(detached[2])}\n"
+                f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
+                f"  changed by detach_ at {describe_call_site(detached[2])}\n"
                 "Use tensor.detach() instead"
             )
         array = saved_array(item)
         if array is not None:
-            change = _later_change(array, node.order)
+            change = _change_since(array, node.order)
             if change is not None:
                 raise RuntimeError(
                     f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
                     f"{array.shape}, was changed in place after it had been saved.\n"
-                    f"  saved by {node.function.__name__} at {describe_place(getattr(node, 'place', None))}\n"
-                    f"  changed by {change[1]} at {describe_place(change[2])}\n"
+                    f"  saved by {node.function.__name__} at {describe_call_site(getattr(node, 'call_site', None))}\n"
+                    f"  changed by {change[1]} at {describe_call_site(change[2])}\n"
                     "Change it after the backward, or change a copy: x.clone(), or x = x + y instead of x += y"
                 )
 
 
-def _later_change(array: np.ndarray, order: int) -> _Change | None:
-    """The latest change of an element of `array` since the node of that order was made."""
-    found = _changes.get(id(memory(array)))
+def _change_since(array: np.ndarray, order: int) -> _Change | None:
+    """Return the latest change that overlaps `array` and is newer than `order`, the number of a node."""
+    found = _changes.get(id(memory_owner(array)))
     for change in reversed(() if found is None else found[1]):
         if change[0] >= order:
             return None

@@ -1,7 +1,7 @@
-"""Anomaly detection: errors that name the first operator that makes a NaN, its module, the element and the user's line.
+"""Anomaly detection: an error names the operator that produced the first NaN, with its module, element and source line.
 
-The check replaces Function.apply and also runs after every backward of a sweep. When it is off, it costs one test in
-each of these places, a test that recomputation needs anyway.
+While it is on, a wrapper runs instead of Function.apply, and a check runs after the backward of every node. While it is
+off, each of the two places costs one comparison with None.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from .aliasing import next_order
-from .call_site import describe_place, user_place
+from .call_site import describe_call_site, user_call_site
 from .function import Function
 from .grad_mode import thread
 from .node import Node
@@ -21,8 +21,8 @@ from .tensor import Tensor
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
-class Watch:
-    """Runs instead of Function.apply."""
+class AnomalyDetector:
+    """Wraps Function.apply: stores the user's line and the module in each node, and looks for NaN in the results."""
 
     __slots__ = ("check_nan",)
 
@@ -41,7 +41,7 @@ class Watch:
         for item in outputs:
             if item._edge is not None and item._edge[0].order < before:
                 node = item._edge[0]
-                node.place = user_place()
+                node.call_site = user_call_site()
                 node.modules = [*(mode.running or ())]
                 break
         if self.check_nan:
@@ -51,7 +51,7 @@ class Watch:
                     which = f"output {index}" if type(output) is tuple else "its result"
                     raise RuntimeError(
                         f"{cls.__name__}: {which} contains NaN, {where}; {_blame('argument', args)}.\n"
-                        f"  called at {describe_place(user_place())}"
+                        f"  called at {describe_call_site(user_call_site())}"
                     )
         return output
 
@@ -73,13 +73,13 @@ class Watch:
 def describe_origin(node: Node) -> str:
     """Describe where a node was made, as far as known: its module and the user's line."""
     running = getattr(node, "modules", None)
-    place = getattr(node, "place", None)
+    call_site = getattr(node, "call_site", None)
     text = f" in {running[0].described(running)}" if running else ""
-    return text + ("" if place is None else f", called at {describe_place(place)}")
+    return text + ("" if call_site is None else f", called at {describe_call_site(call_site)}")
 
 
 def _locate_nan(item: Any) -> str:
-    """``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or "" without NaN."""
+    """Return ``the first at [1, 2] (3 of 6 elements, float32 of shape (2, 3))``, or "" if there is no NaN."""
     if not isinstance(item, Tensor) or item.array.dtype.kind != "f":
         return ""
     bad = np.isnan(item.array)
@@ -105,8 +105,8 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
     """Switch anomaly detection on or off immediately; as a context manager, restore the previous state at the end.
 
     mode: whether to detect anomalies in this thread.
-    check_nan: look for NaN in the results of every forward and backward. With False, only errors raised in a backward
-        are explained, by the module and the user's line of their forward.
+    check_nan: look for NaN in the results of every forward and backward. If False, errors raised in a backward still
+        name the module and the user's line of the forward.
 
     Raises:
         TypeError: mode or check_nan is not a bool.
@@ -116,7 +116,7 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
         for name, value in (("mode", mode), ("check_nan", check_nan)):
             if not isinstance(value, bool):
                 raise TypeError(f"set_detect_anomaly: {name} is {value!r}, expected True or False")
-        self._previous = _install(Watch(check_nan) if mode else None)
+        self._previous = _install(AnomalyDetector(check_nan) if mode else None)
 
     def __enter__(self) -> None:
         pass
@@ -130,7 +130,7 @@ class set_detect_anomaly:  # noqa: N801  the name is PyTorch's
 class detect_anomaly:  # noqa: N801
     """Detect anomalies in a block: ``with detect_anomaly(): ...``; see `set_detect_anomaly`.
 
-    check_nan: look for NaN instead of only explaining errors.
+    check_nan: see `set_detect_anomaly`.
 
     Raises:
         TypeError: check_nan is not a bool.
@@ -140,10 +140,10 @@ class detect_anomaly:  # noqa: N801
         if not isinstance(check_nan, bool):
             raise TypeError(f"detect_anomaly: check_nan is {check_nan!r}, expected True or False")
         self._check_nan = check_nan
-        self._previous: list[Watch | None] = []
+        self._previous: list[AnomalyDetector | None] = []
 
     def __enter__(self) -> Self:
-        self._previous.append(_install(Watch(self._check_nan)))
+        self._previous.append(_install(AnomalyDetector(self._check_nan)))
         return self
 
     def __exit__(
@@ -154,26 +154,26 @@ class detect_anomaly:  # noqa: N801
 
 def is_anomaly_enabled() -> bool:
     """Return True if anomaly detection is on in this thread."""
-    return _watch() is not None
+    return _detector() is not None
 
 
 def is_anomaly_check_nan_enabled() -> bool:
     """Return True if this thread currently looks for NaN."""
-    watch = _watch()
+    watch = _detector()
     return watch is not None and watch.check_nan
 
 
-def _watch() -> Watch | None:
+def _detector() -> AnomalyDetector | None:
     watch: Any = thread.mode.watch
-    return watch if watch is None or type(watch) is Watch else watch.below
+    return watch if watch is None or type(watch) is AnomalyDetector else watch.below
 
 
-def _install(new: Watch | None) -> Watch | None:
-    """Install a watch below a running recomputation, and return the previous one."""
-    previous = _watch()
+def _install(new: AnomalyDetector | None) -> AnomalyDetector | None:
+    """Set this thread's detector, below the wrapper of a running recomputation, and return the previous one."""
+    previous = _detector()
     mode: Any = thread.mode
     mode.running = None if new is None else mode.running or []
-    if mode.watch is None or type(mode.watch) is Watch:
+    if mode.watch is None or type(mode.watch) is AnomalyDetector:
         mode.watch = new
     else:
         mode.watch.below = new

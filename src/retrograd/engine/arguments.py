@@ -59,7 +59,7 @@ def as_list(name: str, argument: str, values: Any, needs: str = "a list") -> lis
     raise TypeError(f"{name}: {argument} is {type(values).__name__}, needs {needs}")
 
 
-def shown(number: Any) -> str:
+def format_number(number: Any) -> str:
     """Format a number for a message; Python itself refuses to print an int of thousands of digits."""
     if isinstance(number, int) and number.bit_length() > 128:
         return f"<int of {number.bit_length()} bits>"

@@ -1,8 +1,8 @@
 """The backward pass: a sweep from outputs to leaves that visits each node once, youngest first.
 
-A node can only depend on older nodes, so taking the youngest waiting node from a heap visits every node after all of
-its consumers, without a search of the graph and without recursion. Each gradient is dropped once it has been used. Only
-one thread at a time may sweep a graph.
+A node can only depend on older nodes, so popping the youngest pending node from a heap visits every node after all of
+its consumers, without a topological sort and without recursion. Each gradient is dropped as soon as it has been used.
+Only one thread at a time may sweep a graph.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from . import arithmetic
 from .anomaly import describe_origin
 from .arguments import as_list, as_truth
 from .grad_mode import Delivery, enable_grad, no_grad, thread
-from .gradients import ZERO, Early, Entry, deliver, join, own, spread_zeros
+from .gradients import ZERO, Entry, ReadyGradients, connect_to_arguments, deliver, spread_zeros, unshared_gradient
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
-from .rule_execution import Arrived, Inner, Outer, run_rule
+from .rule_execution import EnclosingSweep, Received, RegionSweep, run_rule
 from .subgraph import Paths, Region, find_paths, outermost
 from .tensor import Tensor, alias, wrap
 
@@ -41,7 +41,7 @@ def backward(
     """Deliver the gradients of `tensors`, weighted by `grad_tensors`, to the leaves of their graph.
 
     A leaf gets its gradient once, at the end, according to its `grad_req`: "add" adds to `grad`, "write" replaces it.
-    If the sweep fails, no leaf has changed.
+    If the sweep fails, no leaf changes.
 
     Args:
         tensors: the outputs, each of which requires a gradient.
@@ -61,7 +61,7 @@ def backward(
         create_graph = as_truth("backward", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
     roots = as_tuple(tensors, "backward", "tensors")
-    wanted = None if inputs is None else as_wanted(inputs, "backward")
+    requested = None if inputs is None else as_requested(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
     starts: list[Any] = [root._edge or root for root in roots]
     mode = thread.mode
@@ -69,11 +69,11 @@ def backward(
     mode.delivery = delivery = previous or Delivery()
     delivery.starts += starts
     try:
-        if wanted is None:
+        if requested is None:
             entries, _ = _sweep(starts, upstream, keep, create_graph)
         else:
-            found = _sweep(starts, upstream, keep, create_graph, find_paths(roots, wanted), places_of(wanted))
-            entries = entries_of(wanted, *found)
+            found = _sweep(starts, upstream, keep, create_graph, find_paths(roots, requested), result_keys(requested))
+            entries = requested_entries(requested, *found)
         del upstream
         deliver(entries, create_graph)
         if registered.leaves:
@@ -120,21 +120,21 @@ def grad(
         check_grad_options(only_inputs, is_grads_batched)
     materialize = materialize_grads is not False and as_truth("grad", "materialize_grads", materialize_grads)
     allow_unused = materialize if allow_unused is None else as_truth("grad", "allow_unused", allow_unused)
-    roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(inputs, "grad")
+    roots, requested = as_tuple(outputs, "grad", "outputs"), as_requested(inputs, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
-    capture = places_of(wanted)
+    capture = result_keys(requested)
     starts: list[Any] = [root._edge or root for root in roots]
-    entries, captured = _sweep(starts, upstream, keep, create_graph, find_paths(roots, wanted), capture)
+    entries, captured = _sweep(starts, upstream, keep, create_graph, find_paths(roots, requested), capture)
     arrays = [g.array for g in upstream]
     del upstream
     delivered = {id(entry[0]): entry for entry in entries}
     results: list[Tensor | None] = []
-    for position, tensor in enumerate(wanted):
+    for position, tensor in enumerate(requested):
         edge = tensor._edge
         entry = delivered.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            passed_on = not create_graph and any(_is_part(array, entry[1].array) for array in arrays)
-            results.append(wrap(entry[1].array) if passed_on else own(entry, create_graph))
+            returned_as_is = not create_graph and any(_is_view_of(array, entry[1].array) for array in arrays)
+            results.append(wrap(entry[1].array) if returned_as_is else unshared_gradient(entry, create_graph))
         elif allow_unused:
             results.append(wrap(zeros_like(tensor.array)) if materialize else None)
         else:
@@ -149,39 +149,39 @@ def grad(
     return tuple(results)  # type: ignore[arg-type]  # None only with allow_unused
 
 
-def grad_early(
+def grad_when_ready(
     outputs: Sequence[Tensor],
     leaves: Sequence[Tensor],
     grad_outputs: Sequence[Tensor | None],
     each: Callable[[int, Tensor, bool], object],
     retain_graph: bool = False,
 ) -> None:
-    """Call each(position, gradient, alone) for each of `leaves` as soon as its gradient is complete.
+    """Call each(position, gradient, unshared) for each of `leaves` as soon as its gradient is complete.
 
-    alone: True if nothing else refers to the gradient's memory. Otherwise the gradient may share memory with others: it
-    is read-only for the callback and may change later. Hooks of leaves do not run, and an exception raised by `each`
-    ends the sweep. Everything else is as in `grad`.
+    unshared: True if nothing else refers to the gradient's memory. If False, the callback must not write to the
+    gradient, and its values may change later. Hooks of leaves do not run. An exception raised by `each` ends the sweep.
+    Everything else is as in `grad`.
     """
-    roots, wanted = as_tuple(outputs, "grad", "outputs"), as_wanted(leaves, "grad")
+    roots, requested = as_tuple(outputs, "grad", "outputs"), as_requested(leaves, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", False)
     starts: list[Any] = [root._edge or root for root in roots]
     oldest: dict[int, float] = {}
-    paths = find_paths(roots, wanted, oldest)
-    _sweep(starts, upstream, retain_graph, False, paths, early=Early(oldest, wanted, each))
+    paths = find_paths(roots, requested, oldest)
+    _sweep(starts, upstream, retain_graph, False, paths, ready=ReadyGradients(oldest, requested, each))
 
 
 def leaf_gradients(
     outputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], retain_graph: bool
 ) -> list[tuple[Tensor, Tensor]]:
-    """Return (leaf, gradient) for all reachable leaves, each in memory of its own; no `grad` changes.
+    """Return (leaf, gradient) for all reachable leaves. Each gradient owns its memory; no `grad` changes.
 
-    grad_outputs: one for each output, of its shape and dtype, which is not checked.
+    grad_outputs: one for each output, of the same shape and dtype (not checked).
     """
     entries, _ = _sweep([output._edge or output for output in outputs], [*grad_outputs], retain_graph, False)
-    return [(entry[0], own(entry, False)) for entry in entries if entry[0]._edge is None]
+    return [(entry[0], unshared_gradient(entry, False)) for entry in entries if entry[0]._edge is None]
 
 
-def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
+def _is_view_of(array: np.ndarray, view: np.ndarray) -> bool:
     """Return whether `view` is `array` or a writable view of it; a result of `expand` is not writable."""
     if view is array:
         return True
@@ -194,14 +194,14 @@ def _is_part(array: np.ndarray, view: np.ndarray) -> bool:
 # ---- The sweep ---------------------------------------------------------------------------------------------
 
 
-def _sweep_region(inner: Inner, grads: Sequence[Tensor]) -> list[Tensor | None]:
+def _sweep_region(inner: RegionSweep, grads: Sequence[Tensor]) -> list[Tensor | None]:
     """Return the gradients that arrive at the ends of a sweep of one region; None where none arrives."""
     ends, outer = inner.ends, inner.outer
     capture = {(edge[0].order, edge[1]) for edge in ends if type(edge) is tuple}
     entries, captured = _sweep(
         inner.roots, [*grads], True, outer.create_graph, inner.paths, capture | outer.capture, inner
     )
-    outer.captured.update({place: captured[place] for place in outer.capture - capture if place in captured})
+    outer.captured.update({key: captured[key] for key in outer.capture - capture if key in captured})
     delivered = {id(entry[0]): entry for entry in entries}
     found = [captured.get((e[0].order, e[1])) if type(e) is tuple else delivered.get(id(e)) for e in ends]
     return [None if entry is None else entry[1] for entry in found]
@@ -214,16 +214,17 @@ def _sweep(
     create_graph: bool,
     paths: Paths | None = None,
     capture: Set[tuple[int, int]] = frozenset(),
-    inner: Inner | None = None,
-    early: Early | None = None,
+    inner: RegionSweep | None = None,
+    ready: ReadyGradients | None = None,
 ) -> tuple[list[Entry], dict[tuple[int, int], Entry]]:
-    """Run the nodes that `edges` lead to; with `paths`, only the nodes in it.
+    """Run the backward of the nodes reachable from `edges`; with `paths`, only of the nodes in it.
 
-    Returns [tensor, gradient, ...] of every leaf and of every result that retains its gradient, and the same
-    of the results in `capture`, by (order of the node, output).
+    Returns the entries [tensor, gradient, ...] of all leaves and of all results that retain their gradients, and the
+    entries of the results in `capture`, by (order of the node, output index).
 
-    inner: set if this sweep is the true backward of one region; hooks of its ends and roots run in the enclosing sweep.
-    early: delivers the gradients of leaves as soon as they are complete.
+    inner: set if this sweep computes the true backward of one region; the hooks of that region's ends and roots run in
+        the enclosing sweep.
+    ready: delivers the gradients of leaves as soon as they are complete.
     """
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
@@ -238,24 +239,24 @@ def _sweep(
     gradient: Any
     grads: Any = upstream
     mode = thread.mode
-    previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.keeping, mode.waiting
+    previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
     inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
     quiet: Set[int] = frozenset()  # nodes whose hooks the enclosing sweep runs
-    inside: Region | None = None  # the region whose rule does not run in this sweep
-    outer: Outer | None = None
+    enclosing: Region | None = None  # the region whose rule does not run in this sweep
+    outer: EnclosingSweep | None = None
     rules = mode.rules
     if rules is not None:
-        inside = rules.region  # a layer that calls `grad` in its forward
-        rules = rules.within()
+        enclosing = rules.region  # a layer that calls `grad` in its forward
+        rules = rules.during_sweep()
     if inner is not None:
-        inside, retained = inner.region, inner.outer.retained
+        enclosing, retained = inner.region, inner.outer.retained
         quiet = {edge[0].order for edge in edges} | {order for order, needs in inner.paths.items() if needs is None}
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.rules, mode.interpreter, mode.watch = rules, None, None
-    mode.enabled, mode.sweeping, mode.keeping, mode.waiting = create_graph, not create_graph, keep, heap
+    mode.enabled, mode.sweeping, mode.retain_graph, mode.pending = create_graph, not create_graph, keep, heap
     try:
         while True:
-            # Pass the gradients on. Extra ones have been checked to be None.
+            # Add each gradient to the entry of its edge. Gradients beyond the last edge are known to be None.
             for edge, gradient in zip(edges, grads):  # noqa: B905
                 if gradient is None or edge is None:
                     continue
@@ -297,8 +298,8 @@ def _sweep(
                         leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
                         leaf[2] = True
             gradient = data = entry = grads = None  # drop references, so that nothing outlives its use
-            if early is not None and heap and early.order < heap[0]:
-                early.emit(heap[0], leaves)
+            if ready is not None and heap and ready.order < heap[0]:
+                ready.emit(heap[0], leaves)
             if not heap:
                 break
 
@@ -308,34 +309,34 @@ def _sweep(
             edges = node.edges
             try:
                 if paths is None and node.outputs is None:
-                    if node.function._foreign:
-                        grads = _run_foreign(node, entry[1:])
+                    if node.function._user_defined:
+                        grads = _run_user_defined(node, entry[1:])
                     else:
                         grads = node.function.backward(node, entry[1])
                 elif (
                     (region := node.region) is not None
-                    and region is not inside
-                    and not mode.unruled
+                    and region is not enclosing
+                    and not mode.rules_disabled
                     and (paths is None or paths[order] is not None)
                 ):
-                    if region.parent is not inside:
-                        region = outermost(region, inside)
+                    if region.parent is not enclosing:
+                        region = outermost(region, enclosing)
                     if outer is None:
-                        outer = Outer(keep, create_graph, capture, captured, retained, _sweep_region, grad)
-                    arrived: list[Arrived] = []
-                    for each in (entry,) if len(region.orders) == 1 else _take(region, entry, pending, heap):
+                        outer = EnclosingSweep(keep, create_graph, capture, captured, retained, _sweep_region, grad)
+                    received: list[Received] = []
+                    for each in (entry,) if len(region.orders) == 1 else _pop_region(region, entry, pending, heap):
                         node = each[0]
                         if node.order not in quiet:
                             if node.hooks:
                                 run_hooks(node, each)
                             if node.retained:
-                                retained.update(_retained(node, each))
+                                retained.update(_retained_entries(node, each))
                         for output, gradient in enumerate(each[1:]):
                             if gradient is not None:
-                                arrived.append((node, output, gradient))
+                                received.append((node, output, gradient))
                                 if capture and (node.order, output) in capture:
                                     captured[node.order, output] = [None, gradient, False]
-                    edges, grads = run_rule(region, arrived, outer)
+                    edges, grads = run_rule(region, received, outer)
                     if inspect is not None:
                         inspect(node, entry, grads)
                     continue
@@ -344,7 +345,7 @@ def _sweep(
                         if node.hooks:
                             run_hooks(node, entry)
                         if inner is not None and node.retained:
-                            retained.update(_retained(node, entry))
+                            retained.update(_retained_entries(node, entry))
                     for output in range(len(entry) - 1):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
@@ -353,11 +354,11 @@ def _sweep(
                         edges = ()
                         grads = ()
                         continue
-                    grads = _run_narrowed(node, entry, needs)
+                    grads = _run_needed(node, entry, needs)
                     edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
                 else:
                     run_hooks(node, entry)
-                    retained.update(_retained(node, entry))
+                    retained.update(_retained_entries(node, entry))
                     grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
@@ -369,21 +370,23 @@ def _sweep(
             if len(grads) != len(edges):
                 check_count(node, grads)
             if create_graph and node.function.piecewise_linear:
-                grads = join(node, grads)
+                grads = connect_to_arguments(node, grads)
             if not keep and node.saved:
                 node.saved = FREED
         if zeros:
             spread_zeros(zeros, paths, leaves, captured, capture, _first_array(upstream))
-        if early is not None:
-            early.emit(float("inf"), leaves)
+        if ready is not None:
+            ready.emit(float("inf"), leaves)
         elif registered.leaves and inner is None:
             run_leaf_hooks(leaves.values())
     finally:
-        mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.keeping, mode.waiting = previous
+        mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending = (
+            previous
+        )
     return [*leaves.values(), *retained.values()], captured
 
 
-def _take(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:
+def _pop_region(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:
     """Remove and return the pending entries of a region's nodes that have received gradients, oldest first."""
     entries = [pending.pop(order) for order in region.orders if order in pending]
     if entries:
@@ -391,13 +394,13 @@ def _take(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap:
     return [*entries, entry]
 
 
-def _retained(node: Node, entry: list[Any]) -> dict[int, Entry]:
+def _retained_entries(node: Node, entry: list[Any]) -> dict[int, Entry]:
     """Return the results of a node that retain their gradients."""
     alive = [(keeper(), entry[output + 1]) for output, keeper in node.retained]
     return {id(result): [result, g, False] for result, g in alive if result is not None and g is not None}
 
 
-def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
+def _run_needed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
     """Run a node that must compute only some of its gradients."""
     previous = node.needs_input_grad
     node.needs_input_grad = needs
@@ -410,14 +413,14 @@ def _run_narrowed(node: Node, entry: list[Any], needs: tuple[bool, ...]) -> Any:
 def _run(node: Node, entry: list[Any]) -> Any:
     """Run a node with a gradient for each of its outputs."""
     grads = _all_outputs(node, entry)
-    return _run_foreign(node, grads) if node.function._foreign else node.function.backward(node, *grads)
+    return _run_user_defined(node, grads) if node.function._user_defined else node.function.backward(node, *grads)
 
 
-def _run_foreign(node: Node, grads: list[Any]) -> Any:
+def _run_user_defined(node: Node, grads: list[Any]) -> Any:
     """Run a user's backward on aliases, so that it may keep the tensors or assign other arrays to them."""
     results = node.function.backward(node, *[alias(g) if isinstance(g, Tensor) else g for g in grads])
     several = results if isinstance(results, (tuple, list)) else (results,)
-    check_places(node, several)
+    check_gradient_types(node, several)
     return tuple([alias(item) if type(item) is Tensor else item for item in several])
 
 
@@ -447,35 +450,35 @@ def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) ->
     return wrap(arithmetic.add(total.array, gradient.array))
 
 
-# ---- Tensors whose gradients are requested, and their places in the graph -------------------------------------------
+# ---- The tensors whose gradients are requested, and their nodes in the graph ----------------------------------------
 
 
-def as_wanted(inputs: Any, caller: str) -> tuple[Tensor, ...]:
+def as_requested(inputs: Any, caller: str) -> tuple[Tensor, ...]:
     """Return the tensors `inputs` as a tuple.
 
     Raises:
         TypeError, ValueError: it is empty, or contains something other than Tensors.
         RuntimeError: one does not require a gradient.
     """
-    wanted = as_tuple(inputs, caller, "inputs")
-    for position, tensor in enumerate(wanted):
+    requested = as_tuple(inputs, caller, "inputs")
+    for position, tensor in enumerate(requested):
         if not tensor._requires_grad:
             raise RuntimeError(
                 f"{caller}: inputs[{position}] does not require a gradient; set requires_grad=True before using it"
             )
-    return wanted
+    return requested
 
 
-def places_of(wanted: tuple[Tensor, ...]) -> set[tuple[int, int]]:
+def result_keys(requested: tuple[Tensor, ...]) -> set[tuple[int, int]]:
     """Return (order of the node, output index) for those that are results of operations."""
-    return {(tensor._edge[0].order, tensor._edge[1]) for tensor in wanted if tensor._edge is not None}
+    return {(tensor._edge[0].order, tensor._edge[1]) for tensor in requested if tensor._edge is not None}
 
 
-def entries_of(
-    wanted: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
+def requested_entries(
+    requested: tuple[Tensor, ...], leaves: Iterable[Entry], captured: Mapping[tuple[int, int], Entry]
 ) -> list[Entry]:
-    """Return the gradients to deliver to these tensors only: those of leaves, and the captured ones of results."""
-    these = {id(tensor): tensor for tensor in wanted}
+    """Return the entries of the requested tensors: from `leaves` for leaves, from `captured` for results."""
+    these = {id(tensor): tensor for tensor in requested}
     found = [entry for entry in leaves if id(entry[0]) in these]
     for tensor in these.values():
         edge = tensor._edge
@@ -542,7 +545,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
                     f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
                     "first, for example with sum()"
                 )
-            like = root.array  # np.ones would be slower than a number
+            like = root.array  # for a scalar, from_host(1) is faster than ones(())
             result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
             continue
         if not isinstance(gradient, Tensor):
@@ -573,7 +576,7 @@ def check_count(node: Node, grads: Sequence[Any]) -> None:
     )
 
 
-def check_places(node: Node, grads: Sequence[Any]) -> None:
+def check_gradient_types(node: Node, grads: Sequence[Any]) -> None:
     """Reject a gradient that a user's backward returned for an argument that is not a Tensor.
 
     Raises:

@@ -11,8 +11,8 @@ name of the function:
 While a rule is active, every node that the operator or layer records is marked with the `Region` of that call. Forward
 runs as usual. The sweep runs the rule in place of the backward of all nodes of the region; see subgraph.py.
 
-An override of an operator is an interpreter (see operator.py): it sees the call and begins the region. An override of a
-Function begins a region at each call of its ``apply``.
+An override of an operator is an interpreter (see operator.py): it intercepts the call and starts a region. An override
+of a Function starts a region at each call of its ``apply``.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ from warnings import warn
 from ..kernel_set import is_text_of_a_kernel
 from .aliasing import UNTRACKED
 from .function import Function
-from .grad_mode import OneFlag, decorate, thread
+from .grad_mode import AttributeScope, decorate, thread
 from .node import Node, with_history
-from .operator import Interpreter, Level, Operator, at, here, without
-from .subgraph import Constant, Identity, Own, Region, replace_tensors, tensors_in
+from .operator import Interpreter, Level, Operator, current_level, level_without, use_level
+from .subgraph import Constant, Identity, LayerParameters, Region, replace_tensors, tensors_in
 from .tensor import Tensor
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -43,8 +43,8 @@ REGISTRY: dict[str, Callable[..., Any]] = {}  # rules by name
 class Rule(NamedTuple):
     """A checked rule.
 
-    form: "ctx", "true", "g", or "kernel", a copy of a textbook kernel. takes: the number of Tensors of the call that a
-    rule of form "g" takes; -1: all.
+    form: "ctx", "true", "g", or "kernel" (a copy of a textbook kernel). takes: how many of the call's Tensors a rule of
+    form "g" accepts; -1 means all.
     """
 
     function: Callable[..., Any]
@@ -89,7 +89,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
 
 def _parameters_of(function: Any) -> tuple[list[str], bool]:
     """Return the names of the positional parameters without defaults, and whether there is a ``*args`` parameter."""
-    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):  # the same as below, in 1 us
+    if type(function) is FunctionType and not hasattr(function, "__wrapped__"):  # fast path: 1 us
         code = function.__code__
         count = code.co_argcount - len(function.__defaults__ or ())
         return [*code.co_varnames[:count]], bool(code.co_flags & inspect.CO_VARARGS)
@@ -109,7 +109,7 @@ def _name_of(rule: Any) -> str:
 
 
 def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
-    """Give a rule a name, by which `override_backward` and `layer.backward_rule` find it.
+    """Register a rule under a name, which `override_backward` and `layer.backward_rule` accept in place of the rule.
 
     Raises:
         ValueError: the name is taken by another rule, or the function does not have the parameters of a rule.
@@ -122,10 +122,10 @@ def register_backward_rule(name: str, rule: Callable[..., Any]) -> None:
         raise ValueError(f"register_backward_rule: the name {name!r} is taken by {_name_of(REGISTRY[name])}")
 
 
-# ---- Active rules: which node belongs to which call --------------------------------------------------------------
+# ---- Active rules, and the regions that collect the nodes of each call -------------------------------------------
 
 
-class Active:
+class ActiveRules:
     """The rules active in a thread: the overrides of Functions, and the innermost running call that has a rule."""
 
     functions: Mapping[type[Function], override_backward]
@@ -136,50 +136,52 @@ class Active:
     def __init__(self, functions: Mapping[type[Function], override_backward], region: Region | None) -> None:
         self.functions, self.region = functions, region
 
-    def within(self) -> Active | None:
-        """Return the rules for a backward sweep, whose nodes belong to the running call, if there is one."""
+    def during_sweep(self) -> ActiveRules | None:
+        """Return the rules for a backward sweep, whose recorded nodes belong to the running call, if any."""
         if self.region is None:
             return None
-        return Active(_NONE, self.region) if self.functions else self
+        return ActiveRules(_NO_OVERRIDES, self.region) if self.functions else self
 
-    def mark(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
+    def add_to_region(self, node: Node, args: tuple[Any, ...], outputs: Any) -> None:
         """Add a node that was just made to the region of its call, if a rule applies."""
         region, cls = self.region, node.function
         override = self.functions.get(cls)
         if override is not None:
             override.scope.count += 1
-            held = Held({key: other for key, other in self.functions.items() if other is not override}, here())
-            region = Region(override.rule, cls.__name__, region, cls.apply, args, {}, [], held)
+            overrides = Overrides(
+                {key: other for key, other in self.functions.items() if other is not override}, current_level()
+            )
+            region = Region(override.rule, cls.__name__, region, cls.apply, args, {}, [], overrides)
         if region is not None:
-            region.enter(node)
+            region.add(node)
             if len(args) == len(node.edges):
                 node.kinds = (*map(type, args),)
             node.outputs = outputs  # the sweep looks at `region` only if this is set
 
 
-_NONE: Mapping[Any, Any] = {}
+_NO_OVERRIDES: Mapping[Any, Any] = {}
 
 
-class Held(NamedTuple):
-    """The overrides in force at a call: those of Functions, and the interpreters, among them overrides of operators."""
+class Overrides(NamedTuple):
+    """The overrides in force at a call: those of Functions, and the interpreter stack with those of operators."""
 
     functions: Mapping[type[Function], Any]
     level: Level | None
 
     @classmethod
-    def now(cls) -> Held:
+    def current(cls) -> Overrides:
         """Return the overrides in force in this thread."""
-        active: Active | None = thread.mode.rules
-        return cls(_NONE if active is None else active.functions, here())
+        active: ActiveRules | None = thread.mode.rules
+        return cls(_NO_OVERRIDES if active is None else active.functions, current_level())
 
     @contextmanager
-    def again(self, region: Region | None) -> Iterator[None]:
+    def in_force(self, region: Region | None) -> Iterator[None]:
         """Put these overrides in force within a block, for calls that are part of ``region``."""
         mode = thread.mode
         before = mode.rules
-        mode.rules = Active(self.functions, region) if self.functions or region is not None else None
+        mode.rules = ActiveRules(self.functions, region) if self.functions or region is not None else None
         try:
-            with at(self.level):
+            with use_level(self.level):
                 yield
         finally:
             mode.rules = before
@@ -224,10 +226,10 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
     """
 
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
-        self.given, self.of = operator, _of(operator)
+        self.given, self.of = operator, _find_operator(operator)
         self.rule: Rule = as_rule("override_backward", rule)
         self.name: str = self.of.__name__ if isinstance(self.of, type) else self.of.name
-        self.scope: _Calls = _Calls(self.name, self.rule.name)
+        self.scope: _CallCount = _CallCount(self.name, self.rule.name)
         flag = "rules" if isinstance(self.of, type) else "interpreter"
         super().__init__(partial(_warn_without_effect, self.scope), flag)
 
@@ -235,9 +237,9 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
         self.scope.error = sys.exception()
         if not isinstance(self.of, type):
             return super().__enter__()
-        before: Active | None = thread.mode.rules
-        functions = _NONE if before is None else before.functions
-        self._set(Active({**functions, self.of: self}, None if before is None else before.region))
+        before: ActiveRules | None = thread.mode.rules
+        functions = _NO_OVERRIDES if before is None else before.functions
+        self._set(ActiveRules({**functions, self.of: self}, None if before is None else before.region))
         return self
 
     def __call__(self, function: _F) -> _F:
@@ -246,14 +248,14 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
 
     def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mode = thread.mode
-        before: Active | None = mode.rules
+        before: ActiveRules | None = mode.rules
         parent = None if before is None else before.region
         if operator is not self.of or not mode.enabled or (parent is not None and parent.override is self):
             return operator.run(args, kwargs)
-        functions = _NONE if before is None else before.functions
-        held = Held(functions, without(here(), self))
-        region = Region(self.rule, operator.name, parent, operator.function, args, kwargs, [], held, self)
-        mode.rules = Active(functions, region)
+        functions = _NO_OVERRIDES if before is None else before.functions
+        overrides = Overrides(functions, level_without(current_level(), self))
+        region = Region(self.rule, operator.name, parent, operator.function, args, kwargs, [], overrides, self)
+        mode.rules = ActiveRules(functions, region)
         try:
             return operator.run(args, kwargs, self._is_outer)
         finally:
@@ -265,7 +267,7 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
         return isinstance(other, override_backward) and other.of is self.of
 
 
-def _of(operator: Any) -> Operator | type[Function]:
+def _find_operator(operator: Any) -> Operator | type[Function]:
     """Return the operator or Function that is overridden."""
     if inspect.ismethod(operator) and operator.__name__ == "apply":
         operator = operator.__self__
@@ -286,7 +288,7 @@ def _of(operator: Any) -> Operator | type[Function]:
     raise TypeError(f"override_backward: got {kind}")
 
 
-class _Calls:
+class _CallCount:
     """The number of calls recorded within an override, separate from it so that no cycle keeps the rule alive."""
 
     count: int
@@ -300,7 +302,7 @@ class _Calls:
         self.error: BaseException | None = None  # the exception being handled when the scope begins
 
 
-def _warn_without_effect(calls: _Calls, _: None) -> None:
+def _warn_without_effect(calls: _CallCount, _: None) -> None:
     """Warn at the end of a scope that recorded no call, unless an error ends the scope."""
     if not calls.count and sys.exception() is calls.error:
         warn(
@@ -310,14 +312,14 @@ def _warn_without_effect(calls: _Calls, _: None) -> None:
         )
 
 
-class without_backward_rules(OneFlag):  # noqa: N801
+class without_backward_rules(AttributeScope):  # noqa: N801
     """Run true backwards instead of rules in a block, for comparison: ``with without_backward_rules():``.
 
     The graph is the same for both, so call the first of the two backwards with ``retain_graph=True``.
     """
 
     def __init__(self) -> None:
-        super().__init__("unruled")
+        super().__init__("rules_disabled")
 
     def __enter__(self) -> Self:
         self._set(True)
@@ -329,23 +331,28 @@ class without_backward_rules(OneFlag):  # noqa: N801
 
 def overridden() -> dict[str, str]:
     """Return the operators that are overridden in this thread, and the names of the rules."""
-    held = Held.now()
-    overrides = [*held.functions.values(), *reversed([*held.of_operators()])]
-    return {override.name: override.rule.name for override in overrides}
+    in_force = Overrides.current()
+    found = [*in_force.functions.values(), *reversed([*in_force.of_operators()])]
+    return {override.name: override.rule.name for override in found}
 
 
-def ruled(*parts: Any) -> bool:
+def is_overridden(*functions: Any) -> bool:
     """Return whether a rule applies to one of these operators; a fused operator then runs as their composition."""
-    held = Held.now()
-    overridden = {override.of for override in held.of_operators()} | {*held.functions}
-    operators = [part.operator for part in parts]
+    in_force = Overrides.current()
+    overridden = {override.of for override in in_force.of_operators()} | {*in_force.functions}
+    operators = [function.operator for function in functions]
     return not overridden.isdisjoint([*operators, *[each for operator in operators for each in operator.functions]])
 
 
 def run_with_rule(
-    rule: Rule, name: str, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], own: Own
+    rule: Rule,
+    name: str,
+    forward: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    parameters: LayerParameters,
 ) -> Any:
-    """Call the forward of a layer that has a rule; `own`: its parameters.
+    """Call the forward of a layer that has a rule; `parameters`: those of the layer.
 
     Raises:
         TypeError: forward is a generator, whose body runs after the call.
@@ -353,25 +360,26 @@ def run_with_rule(
     mode = thread.mode
     if not mode.enabled:
         return forward(*args, **kwargs)
-    before: Active | None = mode.rules
-    held = Held.now()
-    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, own, held)
-    mode.rules = Active(held.functions, region)
+    before: ActiveRules | None = mode.rules
+    overrides = Overrides.current()
+    region = Region(rule, name, None if before is None else before.region, forward, args, kwargs, parameters, overrides)
+    mode.rules = ActiveRules(overrides.functions, region)
     try:
         result = forward(*args, **kwargs)
         if region.arrays is None:
-            region.hold()
+            region.record_arrays()
         if type(result) is Tensor and result._edge is not None and result._edge[0].region is region:
             return result
-        return _entered(result, region)
+        return _attach_results(result, region)
     finally:
         mode.rules = before
 
 
-def _entered(result: Any, region: Region) -> Any:
-    """Return the result of a call in which each Tensor that requires a gradient was recorded by the call.
+def _attach_results(result: Any, region: Region) -> Any:
+    """Return the result of a call, with every Tensor that requires a gradient attached to the call's region.
 
-    If none requires a gradient, since forward is not differentiable, all do: the rule computes the gradients.
+    A Tensor that was not recorded by the call is passed through an Identity. If no result requires a gradient because
+    forward is not differentiable, all floating-point results are made to require one: the rule computes the gradients.
     """
     if isgenerator(result):
         raise TypeError(

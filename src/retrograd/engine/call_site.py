@@ -1,10 +1,10 @@
-"""The user's line: the line of the program outside this package that called an operator.
+"""Call sites: the line of user code, outside this package, that called an operator.
 
-A place is (code, offset of the instruction in it). This is cheaper than a file name and a line number, and keeps only
-code alive. It is converted to text only when a message needs it.
+A call site is stored as (code object, instruction offset). This is cheaper than a file name and a line number, and
+keeps no frame alive. It is formatted only when a message needs it.
 
-Walking up the stack costs a quarter of a microsecond per caller. A layer of this package therefore stores the line that
-called it as the `site` of the thread, and the operators inside take it from there.
+Walking up the stack costs a quarter of a microsecond per frame. A layer of this package therefore stores its own call
+site in ``thread.mode.site``, where the operators inside the layer read it.
 """
 
 from __future__ import annotations
@@ -15,30 +15,33 @@ import warnings
 from types import CodeType
 from typing import Any
 
-Place = tuple[CodeType, int]
+CallSite = tuple[CodeType, int]
 
 _PACKAGE = __file__[: -len("engine/call_site.py")]
 
 
-class _Inside(dict[str, bool]):
+class _InPackage(dict[str, bool]):
     """File name -> whether the file belongs to this package, computed once for each name."""
 
     def __missing__(self, file: str) -> bool:
-        inside = self[file] = file.startswith(_PACKAGE)
-        return inside
+        found = self[file] = file.startswith(_PACKAGE)
+        return found
 
 
-inside = _Inside()
+in_package = _InPackage()
 
 
-def user_place(depth: int = 1) -> Place:
-    """Return the innermost place outside the package, `depth` callers up or more; if all are inside, the outermost."""
+def user_call_site(depth: int = 1) -> CallSite:
+    """Return the call site of the innermost frame outside the package, at least `depth` callers up.
+
+    If every frame belongs to the package, it is that of the outermost one.
+    """
     try:
         frame: Any = sys._getframe(depth + 1)
     except ValueError:
         frame = sys._getframe(1)
     code = frame.f_code
-    while inside[code.co_filename]:
+    while in_package[code.co_filename]:
         back = frame.f_back
         if back is None:
             break
@@ -47,39 +50,39 @@ def user_place(depth: int = 1) -> Place:
 
 
 def warn_user(text: str, category: type[Warning] = UserWarning) -> None:
-    """Warn at the user's line, however many callers inside the package there are."""
+    """Issue a warning that points to the line of user code."""
     frame: Any = sys._getframe(1)
     level = 2
-    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+    while in_package[frame.f_code.co_filename] and frame.f_back is not None:
         frame, level = frame.f_back, level + 1
     warnings.warn(text, category, stacklevel=level)
 
 
-def call_place() -> Place:
-    """Return the user's place that called `apply` of the Function whose forward is running."""
+def apply_call_site() -> CallSite:
+    """Return the call site of the running forward's `apply` in user code."""
     frame: Any = sys._getframe(1)
-    while not (frame.f_code.co_name == "apply" and inside[frame.f_code.co_filename]) and frame.f_back is not None:
+    while not (frame.f_code.co_name == "apply" and in_package[frame.f_code.co_filename]) and frame.f_back is not None:
         frame = frame.f_back
-    while inside[frame.f_code.co_filename] and frame.f_back is not None:
+    while in_package[frame.f_code.co_filename] and frame.f_back is not None:
         frame = frame.f_back
     return frame.f_code, frame.f_lasti
 
 
-def is_inside(depth: int) -> bool:
-    """Return whether the caller ``depth`` levels above this function's own caller is inside the package."""
-    return inside[sys._getframe(depth + 1).f_code.co_filename]
+def is_caller_in_package(depth: int) -> bool:
+    """Return whether the frame ``depth`` levels above the caller of this function belongs to the package."""
+    return in_package[sys._getframe(depth + 1).f_code.co_filename]
 
 
-def line_of(place: Place) -> int:
-    """Return the line number of a place."""
-    code, offset = place
+def line_number(call_site: CallSite) -> int:
+    """Return the line number of a call site."""
+    code, offset = call_site
     return next((line for start, end, line in code.co_lines() if start <= offset < end and line), code.co_firstlineno)
 
 
-def describe_place(place: Place | None) -> str:
-    """Format a place as ``file.py:12: y = x * w``, as far as it is known."""
-    if place is None:
+def describe_call_site(call_site: CallSite | None) -> str:
+    """Format a call site as ``file.py:12: y = x * w``; without the source line if it cannot be read."""
+    if call_site is None:
         return "an unknown line"
-    file, line = place[0].co_filename, line_of(place)
-    text = linecache.getline(file, line).strip()
-    return f"{file}:{line}" + (f": {text}" if text else "")
+    file, line = call_site[0].co_filename, line_number(call_site)
+    source = linecache.getline(file, line).strip()
+    return f"{file}:{line}" + (f": {source}" if source else "")

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import first_outside, from_host, is_array, within, zeros
 from ..kernel_set import exact
-from .arguments import shown
+from .arguments import format_number
 
 if TYPE_CHECKING:
     from .attached import Attached as Attached
@@ -30,11 +30,11 @@ FLOAT16 = np.dtype(np.float16)
 COMPUTED = FLOAT32, FLOAT64, INT64, BOOL  # the types that operators compute in
 STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32, np.float16))  # converted for use
 ALLOWED = frozenset((*COMPUTED, *STORED))
-# dtype -> the instance that code compares by "is": NumPy makes other instances when it reads a pickle
+# dtype -> the instance to compare with `is`: unpickling in NumPy creates other instances
 OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by dtype kind; a number may move to a higher category
-_TOO_MANY = 2**60  # more elements than an array can have; NumPy does not always check
+_MAX_ELEMENTS = 2**60  # more elements than an array can have; NumPy does not always check
 _DEFAULT_OF_KIND: dict[str, np.dtype[Any]] = {"f": FLOAT32, "i": INT64, "b": BOOL}
 
 
@@ -49,21 +49,21 @@ def set_default(dtype: np.dtype[Any]) -> None:
 
 
 def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
-    """Return the array for a Tensor, by the rules of its constructor."""
-    wanted: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
-    held = False  # True if a tensor or another library holds it: a kernel converts it
-    if wanted is not None and wanted not in ALLOWED:
-        raise TypeError(f"Tensor: dtype {wanted} is not supported; use {TYPES}")
+    """Convert the data passed to Tensor(...) to an array of an allowed dtype."""
+    requested: np.dtype[Any] | None = None if dtype is None else np.dtype(dtype)
+    by_kernel = False  # the array belongs to a Tensor or to another library: a kernel converts its dtype
+    if requested is not None and requested not in ALLOWED:
+        raise TypeError(f"Tensor: dtype {requested} is not supported; use {TYPES}")
     if _is_tensor(data):
         if data.requires_grad:
             raise TypeError("Tensor: data is already a Tensor, and requires grad; use it itself, or tensor.detach()")
-        data, held = data.array, True
+        data, by_kernel = data.array, True
     if isinstance(data, np.ndarray | np.generic):
         if hasattr(data, "mask"):
             raise TypeError("Tensor: a masked array would lose its mask; use array.filled(value) first")
         array = from_host(data)
     elif is_array(data):
-        array, held = data, True
+        array, by_kernel = data, True
     else:
         data = _with_scalars(data)
         try:
@@ -76,20 +76,20 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
                 f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {error}"
             ) from None
         if array.dtype.kind in "uO":
-            array = _large_integers(array, wanted)
-        if wanted is None:
-            wanted = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
+            array = _large_integers(array, requested)
+        if requested is None:
+            requested = _DEFAULT_OF_KIND.get(str(array.dtype.kind))
             if array.dtype is FLOAT64 and _is_double(data):
-                wanted = FLOAT64
+                requested = FLOAT64
             if not array.size and isinstance(data, list | tuple):
-                wanted = default_dtype()
-        if wanted is not None and wanted.kind in "iu" and wanted.itemsize < 8 and array.dtype.kind in "iu":
-            _check_fit(array, wanted)
-    if held and wanted is not None:
-        array = array if array.dtype == wanted else exact("cast")(array, wanted)
-    elif wanted is not None and array.dtype.kind in "fiub":
+                requested = default_dtype()
+        if requested is not None and requested.kind in "iu" and requested.itemsize < 8 and array.dtype.kind in "iu":
+            _check_fit(array, requested)
+    if by_kernel and requested is not None:
+        array = array if array.dtype == requested else exact("cast")(array, requested)
+    elif requested is not None and array.dtype.kind in "fiub":
         with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
-            array = from_host(array, wanted, like=array)
+            array = from_host(array, requested, like=array)
     if array.dtype not in ALLOWED:
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
@@ -104,7 +104,7 @@ def as_own(array: np.ndarray) -> np.ndarray:
 
 
 def _with_scalars(data: Any) -> Any:
-    """Replace one-element tensors in nested sequences, with or without axes, by numbers, as PyTorch does."""
+    """Reshape one-element tensors in nested sequences to have no axes, as PyTorch does."""
     first = data
     while isinstance(first, list | tuple) and first:
         first = first[0]
@@ -144,36 +144,37 @@ def _is_double(data: Any) -> bool:
     return getattr(data, "dtype", None) is FLOAT64
 
 
-def _check_fit(array: np.ndarray, wanted: np.dtype[Any]) -> None:
-    most, why = int(np.iinfo(wanted).max), "whether a type holds the data"
-    if not within(array, -most - 1, most, why):
-        _, outside = first_outside(array, -most - 1, most, why)
-        raise ValueError(f"Tensor: data contains {outside}, which {wanted} cannot hold")
+def _check_fit(array: np.ndarray, requested: np.dtype[Any]) -> None:
+    largest, why = int(np.iinfo(requested).max), "whether a type holds the data"
+    if not within(array, -largest - 1, largest, why):
+        _, value = first_outside(array, -largest - 1, largest, why)
+        raise ValueError(f"Tensor: data contains {value}, which {requested} cannot hold")
 
 
-def zeros_of_extents(*places: Any) -> np.ndarray:
-    """Return float32 zeros for Tensor(2, 3), a call with extents in the positions of the other arguments."""
-    extents = [value for value in places if value is not False and value is not None]
+def zeros_of_extents(*arguments: Any) -> np.ndarray:
+    """Return zeros for Tensor(2, 3), where the extents are in the positions of requires_grad and dtype."""
+    extents = [value for value in arguments if value is not False and value is not None]
     if any(type(extent) is not int or extent < 0 for extent in extents):
         raise TypeError(f"Tensor: extents {tuple(extents)} must be ints of at least 0; Tensor(data) takes other data")
-    if prod(extents) > _TOO_MANY:
+    if prod(extents) > _MAX_ELEMENTS:
         raise ValueError(f"Tensor: extents {tuple(extents)} are too many elements; Tensor([number]) contains a number")
     return zeros(tuple(extents), default_dtype())
 
 
-def _large_integers(array: np.ndarray, wanted: np.dtype[Any] | None) -> np.ndarray:
+def _large_integers(array: np.ndarray, requested: np.dtype[Any] | None) -> np.ndarray:
     """Convert an array made from Python ints beyond int64 to the requested type; return any other array unchanged."""
     items: list[Any] = array.reshape(-1).tolist()
     beyond = [item for item in items if type(item) is int and not -(2**63) <= item < 2**63]
     if not beyond or not all(isinstance(item, int | float) for item in items):
         return array
-    if wanted is None or wanted.kind == "i":
+    if requested is None or requested.kind == "i":
         raise ValueError(
-            f"Tensor: data contains {shown(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
+            f"Tensor: data contains {format_number(beyond[0])}, which int64 cannot hold; pass dtype=float32 or float64"
         )
     try:
-        return from_host(array, wanted)
+        return from_host(array, requested)
     except OverflowError:
         raise ValueError(
-            f"Tensor: data contains {shown(max(beyond, key=abs))}, which is larger than any {wanted}; use float('inf')"
+            f"Tensor: data contains {format_number(max(beyond, key=abs))}, which is larger than any {requested}; "
+            "use float('inf')"
         ) from None

@@ -28,7 +28,7 @@ import numpy as np
 from numpy import ndarray
 
 from .aliasing import next_order
-from .call_site import inside, user_place
+from .call_site import in_package, user_call_site
 from .grad_mode import INFERENCE, thread
 from .node import Node, SavedOutput, classify_saved, with_history
 from .tensor import Tensor, wrap
@@ -42,7 +42,7 @@ class Function:
     forward(ctx, *args) gets the arguments of `apply` with recording off and returns a Tensor or a tuple of
     Tensors. backward(ctx, *grads) gets one gradient per output and returns one gradient per argument, in the same
     order as the arguments: a Tensor, or None where there is no gradient, as for any argument other than a Tensor.
-    Further Nones at the end are ignored. backward runs with recording on if the sweep has create_graph=True, so a
+    Extra Nones at the end are ignored. backward runs with recording on if the sweep has create_graph=True, so a
     backward written in differentiable operators can be differentiated again; see `once_differentiable` for others.
 
     forward may also be written without ctx: forward(*args), followed by setup_context(ctx, inputs, output), which
@@ -50,8 +50,8 @@ class Function:
 
     An operation whose output shares the memory of an argument is a `View`, so that changes in place reach both.
 
-    piecewise_linear = True declares that, apart from what backward records, the gradients depend on the arguments only
-    through signs and positions: under create_graph=True, derivatives that are not recorded are 0.
+    piecewise_linear = True declares that the gradients depend on the arguments only through signs and positions, except
+    where backward uses recorded operators. With create_graph=True, the unrecorded derivatives are then 0, not missing.
 
     Source: the contract of torch.autograd.Function.
     """
@@ -86,18 +86,18 @@ class Function:
         raise NotImplementedError("backward: the Function must define the static method backward(ctx, *grads)")
 
     piecewise_linear = False
-    gradient: str = ""  # one line, where the source of backward does not show it: "x: g yT; y: xT g"
+    gradient: str = ""  # formulas for the documentation if backward's source does not show them: "x: g yT; y: xT g"
     moves = False  # True if it only moves, copies or converts elements: an operator may use it besides its own Function
 
     _depth = 1  # callers of apply that are known to be inside this package
-    _foreign = True  # defined outside this package
+    _user_defined = True  # defined outside this package
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        cls._foreign = not inside[sys._getframe(1).f_code.co_filename]
-        cls._depth = 1 if cls._foreign else 2  # in this package a public function calls apply
+        cls._user_defined = not in_package[sys._getframe(1).f_code.co_filename]
+        cls._depth = 1 if cls._user_defined else 2  # in this package a public function calls apply
         if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
-            _join(cls)
+            _join_setup_context(cls)
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -151,12 +151,12 @@ class Function:
                     if not _is_in(item, node.dirty):
                         item._grad_req = INFERENCE
             return result
-        if cls._foreign:
+        if cls._user_defined:
             node.kinds = (*map(type, args),)
         saved = node.saved
         if saved:
             place = mode.site
-            node.place = user_place(cls._depth) if place is None else place
+            node.call_site = user_call_site(cls._depth) if place is None else place
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
             return _record_outputs(node, edges, output, args)
         for arg in args:
@@ -185,11 +185,11 @@ class Function:
         output._requires_grad = True
         output._edge = (node, 0, data.shape, dtype)
         if mode.rules is not None:
-            mode.rules.mark(node, args, ((data.shape, dtype),))
+            mode.rules.add_to_region(node, args, ((data.shape, dtype),))
         return output
 
 
-def _join(cls: type[Function]) -> None:
+def _join_setup_context(cls: type[Function]) -> None:
     """Let `apply` run a subclass of `cls` whose forward calls cls.forward without ctx, then cls.setup_context."""
 
     def forward(ctx: Any, *args: Any) -> Any:
@@ -207,7 +207,7 @@ def _join(cls: type[Function]) -> None:
     }
     joined = type(cls.__name__, (cls,), members)
     joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
-    joined._foreign = cls._foreign  # type: ignore[attr-defined]
+    joined._user_defined = cls._user_defined  # type: ignore[attr-defined]
     # A joined base has an apply bound to its own subclass; the classmethod is further up.
     candidates = (base.__dict__.get("apply") for base in cls.__mro__)
     apply: Any = next(item for item in candidates if isinstance(item, classmethod))
@@ -251,7 +251,7 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     node.edges = (*edges,)
     node.outputs = tuple([(item.array.shape, item.array.dtype) for item in outputs])
     if thread.mode.rules is not None:
-        thread.mode.rules.mark(node, args, node.outputs)
+        thread.mode.rules.add_to_region(node, args, node.outputs)
     for method, tensors in (("mark_non_differentiable", marked), ("mark_dirty", dirty)):
         for item in tensors:
             if not _is_in(item, originals):
@@ -272,19 +272,19 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     for item, edge in changed:
         item._rebase(edge)
     if node.saved:
-        # An argument that forward returns was replaced by an alias, so a saved one is the argument. A dirty one is the
-        # output.
+        # Arguments that forward returned have been replaced by aliases, so a saved tensor that is both an argument and
+        # an output counts as the argument. Only a dirty one counts as the output.
         classify_saved(node, tuple([arg for arg in args if not _is_in(arg, dirty)]) if dirty else args, outputs)
     if dirty:
         del node.dirty  # it would form a cycle with the node
     return outputs if type(output) is tuple else outputs[0]
 
 
-# ---- Saved tensors that are restored with a history; node.py has the others ----------------------------------------
+# ---- Saved tensors that are restored with a history (node.py restores the others) ----------------------------------
 
 
 class Snapshot(Function):
-    """The array of a tensor at the time it was saved, in the tensor's place in the graph."""
+    """The array that a tensor had when it was saved, with the tensor's history."""
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, array: np.ndarray) -> Tensor:
@@ -296,12 +296,12 @@ class Snapshot(Function):
 
 
 def as_saved(tensor: Tensor, array: np.ndarray) -> Tensor:
-    """Return `tensor` as it was when it was saved with `array`; by now it holds another array."""
+    """Return a saved tensor whose `array` has since been replaced, with its old array and its history."""
     return Snapshot.apply(tensor, array)
 
 
 def as_intermediate(tensor: Tensor, node: Node) -> Tensor:
-    """Return `tensor`, which the forward of `node` made and saved, for a sweep that is recorded."""
+    """Return `tensor`, which the forward of `node` created and saved, for a sweep with create_graph=True."""
     return without_derivative(tensor.array, Intermediate, node.function, node.edges)
 
 

@@ -24,7 +24,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Request(str):
-    """A grad_req that differs from an equal str."""
+    """A grad_req that is compared by identity, not by value."""
 
 
 INFERENCE = _Request("null")  # the grad_req of a tensor made in inference_mode, which takes part in no graph
@@ -49,15 +49,15 @@ class _Mode:
         "exact",
         "inference",
         "interpreter",
-        "keeping",
+        "retain_graph",
         "level",
         "passed",
         "rules",
         "running",
         "site",
         "sweeping",
-        "unruled",
-        "waiting",
+        "rules_disabled",
+        "pending",
         "watch",
     )
 
@@ -68,14 +68,14 @@ class _Mode:
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
         self.running: list[Any] | None = None  # the running modules, outermost first, if requested; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
-        self.keeping: bool = True  # the running backward sweep keeps the saved tensors for another sweep
-        self.unruled: bool = False  # a sweep runs the true backwards instead of rules
+        self.retain_graph: bool = True  # the running backward sweep keeps the saved tensors for another sweep
+        self.rules_disabled: bool = False  # a sweep runs the true backwards instead of rules
         self.sweeping: bool = False  # a backward sweep that is not recorded is running
-        self.waiting: list[int] = []  # in a backward sweep: the orders of the pending nodes
+        self.pending: list[int] = []  # in a backward sweep: the orders of the pending nodes
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
         self.level: Any = None  # the stack position of the interpreter whose `call` runs
-        self.passed: Any = None  # a call that it passes on: the operator, and the stack position that sees it next
+        self.passed: Any = None  # the call that it passes on, as (operator, next stack position)
         self.watch: Callable[..., Any] | None = None  # runs instead of Function.apply, see anomaly.py
 
 
@@ -97,20 +97,20 @@ def is_grad_enabled() -> bool:
     return thread.mode.enabled
 
 
-def is_graph_kept() -> bool:
+def is_graph_retained() -> bool:
     """Return whether, in a backward, another sweep may read the saved tensors after this one."""
-    return thread.mode.keeping
+    return thread.mode.retain_graph
 
 
-def waiting_orders() -> list[int]:
+def pending_orders() -> list[int]:
     """Return, in a backward, the orders of the nodes that have a gradient and have not run yet."""
-    return thread.mode.waiting
+    return thread.mode.pending
 
 
 # endless iterators for `map`: the mode of the calling thread, and the names of its flags
 _modes = map(operator.attrgetter("mode"), repeat(thread))
 _enabled, _inference = repeat("enabled"), repeat("inference")
-_NEVER = object()  # equal to nothing that a flag can be
+_NEVER = object()  # a sentinel: no flag has this value
 
 
 class _Scope(io.IOBase):
@@ -151,8 +151,8 @@ class _Setting(_Scope):
         return decorate(function, functools.partial(_Setting, self._enabled), type(self).__name__)
 
 
-class OneFlag(_Scope):
-    """Sets one attribute of the mode; at its end ``then`` is called with None."""
+class AttributeScope(_Scope):
+    """A scope that sets one attribute of the mode; at the end it calls ``then(None)``, if given."""
 
     close: Any
 
@@ -249,8 +249,8 @@ class enable_grad(_Fixed):  # noqa: N801
 class inference_mode(_Scope):  # noqa: N801
     """Like no_grad, and tensors made inside can never take part in a graph: ``with inference_mode(): ...``.
 
-    Saving such a tensor for a backward, changing it in place outside, or making it require a gradient raises;
-    ``clone()`` outside makes an ordinary tensor. Views of ordinary tensors stay ordinary. It is also a decorator:
+    After the block, it is an error to save such a tensor for a backward, to change it in place, or to make it require a
+    gradient; ``clone()`` returns an ordinary tensor. Views of ordinary tensors stay ordinary. It is also a decorator:
     ``@inference_mode()`` or ``@inference_mode``.
 
     mode: False switches the mode off inside an outer inference_mode, and turns recording on.
@@ -317,8 +317,8 @@ class set_grad_enabled(_Setting):  # noqa: N801
 # ---- The lock for data shared by threads: gradients of leaves, and records of in-place changes ----------------------
 
 
-class _Shared:
-    """``with shared.lock:`` admits one thread at a time; the lock is reentrant."""
+class _Process:
+    """State shared by all threads. ``with process.lock:`` acquires a reentrant lock."""
 
     __slots__ = ("lock",)
 
@@ -326,7 +326,7 @@ class _Shared:
         self.lock = threading.RLock()
 
 
-shared = _Shared()
+process = _Process()
 if hasattr(os, "register_at_fork"):
     # the child does not have the thread that held the lock
-    os.register_at_fork(after_in_child=lambda: setattr(shared, "lock", threading.RLock()))
+    os.register_at_fork(after_in_child=lambda: setattr(process, "lock", threading.RLock()))

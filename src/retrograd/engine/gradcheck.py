@@ -113,7 +113,7 @@ def gradgradcheck(
         inputs = (inputs,)
     inputs = tuple(as_list("gradgradcheck", "inputs", inputs, "a Tensor or a list of them"))
     positions = _check_inputs(inputs, "gradgradcheck")
-    wanted = [inputs[position] for position in positions]
+    checked = [inputs[position] for position in positions]
     with enable_grad():
         outputs = [output for output in outputs_of(func, inputs) if output._requires_grad]
     if not outputs:
@@ -131,8 +131,10 @@ def gradgradcheck(
 
     def gradient(*arguments: Any) -> tuple[Tensor, ...]:
         values = [output for output in outputs_of(func, arguments[: len(inputs)]) if output._requires_grad]
-        gradients = grad(values, wanted, arguments[len(inputs) :], create_graph=True, allow_unused=True)
-        return tuple([wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, wanted, strict=True)])
+        gradients = grad(values, checked, arguments[len(inputs) :], create_graph=True, allow_unused=True)
+        return tuple(
+            [wrap(np.zeros_like(x.array)) if g is None else g for g, x in zip(gradients, checked, strict=True)]
+        )
 
     arguments = (*inputs, *upstream)
     positions = [*positions, *range(len(inputs), len(arguments))]
@@ -142,7 +144,7 @@ def gradgradcheck(
 
 def _report(name: str, check: Check, raise_exception: bool) -> GradcheckReport:
     report = GradcheckReport(name)
-    with _private_arrays(check.inputs), enable_grad():
+    with _copied_arrays(check.inputs), enable_grad():
         report.faults.extend(check.run())
     if raise_exception and report.faults:
         raise GradcheckError(report)
@@ -176,7 +178,7 @@ def _check_inputs(inputs: Sequence[Any], caller: str) -> list[int]:
 
 
 @contextmanager
-def _private_arrays(inputs: Sequence[Any]) -> Iterator[None]:
+def _copied_arrays(inputs: Sequence[Any]) -> Iterator[None]:
     """Give the tensors contiguous copies within a block, so that the caller's arrays do not change."""
     arrays = {id(item): (item, item.array) for item in inputs if isinstance(item, Tensor)}
     try:
@@ -257,7 +259,7 @@ class Check:
     surrogate: Callable[..., Any] | None = None  # its differences are used instead of those of func
 
     def run(self) -> list[GradcheckFault]:
-        self.wanted: list[Tensor] = [self.inputs[position] for position in self.positions]
+        self.checked_inputs: list[Tensor] = [self.inputs[position] for position in self.positions]
         self.before = [_copy(item) for item in self.inputs]
         results = outputs_of(self.func, self.inputs)
         self.chosen = [
@@ -307,7 +309,7 @@ class Check:
         numeric = self._numeric(outputs, self.eps)
         differs = False
         for o, output in enumerate(outputs):
-            for i in range(len(self.wanted)):
+            for i in range(len(self.checked_inputs)):
                 wrong = ~self._close(self.analytic[o][i], numeric[o][i])
                 if wrong.any():
                     differs = True
@@ -319,7 +321,7 @@ class Check:
         """Yield deviations within the tolerances that other step sizes of the differences do not explain."""
         others: list[Jacobians] = []
         for o, output in enumerate(outputs):
-            for i in range(len(self.wanted)):
+            for i in range(len(self.checked_inputs)):
                 size = float(np.linalg.norm(numeric[o][i]))
                 deviation = float(np.linalg.norm(self.analytic[o][i] - numeric[o][i]))
                 if not deviation > max(1e-5 * size, 1e-8):
@@ -426,7 +428,7 @@ class Check:
         return [results[index] for index in self.chosen]
 
     def _differenced(self, outputs: list[Tensor]) -> list[Tensor]:
-        """Return the results that are differenced: those of func, or of the surrogate."""
+        """Return the outputs to take central differences of: those of func, or of the surrogate."""
         if self.surrogate is None:
             return self._chosen_outputs()
         results = outputs_of(self.surrogate, self.inputs, "surrogate")
@@ -441,13 +443,16 @@ class Check:
         return [results[position] for position in self.chosen]
 
     def _sweep(self, output: Tensor, upstream: np.ndarray) -> list[np.ndarray]:
-        gradients = grad(output, self.wanted, wrap(upstream), retain_graph=True, allow_unused=True)
-        return [np.zeros_like(x.array) if g is None else g.array for g, x in zip(gradients, self.wanted, strict=True)]
+        gradients = grad(output, self.checked_inputs, wrap(upstream), retain_graph=True, allow_unused=True)
+        return [
+            np.zeros_like(x.array) if g is None else g.array
+            for g, x in zip(gradients, self.checked_inputs, strict=True)
+        ]
 
     def _analytic(self, outputs: list[Tensor]) -> Jacobians:
         result = []
         for output in outputs:
-            rows = [np.zeros((output.array.size, x.array.size)) for x in self.wanted]
+            rows = [np.zeros((output.array.size, x.array.size)) for x in self.checked_inputs]
             for k in range(output.array.size if output._requires_grad else 0):
                 upstream = np.zeros(output.shape)
                 upstream.reshape(-1)[k] = 1
@@ -457,8 +462,8 @@ class Check:
         return result
 
     def _numeric(self, outputs: list[Tensor], eps: float) -> Jacobians:
-        result = [[np.zeros((output.array.size, x.array.size)) for x in self.wanted] for output in outputs]
-        for i, x in enumerate(self.wanted):
+        result = [[np.zeros((output.array.size, x.array.size)) for x in self.checked_inputs] for output in outputs]
+        for i, x in enumerate(self.checked_inputs):
             flat = x.array.reshape(-1)  # a view, since the arrays are contiguous copies
             for k in range(flat.size):
                 value = flat[k]
@@ -491,7 +496,7 @@ class Check:
         self, check: str, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray
     ) -> GradcheckFault:
         """Describe a wrong block of the Jacobian."""
-        a, n, x = self.analytic[o][i], numeric[o][i], self.wanted[i]
+        a, n, x = self.analytic[o][i], numeric[o][i], self.checked_inputs[i]
         with np.errstate(invalid="ignore"):
             distance = np.abs(a - n)
         row, column = np.unravel_index(int(np.where(np.isnan(distance), np.inf, distance).argmax()), distance.shape)
@@ -536,7 +541,7 @@ class Check:
 
     def _diagnosis(self, output: Tensor, o: int, i: int, numeric: Jacobians, wrong: np.ndarray) -> str:
         """Describe the errors in a block of the Jacobian; entries at kinks of the function are diagnosed separately."""
-        a, n, shape = self.analytic[o][i], numeric[o][i], self.wanted[i].shape
+        a, n, shape = self.analytic[o][i], numeric[o][i], self.checked_inputs[i].shape
         below, above, jumps = self._slopes(o, i, wrong)
         with np.errstate(invalid="ignore"):
             within = (np.minimum(below, above) <= a) & (a <= np.maximum(below, above))
@@ -562,7 +567,7 @@ class Check:
         The two slopes of a smooth function approach each other as the step shrinks. Only slopes that do not are kept;
         all other entries are NaN and False.
         """
-        flat = self.wanted[i].array.reshape(-1)
+        flat = self.checked_inputs[i].array.reshape(-1)
         below, above = np.full(wrong.shape, np.nan), np.full(wrong.shape, np.nan)
         jumps = np.zeros(wrong.shape, bool)
 
@@ -600,7 +605,7 @@ def _copy(item: Any) -> np.ndarray | None:
 
 
 def irregular(shape: tuple[int, ...], seed: int) -> np.ndarray:
-    """Return fixed irregular numbers of both signs, between 0.5 and 1.5 in magnitude."""
+    """Return reproducible random numbers of both signs, between 0.5 and 1.5 in magnitude."""
     values = np.random.default_rng(seed).uniform(-1, 1, shape)
     return np.asarray(values + np.where(values < 0, -0.5, 0.5))
 

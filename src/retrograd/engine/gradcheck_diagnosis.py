@@ -110,9 +110,9 @@ def _rearrangements(
                     text = f"{what} is shifted by {shift} along axis {axis}"
                     guess = np.roll(full, sign * shift, first + axis)
                     yield text, guess.reshape(numeric.shape)
-                    lines = np.moveaxis(guess, first + axis, 0)  # a view: this clears the entries that wrapped around
-                    lines[:step] *= sign * shift < 0
-                    lines[len(lines) - step :] *= sign * shift > 0
+                    slices = np.moveaxis(guess, first + axis, 0)  # a view: this clears the entries that wrapped around
+                    slices[:step] *= sign * shift < 0
+                    slices[len(slices) - step :] *= sign * shift > 0
                     yield f"{text}, with zeros", guess.reshape(numeric.shape)
 
 

@@ -1,13 +1,13 @@
-"""Gradients of leaves: storage, early delivery, and zeros for piecewise linear functions.
+"""Gradients of leaves: storage, delivery during the sweep, and zeros for piecewise linear functions.
 
-An array that is stored as a gradient is shared with nothing: not with the upstream gradient, another leaf's gradient,
-or anything saved in the graph. The results of `grad` may share memory with the caller's upstream gradients, but with
-nothing else. An array is copied only if something else still refers to it, according to its reference count.
+A stored gradient never shares its array: not with the upstream gradient, another leaf's gradient, or a tensor saved in
+the graph. The results of `grad` may share memory with the caller's upstream gradients, but with nothing else. An array
+is copied only if something else still refers to it, according to its reference count.
 
 The gradient of a piecewise linear function depends on the input only through signs or positions. These are not
 recorded, so a second derivative would find no path to the input. A recorded sweep therefore connects the gradients of
-every Function declared ``piecewise_linear`` to its arguments by a node that passes ZERO to them. ZERO runs no backward:
-at the end of the sweep, tensors below it that have no gradient get zeros.
+every Function declared ``piecewise_linear`` to its arguments by a node that passes ZERO to them. The sweep does
+not run a backward for ZERO: at its end, tensors below that node without a gradient get zeros.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ import numpy as np
 from ..arrays import zeros
 from . import arithmetic
 from .function import Function
-from .grad_mode import enable_grad, shared
+from .grad_mode import enable_grad, process
 from .node import Node, with_history
 from .tensor import Tensor, wrap
 
 # ---- Storage of gradients at the end of a sweep: `grad_req` and ownership of arrays ---------------------------------
 
-_LINE = 64  # bytes of a cache line
+_CACHE_LINE = 64  # bytes of a cache line
 Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient's array]
 
 
 def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     """Store the gradients in `grad`: "add" adds to the present gradient, "write" replaces it.
 
-    Threads may share leaves: no gradient is lost.
+    Several threads may deliver to the same leaves at once; no gradient is lost.
 
     Raises:
         RuntimeError: `grad` no longer fits its tensor; nothing has been stored.
     """
-    with shared.lock:
+    with process.lock:
         _deliver(entries, create_graph)
 
 
@@ -58,19 +58,19 @@ def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for entry in entries:
         tensor = entry[0]
         if tensor._grad is None or tensor._grad_req == "write":
-            tensor._grad = own(entry, create_graph)
+            tensor._grad = unshared_gradient(entry, create_graph)
         elif create_graph:
             with enable_grad():
                 tensor._grad = tensor._grad + entry[1]
-        elif _holds_alone(tensor):
+        elif _grad_is_unshared(tensor):
             arithmetic.accumulate(tensor._grad.array, entry[1].array)
         else:
             tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
 
 
-def own(entry: Entry, create_graph: bool) -> Tensor:
-    """Return the gradient of an entry in an array of its own; with its history under create_graph."""
-    if is_alone(entry) and (create_graph or not entry[1]._requires_grad):
+def unshared_gradient(entry: Entry, create_graph: bool) -> Tensor:
+    """Return the gradient of an entry in an unshared array; with its history under create_graph."""
+    if is_unshared(entry) and (create_graph or not entry[1]._requires_grad):
         return entry[1]
     gradient = entry[1]
     if create_graph and gradient._requires_grad:
@@ -79,13 +79,13 @@ def own(entry: Entry, create_graph: bool) -> Tensor:
     return wrap(arithmetic.copy(gradient.array))
 
 
-def is_alone(entry: Entry) -> bool:
+def is_unshared(entry: Entry) -> bool:
     """Return whether only the entry refers to its gradient, and only the gradient to its array."""
-    return _references(entry) == _ALONE and type(entry[1]) is Tensor and _array_is_whole(entry[1].array)
+    return _references(entry) == _UNSHARED and type(entry[1]) is Tensor and _owns_whole_memory(entry[1].array)
 
 
 class Copy(Function):
-    """A copy in an array of its own."""
+    """y = x, in newly allocated memory."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -96,25 +96,25 @@ class Copy(Function):
         return g
 
 
-def _holds_alone(tensor: Tensor) -> bool:
+def _grad_is_unshared(tensor: Tensor) -> bool:
     """Return True if only `tensor` refers to its grad, which has no history and alone refers to its array."""
-    if _grad_references(tensor) != _ALONE_GRAD:
+    if _grad_references(tensor) != _UNSHARED_GRAD:
         return False
     gradient = tensor._grad
-    return gradient is not None and not gradient._requires_grad and _array_is_whole(gradient.array)
+    return gradient is not None and not gradient._requires_grad and _owns_whole_memory(gradient.array)
 
 
-def _array_is_whole(array: np.ndarray) -> bool:
+def _owns_whole_memory(array: np.ndarray) -> bool:
     """Return True if the array alone owns its memory, covers each element of it once and is writable.
 
     It may begin up to a cache line after the start of the memory, since kernels align it.
     """
     base = array.base
     if base is not None:
-        if type(base) is not np.ndarray or base.base is not None or not 0 <= base.nbytes - array.nbytes <= _LINE:
+        if type(base) is not np.ndarray or base.base is not None or not 0 <= base.nbytes - array.nbytes <= _CACHE_LINE:
             return False
         base = None
-        if _base_references(array) != _ALONE_BASE:
+        if _base_references(array) != _UNSHARED_BASE:
             return False
     return array.flags.writeable
 
@@ -143,42 +143,42 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
     return _references(entry), _grad_references(entry[0]), _base_references(new((2, 2)).T)
 
 
-_ALONE, _ALONE_GRAD, _ALONE_BASE = _measure()
+_UNSHARED, _UNSHARED_GRAD, _UNSHARED_BASE = _measure()
 
 
-# ---- Early delivery: gradients of leaves as soon as they are complete, for example to send them during the sweep ----
+# ---- Delivery during the sweep: each leaf's gradient as soon as it is complete, for example to send it to others ----
 
 
-class Early:
-    """Calls ``each(position, gradient, alone)`` once for each of `leaves` that a sweep reaches.
+class ReadyGradients:
+    """Calls ``each(position, gradient, unshared)`` once for each of `leaves` that a sweep reaches.
 
-    alone: True if nothing else refers to the gradient. oldest: the oldest user of each leaf that is reached, as
-    ``find_paths`` fills it.
+    unshared: True if nothing else refers to the gradient. oldest: for each reached leaf, the order of the oldest node
+    that uses it, as filled by ``find_paths``.
 
     A sweep runs the youngest nodes first, so the gradient of a leaf is complete when the oldest node that uses it has
-    run. Leaves that a rule's region uses come at the end.
+    run. Leaves that are inputs of a rule's region are delivered at the end of the sweep.
     """
 
-    __slots__ = ("_each", "_waiting", "order")
+    __slots__ = ("_each", "_pending", "order")
 
     def __init__(
         self, oldest: Mapping[int, float], leaves: Iterable[Tensor], each: Callable[[int, Tensor, bool], object]
     ) -> None:
         self._each = each
-        waiting = [(oldest[id(leaf)], place, leaf) for place, leaf in enumerate(leaves) if id(leaf) in oldest]
-        self._waiting = sorted(waiting, key=lambda item: item[0], reverse=True)
-        self.order: float = self._waiting[-1][0] if self._waiting else _NEVER
+        pending = [(oldest[id(leaf)], position, leaf) for position, leaf in enumerate(leaves) if id(leaf) in oldest]
+        self._pending = sorted(pending, key=lambda item: item[0], reverse=True)
+        self.order: float = self._pending[-1][0] if self._pending else _NEVER
 
-    def emit(self, coming: float, found: dict[int, Any]) -> None:
-        """Deliver gradients to which no node of order `coming` or older adds; `found`: the sweep's entries by id."""
-        waiting = self._waiting
-        while waiting and waiting[-1][0] < coming:
-            _, place, leaf = waiting.pop()
+    def emit(self, next_order: float, found: dict[int, Any]) -> None:
+        """Deliver the gradients to which no node of `next_order` or older will add; `found`: entries by leaf id."""
+        pending = self._pending
+        while pending and pending[-1][0] < next_order:
+            _, position, leaf = pending.pop()
             entry = found.get(id(leaf))
             if entry is not None:
-                alone = is_alone(entry)
-                self._each(place, entry[1], alone)
-        self.order = waiting[-1][0] if waiting else _NEVER
+                unshared = is_unshared(entry)
+                self._each(position, entry[1], unshared)
+        self.order = pending[-1][0] if pending else _NEVER
 
 
 _NEVER = float("inf")
@@ -197,13 +197,13 @@ class Joined(Function):
         return (g, *[ZERO] * (len(ctx.edges) - 1))
 
 
-def join(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the gradients from the backward of `node`, connected to the arguments of its forward."""
+def connect_to_arguments(node: Node, grads: Sequence[Any]) -> tuple[Any, ...]:
+    """Connect the gradients that the backward of `node` returned to the arguments of its forward, with slope 0."""
     sources = [edge for edge in node.edges if edge is not None]
-    return tuple([_join_one(item, sources) if isinstance(item, Tensor) else item for item in grads])
+    return tuple([_connect(item, sources) if isinstance(item, Tensor) else item for item in grads])
 
 
-def _join_one(gradient: Tensor, sources: list[Any]) -> Tensor:
+def _connect(gradient: Tensor, sources: list[Any]) -> Tensor:
     edge: Any = gradient._edge
     if edge is None and gradient._requires_grad:
         edge = gradient
@@ -231,9 +231,9 @@ def spread_zeros(
                 leaves[id(edge)] = [edge, wrap(zeros(edge.array.shape, edge.array.dtype, like=edge.array)), True]
             continue
         node, output, shape, dtype = edge
-        place = node.order, output
-        if place in capture and place not in captured:
-            captured[place] = [None, wrap(zeros(shape, dtype, like=like)), True]
+        key = node.order, output
+        if key in capture and key not in captured:
+            captured[key] = [None, wrap(zeros(shape, dtype, like=like)), True]
         if node.order not in seen:
             seen.add(node.order)
             needs = None if paths is None else paths.get(node.order)

@@ -5,7 +5,7 @@ of an operator's result run when its gradient is complete, before the backward o
 see the gradient after the hooks. A leaf's hooks run at the end of the sweep, on the whole gradient of this sweep,
 before it is delivered. Post-accumulate hooks run when all gradients have been delivered.
 
-An in-place change moves a tensor to another place in the graph; hooks registered earlier stay with the old values.
+An in-place change gives a tensor a new node in the graph; hooks registered before it stay at the old node.
 """
 
 from __future__ import annotations

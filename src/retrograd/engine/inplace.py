@@ -2,11 +2,12 @@
 
 An in-place operation computes the new values by ordinary operators from an alias of the old tensor and then writes them
 into its memory. The tensor takes over the history of the new values, and its base and views get matching histories.
-Old values that the new history needs are copied first; older nodes that saved them refuse to run, see aliasing.py.
+Old values that the new history needs are copied first. The backward of an older node that saved them raises, see
+aliasing.py.
 
 For ``out=``, one function serves all operators: it runs the operator without a gradient and writes the results into the
-given tensors. For large arrays the last kernel writes there directly, if it has a plan: a plan specifies the memory of
-its results, so that memory can be passed in.
+given tensors. For large results the last kernel writes into them directly, if it has a plan: the caller of a plan
+provides the memory of its results.
 
 Source: PyTorch's semantics ("In-place operations with autograd", CopySlices) and its out variants.
 """
@@ -21,7 +22,16 @@ import numpy as np
 from ..arrays import empty, is_array, overlap, zeros_like
 from ..kernel_set import Listener, call_into, kernels, listeners
 from . import arithmetic
-from .aliasing import UNTRACKED, check_changeable, mark, memory, next_order, part, saved_array, views_of
+from .aliasing import (
+    UNTRACKED,
+    check_changeable,
+    mark_changed,
+    memory_owner,
+    next_order,
+    saved_array,
+    unlink_views,
+    views_of,
+)
 from .call_site import warn_user
 from .dtype import CATEGORY
 from .function import Function
@@ -70,16 +80,16 @@ def modify(
     enabled = thread.mode.enabled
     array = x.array
     check_changeable(x, operator, enabled)
-    unheard = not listeners and thread.mode.watch is None
-    if write is not None and unheard and not (enabled and _any_requires_grad((x, *operands))):
+    unobserved = not listeners and thread.mode.watch is None
+    if write is not None and unobserved and not (enabled and _any_requires_grad((x, *operands))):
         write(array)
-        mark((array,), operator)
+        mark_changed((array,), operator)
         return x
     mode = thread.mode
-    seen = mode.watch is not None or mode.rules is not None or mode.interpreter is not None
-    if direct is not None and enabled and x._requires_grad and not seen:
-        _check_family(x, operator)
-        mark((array,), operator)  # before the new node, which saves the new values
+    intercepted = mode.watch is not None or mode.rules is not None or mode.interpreter is not None
+    if direct is not None and enabled and x._requires_grad and not intercepted:
+        _check_views(x, operator)
+        mark_changed((array,), operator)  # before the new node, which saves the new values
         rebase(x, direct(alias(x))._edge)
         return x
     before = next_order()  # the nodes that compute makes are younger
@@ -106,10 +116,10 @@ def overwrite(x: Tensor, value: Tensor, name: str, before: int | None) -> Tensor
         return seen
     array = x.array
     if before is not None:
-        _check_family(x, name)
-        _rescue(value, before, memory(array))
+        _check_views(x, name)
+        _copy_needed(value, before, memory_owner(array))
     arithmetic.assign(array, value.array)
-    mark((array,), name)
+    mark_changed((array,), name)
     if before is not None:
         rebase(x, value._edge)
     return x
@@ -127,8 +137,8 @@ class Replaced(Function):
         return wrap(zeros_like(g.array)) if ctx.needs_input_grad[0] else None, g
 
 
-def _check_family(x: Tensor, operator: str) -> None:
-    """Raise if a change is recorded and the base or another view cannot get a new history."""
+def _check_views(x: Tensor, operator: str) -> None:
+    """Raise if the base or another view cannot get the new history of a recorded change."""
     view = getattr(x, "_view", None)
     if view is UNTRACKED:
         raise RuntimeError(
@@ -142,7 +152,7 @@ def _check_family(x: Tensor, operator: str) -> None:
                 f"{operator}: another view of this memory was made a leaf that requires a gradient, which cannot get "
                 "the history of this change; call requires_grad_() on a clone()"
             )
-        rule = _rule_between(other) if other is not x else None
+        rule = _rule_on_path(other) if other is not x else None
         if rule is not None:
             raise RuntimeError(
                 f"{operator}: another view of this memory was made by {rule.name}, whose backward the rule "
@@ -150,7 +160,7 @@ def _check_family(x: Tensor, operator: str) -> None:
             )
 
 
-def _rule_between(view: Tensor) -> Any:
+def _rule_on_path(view: Tensor) -> Any:
     """Return a finished call with a backward rule on the path from a view to its base; None if there is none.
 
     A new history of the view would bypass the rule.
@@ -161,39 +171,39 @@ def _rule_between(view: Tensor) -> Any:
     while region is not None:
         running.append(region)
         region = region.parent
-    edge, way = view._edge, view._view[1]
-    while way is not None and type(edge) is tuple:
+    edge, path = view._edge, view._view[1]
+    while path is not None and type(edge) is tuple:
         node: Node = edge[0]
         if node.region is not None and node.region not in running:
             return node.region
-        edge, way = node.edges[0] if node.edges else None, way[3]
+        edge, path = node.edges[0] if node.edges else None, path[3]
     return None
 
 
-def _rescue(value: Tensor, before: int, owner: np.ndarray) -> None:
+def _copy_needed(value: Tensor, before: int, owner: np.ndarray) -> None:
     """Copy the arrays saved by nodes made since `before` if their memory is about to change."""
-    waiting = [value._edge[0]]  # type: ignore[index]
+    stack = [value._edge[0]]  # type: ignore[index]
     seen: set[int] = set()
-    while waiting:
-        node: Node = waiting.pop()
+    while stack:
+        node: Node = stack.pop()
         if node.order > before or node.order in seen:
             continue
         seen.add(node.order)
-        waiting.extend(edge[0] for edge in node.edges if type(edge) is tuple)
+        stack.extend(edge[0] for edge in node.edges if type(edge) is tuple)
         saved = node.saved
         if type(saved) is list:
-            node.saved = [_copy_item(item) if _lies_in(item, owner) else item for item in saved]
+            node.saved = [_copy_item(item) if _uses_memory(item, owner) else item for item in saved]
 
 
-def _lies_in(item: Any, owner: np.ndarray) -> bool:
+def _uses_memory(item: Any, owner: np.ndarray) -> bool:
     if type(item) is tuple and item[0]._requires_grad and item[0]._edge is None:
         return False  # a copy would not be the leaf in the graph; the backward will raise
     array = saved_array(item)
-    return array is not None and memory(array) is owner
+    return array is not None and memory_owner(array) is owner
 
 
 def _copy_item(item: Any) -> Any:
-    """Return a saved item with an array of its own."""
+    """Return a saved item with a copy of its array."""
     if is_array(item):
         return arithmetic.copy(item)
     if type(item) is tuple:
@@ -211,11 +221,11 @@ def _any_requires_grad(items: tuple[Any, ...]) -> bool:
 
 # ---- Results in given tensors: `out=` -------------------------------------------------------------------------------
 
-_LARGE = 1 << 21  # bytes of a result above which new memory costs more than finding the kernel that computes it
-_makers: dict[Callable[..., Any], int] = {}  # index of the kernel that made an operator's result last time
+_LARGE_RESULT = 1 << 21  # bytes of a result above which new memory costs more than finding the kernel that computes it
+_producers: dict[Callable[..., Any], int] = {}  # index of the kernel that made an operator's result last time
 
 
-def into(function: Callable[..., Any], out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def call_with_out(function: Callable[..., Any], out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return ``out`` with the results of ``function(*args, **kwargs)`` written into it.
 
     out: a Tensor, or a tuple with one for each result. A Tensor of a different shape gets new memory, with a warning if
@@ -268,15 +278,15 @@ def _write(name: str, target: Tensor, value: Tensor) -> None:
                 "make it in this shape, or empty"
             )
         array = empty(found.shape, array.dtype, like=array)
-        part(target, array)
+        unlink_views(target, array)
         target.array = array
     if array is found:
-        mark((array,), name)
+        mark_changed((array,), name)
     elif array.dtype == found.dtype and interpreters:
         overwrite(target, value, name, None)
     else:
         kernels.assign(array, found)
-        mark((array,), name)
+        mark_changed((array,), name)
 
 
 def _run(
@@ -287,16 +297,16 @@ def _run(
     kwargs: dict[str, Any],
 ) -> Any:
     y = given[0].array
-    if len(given) > 1 or y.nbytes < _LARGE or any(overlap(y, each.array) for each in operands):
+    if len(given) > 1 or y.nbytes < _LARGE_RESULT or any(overlap(y, each.array) for each in operands):
         return function(*args, **kwargs)
-    with _Into(y, _makers.get(function, -1)) as calls:
+    with _WriteInto(y, _producers.get(function, -1)) as calls:
         result = function(*args, **kwargs)
     if isinstance(result, Tensor):
-        _makers[function] = calls.made.get(id(result.array), -1)
+        _producers[function] = calls.made.get(id(result.array), -1)
     return result
 
 
-class _Into(Listener):
+class _WriteInto(Listener):
     """Lets one of the kernels that an operator calls write into an array.
 
     at: the index of that kernel, counted from 0. If it is not the kernel that makes the result, only time is lost: the

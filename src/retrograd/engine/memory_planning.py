@@ -44,19 +44,19 @@ class Memory(NamedTuple):
         )
 
 
-class Placed(NamedTuple):
-    """A step that runs by its plan: the memory of the plan's buffers, and its launches on the step's arrays."""
+class PlannedStep(NamedTuple):
+    """A step that runs its kernel's plan. memory: by plan buffer. bound: the plan's launches on the step's arrays."""
 
     step: Step
     plan: Any
     memory: dict[int, np.ndarray]
     bound: Any
 
-    def again(self, step: Step) -> Placed | None:
-        """Return the same for the step with other numbers; None if they lead to another plan."""
+    def again(self, step: Step) -> PlannedStep | None:
+        """Return this for a copy of the step with other numeric arguments; None if they need a different plan."""
         plan = _plan_of(step)
         same = plan is not None and (plan.buffers, plan.results) == (self.plan.buffers, self.plan.results)
-        return _bound(step, plan, self.memory) if same else None
+        return _bind_plan(step, plan, self.memory) if same else None
 
 
 class _Block:
@@ -79,7 +79,7 @@ class _Block:
         self.low, self.high = min(self.low, low), max(self.high, high)
 
 
-class _Target(NamedTuple):
+class _BufferLocation(NamedTuple):
     """The location of a plan's buffer when the step was recorded: its block, its first byte, and an array in it."""
 
     block: _Block
@@ -87,10 +87,10 @@ class _Target(NamedTuple):
     array: np.ndarray
 
 
-def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
+def place_in_arena(steps: Sequence[Step]) -> tuple[list[Step], list[PlannedStep], Memory]:
     """Return the steps with their internal arrays in an arena, the steps that run by a plan, and the memory use."""
-    held = _held(steps)
-    blocks = _blocks(steps, held)
+    referenced = _referenced_elsewhere(steps)
+    blocks = _blocks(steps, referenced)
     plans = _plans(steps, blocks)
     internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
     scratch = [
@@ -117,7 +117,9 @@ def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
             y.flags.writeable = leaf.flags.writeable
         return moved[id(leaf)]
 
-    others = [step._replace(**{name: mapped(getattr(step, name), in_arena) for name in _HOLDERS}) for step in steps]
+    moved_steps = [
+        step._replace(**{name: mapped(getattr(step, name), in_arena) for name in _ARRAY_FIELDS}) for step in steps
+    ]
     memory: dict[int, dict[int, np.ndarray]] = {at: {} for at in plans}
     for at, (plan, targets) in plans.items():
         for number, (block, start, array) in targets.items():
@@ -126,12 +128,12 @@ def place(steps: Sequence[Step]) -> tuple[list[Step], list[Placed], Memory]:
             memory[at][number] = array if part is None else part[begin : begin + plan.buffers[number].bytes]
     for (at, number, _), part in zip(scratch, parts[len(internal) :], strict=True):
         memory[at][number] = part
-    by_plan = [_bound(others[at], plan, memory[at]) for at, (plan, _) in plans.items()]
+    by_plan = [_bind_plan(moved_steps[at], plan, memory[at]) for at, (plan, _) in plans.items()]
     total = sum([each.bytes for each in lifetimes[: len(internal)]])
-    return others, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
+    return moved_steps, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
 
 
-_HOLDERS = ("args", "kwargs", "result")  # the fields of a step that contain arrays
+_ARRAY_FIELDS = ("args", "kwargs", "result")  # the fields of a step that contain arrays
 
 
 def _arrays(values: Any) -> Iterator[np.ndarray]:
@@ -139,7 +141,7 @@ def _arrays(values: Any) -> Iterator[np.ndarray]:
     return (each for each in leaves(values) if isinstance(each, np.ndarray) and each.size)
 
 
-def _held(steps: Sequence[Step]) -> set[int]:
+def _referenced_elsewhere(steps: Sequence[Step]) -> set[int]:
     """Return the ids of the steps' arrays, and of the owners of their memory, that are also referenced elsewhere."""
     gc.collect()  # references from dead cycles would count
     found: list[np.ndarray] = []
@@ -162,7 +164,7 @@ def _held(steps: Sequence[Step]) -> set[int]:
     return {id(found[at]) for at in range(len(counts)) if sys.getrefcount(found[at]) > alone + counts[id(found[at])]}
 
 
-def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
+def _blocks(steps: Sequence[Step], referenced: set[int]) -> dict[int, _Block]:
     """Return the block of every array by its id. Arrays with one owner or overlapping bytes share a block."""
     arrays = {id(each): each for step in steps for each in _arrays((step.args, step.kwargs, step.result))}
     spans: dict[int, tuple[int, int]] = {}  # id of an owner -> the span of all its arrays
@@ -184,7 +186,7 @@ def _blocks(steps: Sequence[Step], held: set[int]) -> dict[int, _Block]:
                 found[id(array)].used(at, made)
     for key, array in arrays.items():
         each: Any = array
-        while isinstance(each, np.ndarray) and id(each) not in held:
+        while isinstance(each, np.ndarray) and id(each) not in referenced:
             each = each.base
         if each is not None:  # referenced elsewhere, or the memory does not belong to NumPy
             found[key].internal = False
@@ -198,13 +200,13 @@ def root(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[Any, dict[int, _Target]]]:
+def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[Any, dict[int, _BufferLocation]]]:
     """Return the plans that reproduce their recorded step, and the locations of the buffers of results.
 
     The other steps are called: those without a plan, and those that take or return something other than arrays and
     numbers.
     """
-    found: dict[int, tuple[Any, dict[int, _Target]]] = {}
+    found: dict[int, tuple[Any, dict[int, _BufferLocation]]] = {}
     objects: set[int] = set()
     for at, step in enumerate(steps):
         plan: Any = None
@@ -221,9 +223,9 @@ def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[
     return found
 
 
-def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[int, _Target] | None:
+def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[int, _BufferLocation] | None:
     """Locate the buffers of a step's results; return None if its plan lays them out differently than the step did."""
-    found: dict[int, _Target] = {}
+    found: dict[int, _BufferLocation] = {}
     inputs = {each.buffer: (each, x) for each, x in zip(plan.inputs, _inputs(step), strict=True)}
     results = [*leaves(step.result)]
     if len(results) != len(plan.places()):
@@ -232,7 +234,7 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
         if not isinstance(y, np.ndarray):
             if not isinstance(y, NUMBERS) or y != where:
                 return None
-        elif not hasattr(where, "buffer") or not _is_like(y, where):
+        elif not hasattr(where, "buffer") or not _has_layout(y, where):
             return None
         elif y.size and where.buffer in inputs:
             given, x = inputs[where.buffer]
@@ -241,10 +243,10 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
         elif y.size:
             block, start = blocks[id(y)], address(y) - where.begin
             whole = span(y) == (start, start + plan.buffers[where.buffer].bytes)
-            before = found.get(where.buffer, _Target(block, start, y))
+            before = found.get(where.buffer, _BufferLocation(block, start, y))
             if not block.made or block.first != at or before[:2] != (block, start):
                 return None
-            found[where.buffer] = _Target(block, start, y) if whole else before
+            found[where.buffer] = _BufferLocation(block, start, y) if whole else before
     if len({id(each.block) for each in found.values()}) < len(found):
         return None
     for number, (block, start, array) in found.items():
@@ -254,7 +256,7 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
     return found
 
 
-def _is_like(y: np.ndarray, where: Any) -> bool:
+def _has_layout(y: np.ndarray, where: Any) -> bool:
     """Return whether an array has the layout of a plan's buffer; strides along an extent of 1 do not matter."""
     steps = zip(y.shape, y.strides, where.strides, strict=False)
     other = [extent for extent, step, planned in steps if extent > 1 and step != planned]
@@ -275,5 +277,5 @@ def _inputs(step: Step) -> list[np.ndarray]:
     return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
 
 
-def _bound(step: Step, plan: Any, memory: dict[int, np.ndarray]) -> Placed:
-    return Placed(step, plan, memory, plan.bound(*_inputs(step), memory=memory))
+def _bind_plan(step: Step, plan: Any, memory: dict[int, np.ndarray]) -> PlannedStep:
+    return PlannedStep(step, plan, memory, plan.bound(*_inputs(step), memory=memory))

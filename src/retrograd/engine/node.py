@@ -1,6 +1,6 @@
 """Graph nodes and the tensors saved for backward.
 
-An argument of forward is saved as a pair (tensor, the array it held then), an ndarray unchanged. An output, or a tensor
+An argument of forward is saved as a pair (tensor, its array at that time), an ndarray unchanged. An output, or a tensor
 made inside forward, is saved as a stand-in whose `restore` returns the tensor. A sparse tensor is its own stand-in.
 """
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy import ndarray
 
-from .aliasing import check, check_changeable, clock, mark, next_order
-from .call_site import Place, call_place
+from .aliasing import check_changeable, check_unchanged, clock, mark_changed, next_order
+from .call_site import CallSite, apply_call_site
 from .grad_mode import INFERENCE, thread
 from .tensor import Tensor, wrap
 
@@ -46,7 +46,7 @@ class Node:
         "needs_input_grad",
         "order",
         "outputs",
-        "place",
+        "call_site",
         "saved",
     )
     retained: Retained = ()
@@ -61,7 +61,7 @@ class Node:
     order: int  # a smaller order means made later
     edges: tuple[Any, ...]  # per argument: None, a leaf Tensor, or the Edge of a result
     outputs: Any  # shape and dtype of each; None for a single output with nothing special
-    place: Place  # the user's line; set if anything was saved
+    call_site: CallSite  # the user's line; set if anything was saved
     # The arguments of `save_for_backward`. Once forward has returned: a list of saved items, FREED, or a Deferred.
     saved: Any
 
@@ -91,11 +91,11 @@ class Node:
         if type(saved) is not tuple and type(saved) is not list:
             saved = saved.restore(self)  # the arrays were dropped, see recompute.py
         try:
-            late = self.order > clock.latest
+            changed_since = self.order > clock.latest
         except AttributeError:  # forward is still running
-            late = False
-        if late:  # something has been changed in place since
-            check(self, saved)
+            changed_since = False
+        if changed_since:  # something has been changed in place since
+            check_unchanged(self, saved)
         if type(saved) is list:
             tensors = []
             for item in saved:
@@ -127,7 +127,7 @@ class Node:
         """
         for tensor in tensors:
             check_changeable(tensor, self.function.__name__, any(self.needs_input_grad))
-        mark([tensor.array for tensor in tensors], self.function.__name__, call_place())
+        mark_changed([tensor.array for tensor in tensors], self.function.__name__, apply_call_site())
         self.dirty = tensors
         self.outputs = self.outputs or ()  # not None: one of them is special
 
@@ -175,7 +175,7 @@ class AccumulateGrad:
         self.metadata: dict[Any, Any] = {}
 
     def name(self) -> str:
-        """AccumulateGrad."""
+        """Return "AccumulateGrad"."""
         return "AccumulateGrad"
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ def with_history(
     node.order = next_order()
     rules = thread.mode.rules
     if rules is not None:
-        rules.mark(node, (), ((array.shape, array.dtype),))
+        rules.add_to_region(node, (), ((array.shape, array.dtype),))
     tensor = wrap(array)
     tensor._requires_grad = True
     tensor._edge = (node, 0, array.shape, array.dtype)

@@ -12,7 +12,7 @@ An operator is an ordinary function with a description above it. Its first state
 ``silu`` stays this function; ``silu.operator`` is its ``Operator``. A function without that statement, such as a
 user's, is wrapped in one that has it, which costs 0.2 us per call.
 
-An interpreter sees the operator calls of this thread while it is entered. Backward rules, ONNX export and the
+An interpreter sees the operator calls of this thread inside its ``with`` block. Backward rules, ONNX export and the
 explanation page are interpreters. They form a stack: the innermost sees a call first and decides what runs.
 ``operator.run`` passes the call on to the next interpreter below, and finally to the function itself. Calls made by
 that function start at the top of the stack again.
@@ -28,8 +28,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
 
-from .call_site import inside
-from .grad_mode import OneFlag, thread
+from .call_site import in_package
+from .grad_mode import AttributeScope, thread
 
 if TYPE_CHECKING:
     from .function import Function
@@ -239,37 +239,37 @@ def operator(function: Any = None, /, *, records: Any = (), **about: Any) -> Any
         raise TypeError(f"operator: unknown option {', '.join(sorted(unknown))}")
     if not {*about.get("dtypes", "")} <= {*_DTYPES}:
         raise ValueError(f"operator: dtypes={about['dtypes']!r} must be letters of {''.join(_DTYPES)!r}")
-    declare = functools.partial(_described, functions, about)
+    declare = functools.partial(_declare, functions, about)
     return declare if function is None else declare(function)
 
 
-def _described(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:
+def _declare(functions: tuple[type[Function], ...], about: dict[str, Any], function: Any) -> Any:
     if not inspect.isfunction(function):
         raise TypeError(f"operator: got {function!r}, expected a function written with def")
-    made: Any = function if "interpreted" in function.__code__.co_names else _guarded(function)
+    made: Any = function if "interpreted" in function.__code__.co_names else _with_interpreters(function)
     made.operator = Operator(made, functions, **about)
-    if inside[function.__code__.co_filename]:
+    if in_package[function.__code__.co_filename]:
         OPERATORS.append(made.operator)
     return made
 
 
-def _guarded(function: Callable[..., Any]) -> Any:
+def _with_interpreters(function: Callable[..., Any]) -> Any:
     """Wrap a function in one that lets interpreters see the call."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if interpreters and (found := _seen(call.operator, lambda: (args, kwargs))) is not None:  # type: ignore[attr-defined]
+        if interpreters and (found := _interpret(call.operator, lambda: (args, kwargs))) is not None:  # type: ignore[attr-defined]
             return found
         return function(*args, **kwargs)
 
     return call
 
 
-class Interpreter(OneFlag):
+class Interpreter(AttributeScope):
     """Sees operator calls while it is entered: ``with Interpreter(): ...``; subclasses override `call`."""
 
     def __init__(self, then: Callable[[None], object] | None = None, flag: str = "interpreter") -> None:
-        super().__init__(flag, functools.partial(_left, then) if flag == "interpreter" else then)
+        super().__init__(flag, functools.partial(_exit_interpreter, then) if flag == "interpreter" else then)
 
     def __enter__(self) -> Self:
         interpreters.append(self)
@@ -281,7 +281,7 @@ class Interpreter(OneFlag):
         return operator.run(args, kwargs)
 
 
-def _left(then: Callable[[None], object] | None, _: None) -> None:
+def _exit_interpreter(then: Callable[[None], object] | None, _: None) -> None:
     interpreters.pop()
     if then is not None:
         then(None)
@@ -299,25 +299,25 @@ class Level:
         self.interpreter, self.below = interpreter, below
 
 
-def here() -> Level | None:
+def current_level() -> Level | None:
     """Return the top of this thread's stack."""
     found: Level | None = thread.mode.interpreter
     return found
 
 
-def without(level: Level | None, interpreter: Interpreter) -> Level | None:
+def level_without(level: Level | None, interpreter: Interpreter) -> Level | None:
     """Return the stack without one interpreter."""
     if level is None:
         return None
-    below = without(level.below, interpreter)
+    below = level_without(level.below, interpreter)
     if level.interpreter is interpreter:
         return below
     return level if below is level.below else Level(level.interpreter, below)
 
 
 @contextmanager
-def at(level: Level | None) -> Iterator[None]:
-    """Let a stack, possibly an earlier one, see the calls of this thread within a block."""
+def use_level(level: Level | None) -> Iterator[None]:
+    """Use this interpreter stack for the calls of this thread within a block."""
     mode = thread.mode
     before, mode.interpreter = mode.interpreter, level
     if level is not None:
@@ -336,10 +336,10 @@ def interpreted(function: Any, values: dict[str, Any]) -> Any:
     values: the parameters by name; ``locals()`` of the function, before anything else is assigned.
     """
     operator: Operator = function.operator
-    return _seen(operator, lambda: operator.arguments(values))
+    return _interpret(operator, lambda: operator.arguments(values))
 
 
-def _seen(operator: Operator, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
+def _interpret(operator: Operator, arguments: Callable[[], tuple[tuple[Any, ...], dict[str, Any]]]) -> Any:
     mode = thread.mode
     passed, mode.passed = mode.passed, None
     level = mode.interpreter if passed is None or passed[0] is not operator else passed[1]

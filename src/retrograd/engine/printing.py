@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_truth, shown
+from .arguments import as_truth, format_number
 
 _PROFILES: dict[str, dict[str, Any]] = {
     "default": {"precision": 4, "threshold": 1000, "edgeitems": 3, "max_line_width": None},
@@ -43,12 +43,14 @@ def set_printoptions(
     for name, value in numbers.items():
         if value is not None:
             if not isinstance(value, (int, float, np.number)) or not value >= 0:
-                raise ValueError(f"set_printoptions: {name.removeprefix('max_')}={shown(value)} must be at least 0")
+                raise ValueError(
+                    f"set_printoptions: {name.removeprefix('max_')}={format_number(value)} must be at least 0"
+                )
             _options[name] = min(value, 2**62)
     _scientific[0] = None if sci_mode is None else as_truth("set_printoptions", "sci_mode", sci_mode)
 
 
-def text_of(array: np.ndarray) -> str:
+def format_elements(array: np.ndarray) -> str:
     """Return the elements of an array as text for ``repr(tensor)``."""
     options: dict[str, Any] = dict(_options)
     if _scientific[0] is not None:

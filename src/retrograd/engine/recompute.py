@@ -1,4 +1,4 @@
-"""Recomputation: saved tensors of a part of the graph are dropped and computed again when a backward needs them.
+"""Recomputation (checkpointing): drops the saved tensors of a call and computes them again when a backward needs them.
 
 The function runs as usual and its nodes stay in the graph; only their saved items are replaced by a `Deferred`. The
 first backward that needs one runs the function again and takes the items saved by the nodes of that second run, in the
@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from .aliasing import check, next_order, saved_array
-from .call_site import user_place
+from .aliasing import check_unchanged, next_order, saved_array
+from .call_site import user_call_site
 from .function import Function
 from .grad_mode import enable_grad, thread
 from .node import Node, SavedIntermediate, SavedOutput
@@ -23,7 +23,7 @@ _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
 
 class Checkpoint(Function):
-    """Names a recomputed part in messages."""
+    """The name of a recomputed call in error messages; it is never applied."""
 
 
 class Deferred:
@@ -31,14 +31,14 @@ class Deferred:
 
     __slots__ = ("index", "items", "region")
 
-    def __init__(self, region: Region, index: int, saved: Any) -> None:
-        self.region: Region = region
+    def __init__(self, region: CheckpointedCall, index: int, saved: Any) -> None:
+        self.region: CheckpointedCall = region
         self.index: int = index
         self.items: list[Any] = [_drop_array(item) for item in saved]
 
     def restore(self, node: Node) -> list[Any]:
         """Return the node's saved items; those that were dropped get the arrays of the second run."""
-        again = self.region.take(self.index)
+        again = self.region.pop_saved(self.index)
         restored: list[Any] = []
         if len(again) == len(self.items):
             for item, other in zip(self.items, again, strict=True):
@@ -46,9 +46,9 @@ class Deferred:
                 if restored[-1] is None and other is not None:
                     break
             else:
-                check(node, restored)  # leaves among them were kept, not recomputed
+                check_unchanged(node, restored)  # leaves among them were kept, not recomputed
                 return restored
-        self.region.refuse(f"an item saved by {node.function.__name__} has another shape or dtype")
+        self.region.raise_difference(f"an item saved by {node.function.__name__} has another shape or dtype")
 
 
 class Dropped:
@@ -98,8 +98,8 @@ class _Complete(BaseException):
     """Raised to end the second run early, once every node has saved its tensors."""
 
 
-class Watch:
-    """Runs instead of Function.apply and calls `each` with every node that saved something.
+class SavedTensorObserver:
+    """Wraps Function.apply and calls `each` with every node that saved something.
 
     again: whether this is a second run, whose nodes are not part of the graph and which may end early.
     """
@@ -110,7 +110,9 @@ class Watch:
 
     def __init__(self, each: Callable[[Node], object], outer: Any, again: bool = False) -> None:
         self.each, self.again = each, again or getattr(outer, "again", False)
-        self.below: Any = outer.below if isinstance(outer, Watch) else outer  # anomaly detection continues
+        self.below: Any = (
+            outer.below if isinstance(outer, SavedTensorObserver) else outer
+        )  # anomaly detection continues
 
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
         mode = thread.mode
@@ -128,7 +130,7 @@ class Watch:
         return output
 
 
-class Region:
+class CheckpointedCall:
     """One call of a function whose saved tensors are computed again.
 
     `around` returns a context manager for the second run, in which the function must do the same as in the first run.
@@ -153,37 +155,37 @@ class Region:
         self.node: Node = Node()
         self.node.function = Checkpoint
         self.node.saved = [(value, value.array) if isinstance(value, Tensor) else None for value in values]
-        self.node.place = user_place()
+        self.node.call_site = user_call_site()
 
     def run(self) -> Any:
         """Run the function for the first time and return its result."""
         args, kwargs = self._arguments(self.node.saved_tensors)
         mode = thread.mode
         outer, self.exact = mode.watch, mode.exact
-        mode.watch = Watch(self._hide, outer)
+        mode.watch = SavedTensorObserver(self._defer, outer)
         try:
             result = self.function(*args, **kwargs)
         finally:
             mode.watch = outer
         self.node.order = next_order()  # so that a change of an argument inside the function counts as part of the call
-        if isinstance(outer, Watch):
+        if isinstance(outer, SavedTensorObserver):
             outer.each(self.node)
         return result
 
-    def take(self, index: int) -> Any:
-        """Return the saved items of node number `index`, recomputed unless available; each can be taken once."""
+    def pop_saved(self, index: int) -> Any:
+        """Return the saved items of node number `index`, recomputed unless available; each can be popped once."""
         if index not in self.recomputed:
             self._run_again()
         return self.recomputed.pop(index)
 
-    def refuse(self, what: str) -> NoReturn:
+    def raise_difference(self, what: str) -> NoReturn:
         raise RuntimeError(
             f"checkpoint: the second run of {getattr(self.function, '__qualname__', self.function)} differs from the "
             f"first: {what}. It must do the same whenever it is called; preserve_rng_state=True makes random numbers "
             "repeat"
         )
 
-    def _hide(self, node: Node) -> None:
+    def _defer(self, node: Node) -> None:
         node.saved = Deferred(self, self.count, node.saved)
         self.count += 1
 
@@ -197,20 +199,20 @@ class Region:
 
         mode = thread.mode
         outer, site, exact = mode.watch, mode.site, mode.exact
-        mode.site, mode.exact = self.node.place, self.exact
+        mode.site, mode.exact = self.node.call_site, self.exact
         try:
             with enable_grad(), self.around():
                 args, kwargs = self._arguments(self.node.saved_tensors)
-                mode.watch = Watch(collect, outer, again=True)
+                mode.watch = SavedTensorObserver(collect, outer, again=True)
                 self.function(*args, **kwargs)
         except _Complete:
             pass
         finally:
             mode.watch, mode.site, mode.exact = outer, site, exact
         if len(nodes) != self.count:
-            self.refuse(f"{len(nodes)} operators saved something, {self.count} did in the first run")
+            self.raise_difference(f"{len(nodes)} operators saved something, {self.count} did in the first run")
         for node in nodes:
-            check(node, node.saved)  # a later in-place operator may have changed it
+            check_unchanged(node, node.saved)  # a later in-place operator may have changed it
         self.recomputed = {index: node.saved for index, node in enumerate(nodes)}
 
     def _arguments(self, tensors: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

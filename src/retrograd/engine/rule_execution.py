@@ -14,35 +14,35 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from numpy import ndarray
 
 from ..kernel_set import instead
-from .backward_rules import Active, Rule
+from .backward_rules import ActiveRules, Rule
 from .grad_mode import enable_grad, thread
-from .gradients import join
+from .gradients import connect_to_arguments
 from .node import FREED, Node, with_history
-from .subgraph import Identity, Paths, Region, edge_of, replace_tensors, same, tensors_in
+from .subgraph import Identity, Paths, Region, edge_of, replace_tensors, same_edge, tensors_in
 from .tensor import Tensor, alias
 
 if TYPE_CHECKING:
     from .gradients import Entry
 
-Arrived = tuple[Node, int, Tensor]  # a result of the call: its node, the output index, and the gradient it received
+Received = tuple[Node, int, Tensor]  # a result of the call: its node, the output index, and the gradient it received
 
 
-class Inner(NamedTuple):
+class RegionSweep(NamedTuple):
     """A sweep of one region: from the edges `roots` to the edges `ends`, over the nodes in `paths`."""
 
     region: Region
     roots: list[Any]
     ends: list[Any]
     paths: Paths
-    outer: Outer
+    outer: EnclosingSweep
 
 
-class Outer(NamedTuple):
+class EnclosingSweep(NamedTuple):
     """The sweep that runs a rule, and the functions of backward_pass.py (which imports this file) that rules need.
 
     keep, create_graph: options of the sweep. capture, captured: the results whose gradients are requested, and those
-    found so far. retained: retained gradients by the id of the result. region: runs a sweep of one region. grad: the
-    public function.
+    found so far. retained: retained gradients by the id of the result. sweep_region: runs a sweep of one region.
+    grad: the public function.
     """
 
     keep: bool
@@ -50,21 +50,21 @@ class Outer(NamedTuple):
     capture: Set[tuple[int, int]]
     captured: dict[tuple[int, int], Entry]
     retained: dict[int, Entry]
-    region: Callable[[Inner, Sequence[Tensor]], list[Tensor | None]]
+    sweep_region: Callable[[RegionSweep, Sequence[Tensor]], list[Tensor | None]]
     grad: Callable[..., Any]
 
 
-def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list[Any], list[Tensor | None]]:
+def run_rule(region: Region, received: list[Received], outer: EnclosingSweep) -> tuple[list[Any], list[Tensor | None]]:
     """Run the rule of a call, and return the edges of the call and the gradient that goes to each.
 
     The rule gets all gradients even if only some are requested of the sweep: it may compute one from another.
     """
-    if len(arrived) > 1:  # sort by the order of the results
-        arrived.sort(key=lambda each: _place_in(region.results, each))
-    true, rule = TrueBackward(region, arrived, outer), region.rule
-    gradients = [alias(g) for _, _, g in arrived]
+    if len(received) > 1:  # sort by the order of the results
+        received.sort(key=lambda each: _result_index(region.results, each))
+    true, rule = TrueBackward(region, received, outer), region.rule
+    gradients = [alias(g) for _, _, g in received]
     form = _FORMS[rule.form]
-    grads = _checked(true, rule.function(true, *gradients) if form is None else form(rule, true, gradients))
+    grads = _checked_gradients(true, rule.function(true, *gradients) if form is None else form(rule, true, gradients))
     if not outer.keep:
         for node in true.nodes:
             if node.saved:
@@ -77,8 +77,8 @@ def run_rule(region: Region, arrived: list[Arrived], outer: Outer) -> tuple[list
     return true.edges, grads
 
 
-def _place_in(results: Sequence[Any], each: Arrived) -> int:
-    """Return the index among the call's results; other outputs of the call that were used outside come last."""
+def _result_index(results: Sequence[Any], each: Received) -> int:
+    """Return the index among the call's results; outputs used elsewhere without being results come last."""
     place = each[0].order, each[1]
     return results.index(place) if place in results else len(results)
 
@@ -89,18 +89,18 @@ class TrueBackward:
     nodes: list[Node]
     edges: list[Any | None]
 
-    __slots__ = ("_arrived", "_outer", "_places", "_region", "edges", "nodes")
+    __slots__ = ("_received", "_outer", "_argument_positions", "_region", "edges", "nodes")
 
-    def __init__(self, region: Region, arrived: list[Arrived], outer: Outer) -> None:
-        self._region, self._arrived, self._outer = region, arrived, outer
+    def __init__(self, region: Region, received: list[Received], outer: EnclosingSweep) -> None:
+        self._region, self._received, self._outer = region, received, outer
         self.edges = region.edges  # the destinations of the gradients
-        self._places = _places(region, arrived)
-        if self._places is not None:
-            self.nodes = [arrived[0][0]]  # the nodes that the call recorded, youngest first
+        self._argument_positions = _argument_positions(region, received)
+        if self._argument_positions is not None:
+            self.nodes = [received[0][0]]  # the nodes that the call recorded, youngest first
             return
-        self.nodes, outside = _walk(region, arrived)
-        for edge in outside:  # tensors that the call uses besides its arguments
-            if not any(edge is not None and same(edge, known) for known in self.edges):
+        self.nodes, external_edges = _collect_nodes(region, received)
+        for edge in external_edges:  # tensors that the call uses besides its arguments
+            if not any(edge is not None and same_edge(edge, known) for known in self.edges):
                 self.edges = [*self.edges, edge]
 
     @property
@@ -135,33 +135,33 @@ class TrueBackward:
             RuntimeError: the number of gradients is wrong, or the shape or dtype of one is not that of its result.
         """
         self._check(grads)
-        places = self._places
-        if places is None:
+        positions = self._argument_positions
+        if positions is None:
             found = self.by_sweep(grads)
             return found[0] if len(found) == 1 else tuple(found)
         node = self.nodes[0]
         result = node.function.backward(node, *grads)
         of_args = result if type(result) is tuple else (result,)
         if self._outer.create_graph and node.function.piecewise_linear:
-            of_args = join(node, of_args)
-        if len(places) == 1:
-            return of_args[places[0]] if 0 <= places[0] < len(of_args) else None
-        return tuple([of_args[place] if 0 <= place < len(of_args) else None for place in places])
+            of_args = connect_to_arguments(node, of_args)
+        if len(positions) == 1:
+            return of_args[positions[0]] if 0 <= positions[0] < len(of_args) else None
+        return tuple([of_args[position] if 0 <= position < len(of_args) else None for position in positions])
 
     def by_sweep(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
         """Return the gradients as a list, with the checks that a user's backward needs."""
-        roots = [(node, output, *node.outputs[output]) for node, output, _ in self._arrived]
+        roots = [(node, output, *node.outputs[output]) for node, output, _ in self._received]
         leads: dict[int, Any] = {edge[0].order: None for edge in self.edges if type(edge) is tuple}
         leads |= {node.order: node.needs_input_grad for node in self.nodes}
-        return self._outer.region(Inner(self._region, roots, self.edges, leads, self._outer), grads)
+        return self._outer.sweep_region(RegionSweep(self._region, roots, self.edges, leads, self._outer), grads)
 
     def _check(self, grads: Sequence[Tensor]) -> None:
-        if len(grads) != len(self._arrived):
+        if len(grads) != len(self._received):
             raise RuntimeError(
                 f"{self.name}: the rule {self.rule.name} passed {len(grads)} gradients to the true backward, expected "
-                f"{len(self._arrived)}: one for each result that received one"
+                f"{len(self._received)}: one for each result that received one"
             )
-        for g, (node, output, _) in zip(grads, self._arrived, strict=True):
+        for g, (node, output, _) in zip(grads, self._received, strict=True):
             shape, dtype = node.outputs[output]
             if not isinstance(g, Tensor) or g.array.shape != shape or g.array.dtype != dtype:
                 got = f"{g.array.dtype} of shape {g.array.shape}" if isinstance(g, Tensor) else type(g).__name__
@@ -181,20 +181,20 @@ class TrueBackward:
         inputs = self.inputs
         if len(tensors) != len(inputs):
             raise TypeError(f"{self.name}: at takes {len(inputs)} tensors, one for each of inputs; got {len(tensors)}")
-        wanted = [edge is not None for edge in self._region.edges]
+        needs_grad = [edge is not None for edge in self._region.edges]
         fresh = [
-            with_history(tensor.array, Identity, (edge_of(tensor),)) if want else tensor
-            for tensor, want in zip(tensors, wanted, strict=True)
+            with_history(tensor.array, Identity, (edge_of(tensor),)) if needed else tensor
+            for tensor, needed in zip(tensors, needs_grad, strict=True)
         ]
-        other = {id(old): new for old, new in zip(self._region.inputs, fresh, strict=True)}
-        results = tensors_in([_again(self._region, other)])
+        replaced = {id(old): new for old, new in zip(self._region.inputs, fresh, strict=True)}
+        results = tensors_in([_run_again(self._region, replaced)])
 
         def run(*grads: Tensor) -> Any:
             self._check(grads)
             roots = self._matching(results)
-            sources = [tensor for tensor, want in zip(fresh, wanted, strict=True) if want]
+            sources = [tensor for tensor, needed in zip(fresh, needs_grad, strict=True) if needed]
             found = iter(self._outer.grad(roots, sources, grads, True, self._outer.create_graph, True))
-            gradients = tuple([next(found) if want else None for want in wanted])
+            gradients = tuple([next(found) if needed else None for needed in needs_grad])
             return gradients[0] if len(gradients) == 1 else gradients
 
         return run
@@ -207,14 +207,14 @@ class TrueBackward:
         """
         before = self._region.results
         if before:
-            places = [_place_in(before, each) for each in self._arrived]
-            found = [results[place] for place in places if place < len(results)]
+            indices = [_result_index(before, each) for each in self._received]
+            found = [results[index] for index in indices if index < len(results)]
         else:
             found = [each for each in results if each._requires_grad]
-            if len({id(each.grad_fn) for each in found}) == 1 and len({id(node) for node, _, _ in self._arrived}) == 1:
-                outputs = [output for _, output, _ in self._arrived]
+            if len({id(each.grad_fn) for each in found}) == 1 and len({id(node) for node, _, _ in self._received}) == 1:
+                outputs = [output for _, output, _ in self._received]
                 found = [each for each in found if each._edge is not None and each._edge[1] in outputs]
-        if len(found) != len(self._arrived):
+        if len(found) != len(self._received):
             raise RuntimeError(
                 f"{self.name}: at cannot tell which results of another run have a gradient in this run; let the rule "
                 f"{self.rule.name} use the true backward only, or use all results"
@@ -222,47 +222,47 @@ class TrueBackward:
         return found
 
 
-def _again(region: Region, other: Mapping[int, Tensor]) -> Any:
+def _run_again(region: Region, replaced: Mapping[int, Tensor]) -> Any:
     """Run the call with other tensors, under the overrides then in force, except its own rule."""
-    function, args, kwargs, own, held = region.call
-    rules: Active | None = thread.mode.rules
-    places = [members for members, _, _ in own]
-    names = [name for _, name, _ in own]
-    before = [members[name] for members, name, _ in own]
+    function, args, kwargs, parameters, overrides = region.call
+    rules: ActiveRules | None = thread.mode.rules
+    owners = [members for members, _, _ in parameters]
+    names = [name for _, name, _ in parameters]
+    before = [members[name] for members, name, _ in parameters]
     try:
-        for members, name, tensor in own:
-            members[name] = other.get(id(tensor), tensor)
-        with held.again(None if rules is None else rules.region), enable_grad():
-            return function(*replace_tensors(args, other), **replace_tensors(kwargs, other))
+        for members, name, tensor in parameters:
+            members[name] = replaced.get(id(tensor), tensor)
+        with overrides.in_force(None if rules is None else rules.region), enable_grad():
+            return function(*replace_tensors(args, replaced), **replace_tensors(kwargs, replaced))
     finally:
-        [*map(dict.__setitem__, places, names, before)]  # Python may raise KeyboardInterrupt in a loop
+        [*map(dict.__setitem__, owners, names, before)]  # Python may raise KeyboardInterrupt in a loop
 
 
-def _places(region: Region, arrived: list[Arrived]) -> Sequence[int] | None:
+def _argument_positions(region: Region, received: list[Received]) -> Sequence[int] | None:
     """Return the index of the Function's argument for each edge of a call, -1 for none; None if there is no mapping."""
-    node = arrived[0][0]
-    if len(region.orders) > 1 or len(arrived) > 1 or len(node.outputs) > 1 or node.function._foreign:
+    node = received[0][0]
+    if len(region.orders) > 1 or len(received) > 1 or len(node.outputs) > 1 or node.function._user_defined:
         return None
     known, count = region.edges, len(region.edges)
     if all(map(is_, known, node.edges)) and (
         len(node.edges) == count or not any(edge is not None for edge in node.edges[count:])
     ):
         return range(count)  # as in most calls
-    places = []
+    positions = []
     for edge in known:
-        of_edge = [] if edge is None else [place for place, other in enumerate(node.edges) if other is edge]
+        of_edge = [] if edge is None else [position for position, other in enumerate(node.edges) if other is edge]
         if len(of_edge) > 1:
             return None
-        places += of_edge or [-1]
-    used = sum([place >= 0 for place in places])
-    return places if used == sum([edge is not None for edge in node.edges]) else None
+        positions += of_edge or [-1]
+    used = sum([position >= 0 for position in positions])
+    return positions if used == sum([edge is not None for edge in node.edges]) else None
 
 
-def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]]:
+def _collect_nodes(region: Region, received: list[Received]) -> tuple[list[Node], list[Any]]:
     """Return the nodes of the region to run, youngest first, and the edges that leave it, in order of use."""
-    stack = [node for node, _, _ in arrived]
+    stack = [node for node, _, _ in received]
     seen = {node.order: node for node in stack}
-    outside: list[tuple[int, list[Any]]] = []
+    external_edges: list[tuple[int, list[Any]]] = []
     while stack:
         node = stack.pop()
         leaving = []
@@ -275,11 +275,11 @@ def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]
                     stack.append(edge[0])
             else:
                 leaving.append(edge)
-        outside.append((-node.order, leaving))
+        external_edges.append((-node.order, leaving))
     nodes = [seen[order] for order in sorted(seen)]
-    if len(outside) > 1:
-        outside.sort(key=lambda each: each[0])
-    return nodes, [edge for _, leaving in outside for edge in leaving]
+    if len(external_edges) > 1:
+        external_edges.sort(key=lambda each: each[0])
+    return nodes, [edge for _, leaving in external_edges for edge in leaving]
 
 
 # ---- The forms of a rule -----------------------------------------------------------------------------------------
@@ -287,9 +287,9 @@ def _walk(region: Region, arrived: list[Arrived]) -> tuple[list[Node], list[Any]
 
 def _with_inputs(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
     """Run a rule of the form (g, x, ...); a copy of a backward's source runs inside the true backward instead."""
-    copied = [(node, found) for node in true.nodes if (found := _with_text(node.function, rule)) is not None]
+    copied = [(node, found) for node in true.nodes if (found := _backward_with_rule(node.function, rule)) is not None]
     if copied:
-        return _replaced(true, copied, grads)
+        return _run_with_backwards(true, copied, grads)
     if rule.takes == len(grads) - 1:
         return rule.function(*grads)
     given = [*grads, *true.inputs]
@@ -310,12 +310,12 @@ def _with_ctx(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
             f"{true.name}: a rule of (ctx, g) replaces the backward of one Function, and this call recorded {names}; "
             f"write the rule {rule.name} as (true, g), or override one of its operators"
         )
-    return _replaced(true, [(nodes[0], rule.function)], grads)
+    return _run_with_backwards(true, [(nodes[0], rule.function)], grads)
 
 
 def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
     """Run the true backward with the rule in place of a kernel; if the kernel does not run, run it as (g, x, ...)."""
-    if any(_with_text(node.function, rule) is not None for node in true.nodes):
+    if any(_backward_with_rule(node.function, rule) is not None for node in true.nodes):
         return _with_inputs(rule, true, grads)
 
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -345,19 +345,21 @@ def _with_kernel(rule: Rule, true: TrueBackward, grads: list[Tensor]) -> Any:
     return _with_inputs(rule, true, grads)
 
 
-def _with_text(function: Any, rule: Rule) -> Callable[..., Any] | None:
+def _backward_with_rule(function: Any, rule: Rule) -> Callable[..., Any] | None:
     """Return the backward of a Function with the rule in place of the function of that name; None if there is none."""
     backward_with = getattr(function, "backward_with", None)
     found: Callable[..., Any] | None = None if backward_with is None else backward_with(rule.function)
     return found
 
 
-def _replaced(true: TrueBackward, backwards: list[tuple[Node, Callable[..., Any]]], grads: list[Tensor]) -> Any:
+def _run_with_backwards(
+    true: TrueBackward, backwards: list[tuple[Node, Callable[..., Any]]], grads: list[Tensor]
+) -> Any:
     """Run the true backward with another backward in place of that of some nodes."""
     before = [node.function for node, _ in backwards]
     try:
         for node, backward in backwards:
-            node.function = _Replaced(node.function, backward)  # type: ignore[assignment]
+            node.function = _WithBackward(node.function, backward)  # type: ignore[assignment]
         return true.by_sweep(grads)
     finally:
         for (node, _), function in zip(backwards, before, strict=True):
@@ -367,10 +369,10 @@ def _replaced(true: TrueBackward, backwards: list[tuple[Node, Callable[..., Any]
 _FORMS = {"true": None, "g": _with_inputs, "ctx": _with_ctx, "kernel": _with_kernel}
 
 
-class _Replaced:
+class _WithBackward:
     """Stand-in for a Function with another backward."""
 
-    _foreign, piecewise_linear = True, False
+    _user_defined, piecewise_linear = True, False
 
     def __init__(self, cls: Any, backward: Callable[..., Any]) -> None:
         self.__name__, self.__qualname__ = cls.__name__, cls.__qualname__
@@ -386,7 +388,7 @@ class _Replaced:
         return several
 
 
-def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
+def _checked_gradients(true: TrueBackward, result: Any) -> list[Tensor | None]:
     """Return the result of a rule as one gradient for each edge.
 
     Raises:
@@ -396,8 +398,12 @@ def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
     edges = true.edges
     grads: list[Tensor | None]
     if isinstance(result, Tensor):
-        places = [place for place, edge in enumerate(edges) if edge is not None]
-        grads = [result if place in places else None for place in range(len(edges))] if len(places) == 1 else [result]
+        positions = [position for position, edge in enumerate(edges) if edge is not None]
+        grads = (
+            [result if position in positions else None for position in range(len(edges))]
+            if len(positions) == 1
+            else [result]
+        )
     else:
         grads = [*result] if isinstance(result, (tuple, list)) else [result]
     if len(grads) != len(edges):
@@ -405,15 +411,15 @@ def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
             f"{true.name}: the rule {true.rule.name} returned {len(grads)} gradient{'s' * (len(grads) != 1)}, expected "
             f"{len(edges)}, one for each Tensor of the call: {', '.join(map(_describe, edges))}"
         )
-    for place, edge in enumerate(edges):
-        g: Any = grads[place]
+    for position, edge in enumerate(edges):
+        g: Any = grads[position]
         if g is None:
             continue
         if edge is None:
-            grads[place] = None
+            grads[position] = None
             continue
         if not isinstance(g, Tensor):
-            _refuse(true, place, type(g).__name__, "a Tensor or None")
+            _refuse(true, position, type(g).__name__, "a Tensor or None")
         data = g.array
         if type(edge) is tuple:
             _, _, shape, dtype = edge
@@ -421,14 +427,14 @@ def _checked(true: TrueBackward, result: Any) -> list[Tensor | None]:
             shape, dtype = edge.array.shape, edge.array.dtype
         if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
             got = f"{data.dtype} of shape {data.shape}"
-            _refuse(true, place, got, f"{dtype} of shape {shape} like the Tensor itself")
-        grads[place] = alias(g)
+            _refuse(true, position, got, f"{dtype} of shape {shape} like the Tensor itself")
+        grads[position] = alias(g)
     return grads
 
 
-def _refuse(true: TrueBackward, place: int, got: str, expected: str) -> NoReturn:
+def _refuse(true: TrueBackward, position: int, got: str, expected: str) -> NoReturn:
     error = TypeError if "None" in expected else RuntimeError
-    raise error(f"{true.name}: the rule {true.rule.name} returned {got} as gradient {place}, expected {expected}")
+    raise error(f"{true.name}: the rule {true.rule.name} returned {got} as gradient {position}, expected {expected}")
 
 
 def _describe(edge: Any) -> str:

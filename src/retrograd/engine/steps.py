@@ -19,11 +19,11 @@ from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS
 from ..specs.array_spec import arrays_in, leaves, mapped
 from .arithmetic import assign
-from .memory_planning import NUMBERS, Memory, Placed, place, root
+from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 
-_LONGEST = 32  # characters of an argument other than an array
+_MAX_LENGTH = 32  # characters of an argument other than an array
 
 
 class Step(NamedTuple):
@@ -80,7 +80,7 @@ class Steps(list[Step]):
         self.result: Any = None
         self.reads: list[str] = []
         self.memory: Memory | None = None
-        self._placed: dict[int, Placed] = {}  # by the id of the step
+        self._planned: dict[int, PlannedStep] = {}  # by the id of the step
 
     def __getitem__(self, key: Any) -> Any:
         found = super().__getitem__(key)
@@ -89,7 +89,7 @@ class Steps(list[Step]):
     def _with(self, steps: list[Step]) -> Steps:
         """Return some of these steps, in the same memory."""
         found = Steps(steps)
-        found.memory, found._placed = self.memory, {**self._placed}
+        found.memory, found._planned = self.memory, {**self._planned}
         return found
 
     def copy(self) -> Steps:
@@ -122,10 +122,10 @@ class Steps(list[Step]):
         """
         if self.memory is not None:
             return self.copy()
-        steps, placed, memory = place(self)
+        steps, planned, memory = place_in_arena(self)
         found = Steps(steps)
         found.result, found.reads, found.memory = self.result, [*self.reads], memory
-        found._placed = {id(each.step): each for each in placed}
+        found._planned = {id(each.step): each for each in planned}
         return found
 
     def run(self) -> None:
@@ -137,10 +137,10 @@ class Steps(list[Step]):
         """
         again: dict[int, Any] = {}  # objects that a kernel saved for its gradient, by the id of the recorded object
         for step in self:
-            if (placed := self._placed.get(id(step))) is not None:
-                placed.bound.run()
+            if (planned := self._planned.get(id(step))) is not None:
+                planned.bound.run()
                 continue
-            result = step.run(*_replaced(step.args, again), **_replaced(step.kwargs, again))
+            result = step.run(*_substitute(step.args, again), **_substitute(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
                 if is_array(old):
                     assign(old, new)
@@ -174,9 +174,9 @@ class Steps(list[Step]):
         >>> print(w.data)
         tensor([0.25, 0.25])
         """
-        there = self.numbers()
-        if unknown := numbers.keys() - there.keys():
-            names = ", ".join(sorted(there)) or "none"
+        present = self.numbers()
+        if unknown := numbers.keys() - present.keys():
+            names = ", ".join(sorted(present)) or "none"
             raise TypeError(f"set: no step has a number {min(unknown)!r}; there are {names}")
         for at, step in enumerate(self):
             named = _named(step)
@@ -185,9 +185,9 @@ class Steps(list[Step]):
                 args = tuple([others.get(places[place], each) for place, each in enumerate(step.args)])
                 kwargs = {name: others.get(name, each) for name, each in step.kwargs.items()}
                 self[at] = other = step._replace(args=args, kwargs=kwargs)
-                placed = self._placed.pop(id(step), None)
-                if placed is not None and (again := placed.again(other)) is not None:
-                    self._placed[id(other)] = again
+                planned = self._planned.pop(id(step), None)
+                if planned is not None and (again := planned.again(other)) is not None:
+                    self._planned[id(other)] = again
 
     def sources(self) -> list[np.ndarray]:
         """Return the arrays that a step reads and no earlier step made: inputs, parameters, states, constants."""
@@ -209,14 +209,14 @@ class Steps(list[Step]):
         named: arrays that get a name instead, such as x; of several for the same memory, the first counts. A result in
         an arena is shown with its byte offset there.
         """
-        names = _Names(named or {})
+        names = _ArrayNames(named or {})
         lines = []
         for step in self:
-            arguments = [_word(each, names) for each in step.args]
-            arguments += [f"{key}={_word(each, names)}" for key, each in step.kwargs.items()]
+            arguments = [_format_value(each, names) for each in step.args]
+            arguments += [f"{key}={_format_value(each, names)}" for key, each in step.kwargs.items()]
             call = f"{step.name}({', '.join(arguments)})"
             results = step.result if isinstance(step.result, tuple) else (step.result,)
-            made = ", ".join(_word(each, names, self.memory) for each in results)
+            made = ", ".join(_format_value(each, names, self.memory) for each in results)
             lines.append(call if step.result is None else f"{made} = {call}")
         return lines
 
@@ -239,7 +239,15 @@ class _Recorder(Listener):
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)
-        self.steps.append(Step(name, _bare(kernel, args, kwargs), _copied(args), _copied(kwargs), _copied(result)))
+        self.steps.append(
+            Step(
+                name,
+                _bare(kernel, args, kwargs),
+                _copy_containers(args),
+                _copy_containers(kwargs),
+                _copy_containers(result),
+            )
+        )
         return result
 
 
@@ -287,16 +295,16 @@ def _bare(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callabl
 # ---- Arguments and results, which may be tuples, lists and dicts of arrays ---------------------------------------
 
 
-def _copied(value: Any) -> Any:
+def _copy_containers(value: Any) -> Any:
     """Return the same leaves in new containers, since the caller may change the old ones later."""
     return mapped(value, lambda leaf: leaf)
 
 
-def _replaced(value: Any, other: dict[int, Any]) -> Any:
+def _substitute(value: Any, other: dict[int, Any]) -> Any:
     return mapped(value, lambda leaf: other.get(id(leaf), leaf)) if other else value
 
 
-class _Names:
+class _ArrayNames:
     """The names of arrays in a listing: the given ones, and a number for every other array."""
 
     def __init__(self, named: Mapping[str, np.ndarray]) -> None:
@@ -312,13 +320,13 @@ class _Names:
         return self._by_id[place]
 
 
-def _word(value: Any, names: _Names, memory: Memory | None = None) -> str:
+def _format_value(value: Any, names: _ArrayNames, memory: Memory | None = None) -> str:
     """Return the text of an argument or result; memory: shows the offsets of arrays in its arena."""
     if is_array(value):
         place = memory.arena.offset(value) if memory is not None and isinstance(value, np.ndarray) else None
         name = names.of(value) if place is None else f"{names.of(value)} @{place}"
         return f"{name}: {value.dtype}[{', '.join(map(str, value.shape))}]"
     if isinstance(value, (tuple, list)) and any(True for _ in arrays_in(value)):
-        return f"({', '.join(_word(each, names, memory) for each in value)})"
+        return f"({', '.join(_format_value(each, names, memory) for each in value)})"
     text = getattr(value, "__name__", None) or repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from .aliasing import check
+from .aliasing import check_unchanged
 from .function import Function
 from .node import FREED, Node
 from .tensor import Tensor, wrap
 from .views import View
 
 if TYPE_CHECKING:
-    from .backward_rules import Held, Rule
+    from .backward_rules import Overrides, Rule
 
 
 # ---- Region: the nodes and input tensors of one call whose backward is a rule ---------------------------------------
 
-Own = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters with their owner dict and name
+LayerParameters = list[tuple[dict[str, Any], str, Tensor]]  # a layer's parameters with their owner dict and name
 
 
 class Identity(View):
@@ -37,7 +37,7 @@ class Identity(View):
 
 
 class Constant(Function):
-    """A result that depends on no argument, as far as recorded."""
+    """A result without a recorded dependence on any argument."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> None:
@@ -70,44 +70,50 @@ class Region:
         function: Callable[..., Any],
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
-        own: Own,
-        held: Held,
+        parameters: LayerParameters,
+        overrides: Overrides,
         override: Any = None,
     ) -> None:
         self.rule, self.name, self.parent, self.override = rule, name, parent, override
-        self.call: Any = function, args, kwargs, own, held
+        self.call: Any = function, args, kwargs, parameters, overrides
         self.orders: list[int] = []
         self.results: Sequence[Any] = ()
-        tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in own]])
+        tensors = tensors_in([*args, *kwargs.values(), *[each for _, _, each in parameters]])
         self.inputs: Any = tensors
         self.arrays: Any = None
         try:  # noqa: SIM105, suppress is slower
-            self.hold()
+            self.record_arrays()
         except ValueError:  # a parameter of a lazy layer has no values until forward has run
             pass
         self.edges: list[Any] = [edge_of(tensor) for tensor in tensors]
 
-    def hold(self) -> None:
+    def record_arrays(self) -> None:
         """Record the current arrays of the inputs."""
         self.arrays = [tensor.array for tensor in self.inputs]
 
-    def enter(self, node: Node) -> None:
+    def add(self, node: Node) -> None:
         """Add a node that was just made to the call."""
         node.region = region = self
         while region is not None:
             region.orders.append(node.order)
             region = region.parent  # type: ignore[assignment]
 
-    def separate(self, x: Tensor) -> None:
+    def replace_input(self, x: Tensor) -> None:
         """Replace an input that the call changes in place by its old state, to avoid a reference cycle with x."""
         if self.inputs is not FREED:
-            for place, tensor in enumerate(self.inputs):
+            for index, tensor in enumerate(self.inputs):
                 if tensor is x:
-                    self.inputs[place] = old = wrap(x.array)
+                    self.inputs[index] = old = wrap(x.array)
                     old._requires_grad, old._edge = x._requires_grad, x._edge
-                    function, args, kwargs, own, held = self.call
-                    other = {id(x): old}
-                    self.call = function, replace_tensors(args, other), replace_tensors(kwargs, other), own, held
+                    function, args, kwargs, parameters, overrides = self.call
+                    replaced = {id(x): old}
+                    self.call = (
+                        function,
+                        replace_tensors(args, replaced),
+                        replace_tensors(kwargs, replaced),
+                        parameters,
+                        overrides,
+                    )
 
     def free(self) -> None:
         """Drop the inputs of the rule after their last use."""
@@ -125,7 +131,7 @@ class Region:
                 "graph; pass retain_graph=True to the first backward, or run forward again"
             )
         pairs = [*zip(self.inputs, self.arrays, strict=True)]
-        check(node, pairs)
+        check_unchanged(node, pairs)
         return tuple([t if t.array is array else t._as_saved(array) for t, array in pairs])
 
     def encloses(self, node: Node) -> bool:
@@ -144,16 +150,16 @@ def edge_of(tensor: Tensor) -> Any:
     return tensor if edge is None and tensor._grad_req != "null" else edge
 
 
-def same(edge: Any, other: Any) -> bool:
+def same_edge(edge: Any, other: Any) -> bool:
     """Return whether two edges lead to the same tensor."""
     if edge is other:
         return True
     return type(edge) is tuple and type(other) is tuple and edge[0] is other[0] and edge[1] == other[1]
 
 
-def outermost(region: Region, inside: Region | None) -> Region:
-    """Return the outermost region that contains `region`; if `inside` does, the outermost one within `inside`."""
-    while region.parent is not None and region.parent is not inside:
+def outermost(region: Region, enclosing: Region | None) -> Region:
+    """Return the outermost region that contains `region`; if `enclosing` does, the outermost one within it."""
+    while region.parent is not None and region.parent is not enclosing:
         region = region.parent
     return region
 
@@ -176,9 +182,9 @@ def replace_tensors(value: Any, other: Mapping[int, Any], kind: Any = Tensor) ->
     if isinstance(value, kind):
         return other.get(id(value), value)
     if isinstance(value, dict):
-        same = copy(value)  # an OrderedDict stays one
-        same.update({key: replace_tensors(item, other, kind) for key, item in value.items()})
-        return same
+        copied = copy(value)  # an OrderedDict stays one
+        copied.update({key: replace_tensors(item, other, kind) for key, item in value.items()})
+        return copied
     if isinstance(value, (tuple, list)):
         items = [replace_tensors(item, other, kind) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
@@ -194,14 +200,16 @@ Paths = Mapping[int, tuple[bool, ...] | None]
 AT_THE_END = float(2**62)  # above the order of any node
 
 
-def find_paths(roots: tuple[Tensor, ...], wanted: tuple[Tensor, ...], oldest: dict[int, float] | None = None) -> Paths:
-    """Return the nodes on paths from `roots` to `wanted` as `Paths`; a rule leads to all inputs of its call.
+def find_paths(
+    roots: tuple[Tensor, ...], requested: tuple[Tensor, ...], oldest: dict[int, float] | None = None
+) -> Paths:
+    """Return the nodes on paths from `roots` to `requested` as `Paths`; a rule leads to all inputs of its call.
 
-    oldest: filled with the order of the oldest node that uses each leaf of `wanted` that is reached, by the id of the
+    oldest: filled with the order of the oldest node that uses each reached leaf of `requested`, by the id of the
         leaf; AT_THE_END if a rule's region uses it or it is a root.
     """
-    targets = {tensor._edge[0].order for tensor in wanted if tensor._edge is not None}
-    leaves = {id(tensor) for tensor in wanted if tensor._edge is None}
+    targets = {tensor._edge[0].order for tensor in requested if tensor._edge is not None}
+    leaves = {id(tensor) for tensor in requested if tensor._edge is None}
     stack = [root._edge[0] for root in roots if root._edge is not None]
     seen = {node.order: node for node in stack}
     regions: dict[Region, bool] = {}  # whether an input of the call is requested or leads to a requested tensor

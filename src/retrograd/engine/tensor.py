@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays import number, to_host, zeros
 from ..kernel_set import device_of
 from . import arithmetic
-from .aliasing import mark_detached, part
+from .aliasing import mark_detached, unlink_views
 from .arguments import as_flag
 from .dtype import (
     BOOL,
@@ -32,7 +32,7 @@ from .dtype import (
 )
 from .grad_mode import INFERENCE, thread
 from .operator import interpreted, interpreters, operator
-from .printing import text_of
+from .printing import format_elements
 
 # ---- The shape of a tensor ------------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class Tensor(Elements):
                 "needs the old shape: only a leaf can get another one"
             )
         if value.array is not old:
-            part(self, value.array)
+            unlink_views(self, value.array)
             self.array = value.array
 
     @property
@@ -456,7 +456,7 @@ class Tensor(Elements):
             raise RuntimeError("retain_grad: the tensor does not require a gradient")
         if self._edge is not None and not self.retains_grad:
             node, index, shape, dtype = self._edge
-            # Weak, since the tensor holds the node.
+            # weak, since the tensor refers to the node: no cycle
             node.retained = (*node.retained, (index, weakref.ref(self)))
             if node.outputs is None:
                 node.outputs = ((shape, dtype),)  # the sweep looks at `retained` only if outputs is set
@@ -504,7 +504,7 @@ class Tensor(Elements):
     # ---- Display -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        parts = [text_of(self.array)]
+        parts = [format_elements(self.array)]
         if not self.array.size and self.array.ndim != 1:
             parts.append(f"shape={self.array.shape}")
         if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:
@@ -536,7 +536,7 @@ def wrap(array: np.ndarray) -> Tensor:
 
 
 def alias(x: Tensor) -> Tensor:
-    """Return another object for x as it is now, unaffected by later changes of x's history or of ``x.array``."""
+    """Return a tensor with x's current array and history, which later assignments to either do not affect."""
     if x._requires_grad and x._edge is None:
         return x  # a leaf is its own place in the graph
     result = wrap(x.array)

@@ -12,14 +12,14 @@ from weakref import ref as _reference
 import numpy as np
 
 from ..arrays import empty, zeros
-from .aliasing import UNTRACKED, memory, register, views_of
+from .aliasing import UNTRACKED, memory_owner, register_view, views_of
 from .arithmetic import assign
 from .function import Function
 from .grad_mode import INFERENCE, enable_grad, thread
 from .tensor import Tensor, alias, wrap
 
 if TYPE_CHECKING:
-    from .aliasing import Way
+    from .aliasing import ViewPath
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
 
@@ -45,7 +45,7 @@ class View(Function):
                 if views is None or (type(views) is _reference and views() is None):
                     x._views = _reference(output)
                 else:
-                    register(x, output)
+                    register_view(x, output)
                 return output
         mode = thread.mode
         if mode.enabled:
@@ -66,7 +66,9 @@ class View(Function):
 def _shares_memory(array: np.ndarray, view: np.ndarray) -> bool:
     """Return whether the memory of `view` is that of `array`."""
     base, owner = view.base, array.base
-    return base is (array if owner is None else owner) or (base is not None and memory(base) is memory(array))
+    return base is (array if owner is None else owner) or (
+        base is not None and memory_owner(base) is memory_owner(array)
+    )
 
 
 def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) -> None:
@@ -79,19 +81,19 @@ def _link(cls: type[View], args: tuple[Any, ...], output: Tensor, index: int) ->
     if link is UNTRACKED:
         output._view = UNTRACKED
         return
-    root, way = (x, None) if link is None else link
-    output._view = root, (cls, args, index, way)
-    register(root, output)
+    root, path = (x, None) if link is None else link
+    output._view = root, (cls, args, index, path)
+    register_view(root, output)
 
 
-def replay(way: Way, base: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
-    """Return the view of `base` at the end of the path `way`.
+def replay(path: ViewPath, base: Tensor, done: dict[int, Tensor] | None = None) -> Tensor:
+    """Return the view of `base` at the end of `path`.
 
     `done`: views of `base` by the id of their path. Those on this path are reused, and new ones are added.
     """
     steps = []  # from the view to its base; a loop, since views of views may be many
     x = base
-    step: Any = way
+    step: Any = path
     while step is not None:
         if done is not None and id(step) in done:
             x = done[id(step)]
@@ -108,31 +110,31 @@ def replay(way: Way, base: Tensor, done: dict[int, Tensor] | None = None) -> Ten
 
 
 class Overwrite(Function):
-    """base with the part at the end of the path `way` replaced by value; both have the same dtype.
+    """base with the part that `path` leads to replaced by value; both have the same dtype.
 
-    `strides`: the strides of the base for which `way` was made and leads to a view. With None, the memory of base
+    `strides`: the strides of the base for which `path` was recorded and leads to a view. With None, the memory of base
     already contains the value, so base itself is the result.
     """
 
     @staticmethod
-    def forward(ctx: Any, base: Tensor, value: Tensor, way: Way, strides: tuple[int, ...] | None) -> Tensor:
-        ctx.way, ctx.shape, ctx.dtype = way, value.array.shape, value.array.dtype
+    def forward(ctx: Any, base: Tensor, value: Tensor, path: ViewPath, strides: tuple[int, ...] | None) -> Tensor:
+        ctx.path, ctx.shape, ctx.dtype = path, value.array.shape, value.array.dtype
         ctx.strides = base.array.strides if strides is None else strides
         if strides is None:
             return wrap(base.array)
         y = wrap(_copy_as(base.array, strides))
-        target = replay(way, y).array
-        if memory(target) is not memory(y.array):
-            raise RuntimeError(f"{way[0].__name__}: not a view of a tensor with the strides {y.array.strides}")
+        target = replay(path, y).array
+        if memory_owner(target) is not memory_owner(y.array):
+            raise RuntimeError(f"{path[0].__name__}: not a view of a tensor with the strides {y.array.strides}")
         assign(target, value.array)
         return y
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        want_base, want_value = ctx.needs_input_grad[:2]
-        none = wrap(zeros(ctx.shape, ctx.dtype, like=g.array)) if want_base else None
-        gbase = Overwrite.apply(g, none, ctx.way, ctx.strides) if want_base else None
-        return gbase, replay(ctx.way, g) if want_value else None, None, None
+        needs_base, needs_value = ctx.needs_input_grad[:2]
+        zero = wrap(zeros(ctx.shape, ctx.dtype, like=g.array)) if needs_base else None
+        gbase = Overwrite.apply(g, zero, ctx.path, ctx.strides) if needs_base else None
+        return gbase, replay(ctx.path, g) if needs_value else None, None, None
 
 
 def _copy_as(array: np.ndarray, strides: tuple[int, ...]) -> np.ndarray:
@@ -150,11 +152,11 @@ def rebase(x: Tensor, edge: Any) -> None:
     _set_edge(x, edge)
     base = x
     if type(link) is tuple:
-        base, way = link
+        base, path = link
         value = wrap(x.array)
         value._requires_grad, value._edge = True, edge
         with enable_grad():
-            changed = Overwrite.apply(alias(base), value, way, None)
+            changed = Overwrite.apply(alias(base), value, path, None)
         _set_edge(base, changed._edge)
     done: dict[int, Tensor] = {}
     for view in views_of(base):  # in the order in which they were made: each view before its own views
@@ -168,7 +170,7 @@ def _set_edge(x: Tensor, edge: Any) -> None:
     """Move x to another place in the graph; if it retains its gradient, it retains it there."""
     region = edge[0].region
     while region is not None:
-        region.separate(x)
+        region.replace_input(x)
         region = region.parent
     retains = x.retains_grad
     if retains:

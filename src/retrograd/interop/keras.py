@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, reason
-from .._files.untrusted import as_path, read_outside
+from .._files.untrusted import as_path, read_untrusted
 from ..nn.activation import PReLU
 from ..nn.convolution import _Conv, _ConvTranspose
 from ..nn.embedding import Embedding
@@ -225,7 +225,7 @@ def keras_weights(path: str | Path) -> dict[str, np.ndarray]:
 def _layers(path: Path) -> tuple[list[Layer], bool]:
     """Return the layers with weights, and whether their names give their kinds but not their order."""
     try:
-        content = read_outside(path, _MOST)
+        content = read_untrusted(path, _MOST)
         if content[:4] == b"PK\x03\x04":
             content = _unpacked(content)
         arrays, texts = hdf5_arrays(content)

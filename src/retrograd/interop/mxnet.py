@@ -28,7 +28,7 @@ from pathlib import Path
 import numpy as np
 
 from .._files.state import brief
-from .._files.untrusted import as_path, read_outside
+from .._files.untrusted import as_path, read_untrusted
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
@@ -189,7 +189,7 @@ class _Reader:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        reader = _Reader(path, read_outside(path, _MOST))
+        reader = _Reader(path, read_untrusted(path, _MOST))
     except OSError as error:
         raise MXNetFileError(f"{path} cannot be read: {error.strerror or error}") from error
     head, reserved = reader.numbers("QQ")

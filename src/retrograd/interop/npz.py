@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, checked_bools, reason
-from .._files.untrusted import as_path, open_outside
+from .._files.untrusted import as_path, open_untrusted
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
@@ -74,7 +74,7 @@ def load_npz_weights(
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        with open_outside(path, _MOST) as file, zipfile.ZipFile(file) as archive:
+        with open_untrusted(path, _MOST) as file, zipfile.ZipFile(file) as archive:
             return _members(path, archive, path.stat().st_size)
     except OSError as error:
         raise NpzFileError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -22,7 +22,7 @@ import numpy as np
 
 from .._files.atomic import why_not_written, write_atomically
 from .._files.state import brief, checked_bools, reason
-from .._files.untrusted import STRICT_JSON, as_path, open_outside, read_outside
+from .._files.untrusted import STRICT_JSON, as_path, open_untrusted, read_untrusted
 from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -197,7 +197,7 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     """
     package = _package()
     try:
-        with open_outside(path, _MOST) as file:
+        with open_untrusted(path, _MOST) as file:
             size = os.fstat(file.fileno()).st_size
             text = file.read(8)
             length = int.from_bytes(text, "little")
@@ -333,7 +333,7 @@ def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> 
 def _files(index: Path) -> dict[str, str]:
     """Return the file of each tensor."""
     try:
-        found: Any = json.loads(read_outside(index, _MOST_SHARD_INDEX).decode(), **STRICT_JSON)
+        found: Any = json.loads(read_untrusted(index, _MOST_SHARD_INDEX).decode(), **STRICT_JSON)
     except OSError as error:
         raise SafetensorsError(f"{index} cannot be read: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

@@ -21,7 +21,7 @@ from typing import Any, Self
 import numpy as np
 
 from .. import nn
-from ..engine.aliasing import memory, saved_array
+from ..engine.aliasing import memory_owner, saved_array
 from ..engine.backward_pass import grad, leaf_gradients
 from ..engine.dtype import COMPUTED, STORED
 from ..engine.grad_mode import thread
@@ -125,8 +125,8 @@ def tensor_of(array: np.ndarray, others: Iterable[np.ndarray] = ()) -> torch.Ten
     if array.base is None:
         shared = any(other is array for other in others)
     else:
-        owner = memory(array)
-        shared = any(memory(other) is owner for other in others)
+        owner = memory_owner(array)
+        shared = any(memory_owner(other) is owner for other in others)
     if shared or not array.flags.writeable:
         array = array.copy(order="K")
     try:
@@ -285,7 +285,7 @@ class _Graph:
                 found = None  # it was freed, or is recomputed from arguments
             elif found is not None:
                 arrays = [saved_array(item) for item in node.saved]
-                found.update([id(memory(array)) for array in arrays if array is not None])
+                found.update([id(memory_owner(array)) for array in arrays if array is not None])
         return found
 
     def check(self) -> None:
@@ -299,7 +299,7 @@ class _Graph:
             return
         read = self.read()
         for tensor, ours, version in changed:
-            if read is None or id(memory(ours.array)) in read:
+            if read is None or id(memory_owner(ours.array)) in read:
                 raise RuntimeError(
                     f"{self.name}: a tensor that its backward needs, {tensor.dtype} of shape {tuple(tensor.shape)}, "
                     f"was changed in place by PyTorch after the call (version {tensor._version}, expected {version}); "

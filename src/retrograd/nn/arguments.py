@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import shown
+from ..engine.arguments import format_number
 from ..ops.argument_checks import TOO_LONG, as_real
 from .module import Module
 
@@ -19,7 +19,7 @@ def check_ints(name: str, least: int = 1, /, **values: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least:
             raise ValueError(f"{name}: {argument}={value!r} must be an int of at least {least}")
         if value >= TOO_LONG:
-            raise ValueError(f"{name}: {argument}={shown(value)} is too large for any memory")
+            raise ValueError(f"{name}: {argument}={format_number(value)} is too large for any memory")
 
 
 def as_epsilon(name: str, eps: Any) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ..arrays import empty, from_host, zeros
 from ..engine.grad_mode import is_grad_enabled
-from ..engine.recompute import Region
+from ..engine.recompute import CheckpointedCall
 from ..engine.tensor import Tensor, wrap
 from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..kernel_set import exact
@@ -397,7 +397,7 @@ class _OverTime(ConvCell):
             left = None if counts is None else exact("sub")(counts, from_host(start, counts.dtype, like=counts))
             pair = isinstance(state, (tuple, list))
             args = (x[start : start + every], left, pair, *(state if pair else [state]))
-            y, state = Region(self._segment, args, {}, partial(_drawing, get_rng_state())).run()
+            y, state = CheckpointedCall(self._segment, args, {}, partial(_drawing, get_rng_state())).run()
             ys.append(y)
         return cat(ys[::-1] if self.reverse else ys, 0), state
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..arrays import empty_like, zeros_like
-from ..engine.call_site import inside
+from ..engine.call_site import in_package
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..kernel_set import exact
@@ -358,7 +358,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         super().__init_subclass__(**kwargs)
         init = cls.__dict__.get("__init__")
         code = getattr(init, "__code__", None)  # a user's __init__ may be any callable
-        if init is not None and code is not None and inside[code.co_filename]:  # a layer of this package
+        if init is not None and code is not None and in_package[code.co_filename]:  # a layer of this package
             cls.__init__ = checked(init)  # type: ignore[method-assign]
 
     def __init__(self) -> None:
@@ -383,7 +383,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
             if mode.site is None:
                 frame = _getframe(1)
                 code = frame.f_code
-                if not inside[code.co_filename]:
+                if not in_package[code.co_filename]:
                     mode.site = code, frame.f_lasti  # the user's line, see engine/call_site.py
                     try:
                         return self.forward(*args, **kwargs)

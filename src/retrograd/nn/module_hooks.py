@@ -12,7 +12,7 @@ from typing import Any
 
 from ..engine.aliasing import UNTRACKED
 from ..engine.backward_rules import Rule, as_rule, overridden, run_with_rule
-from ..engine.call_site import inside, user_place
+from ..engine.call_site import in_package, user_call_site
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled, thread
 from ..engine.hooks import HookDict, RemovableHandle
@@ -121,7 +121,7 @@ class Hooked(HasBackwardRule):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         code = getattr(getattr(cls, "forward", None), "__code__", None)
-        cls._is_plain = code is not None and inside[code.co_filename]
+        cls._is_plain = code is not None and in_package[code.co_filename]
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -197,7 +197,7 @@ class Hooked(HasBackwardRule):
             if not type(self)._is_plain:
                 mode.site = None
             elif site is None:
-                mode.site = user_place()
+                mode.site = user_call_site()
             if "_backward_rule" in members:
                 return call_with_rule(self, forward, *args, **kwargs)
             return forward(*args, **kwargs)

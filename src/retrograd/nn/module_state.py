@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 import numpy as np
 
 from ..arrays import any_true, broadcast_to, empty, from_host, is_array
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
@@ -432,7 +432,7 @@ class HasStateDict:
         self._refuse([] if after else _absent(found, strict), [*errors, *misfits])
         put_back = undo_of_fill(own, arrays) if extra or after else None
         fill(root, own, arrays, assign)
-        mark([own[key].array for key in arrays], "load_state_dict")
+        mark_changed([own[key].array for key in arrays], "load_state_dict")
         try:
             for key, module in extra.items():
                 if key in state:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..torch_api.missing import found
+from ..torch_api.missing import find_module
 from .module import Module
 
 __all__ = ["DataParallel"]
@@ -47,4 +47,4 @@ def __getattr__(name: str) -> Any:
         from ..distributed import DistributedDataParallel
 
         return DistributedDataParallel
-    return found(__name__, name)
+    return find_module(__name__, name)

@@ -15,7 +15,7 @@ from ..engine.arguments import as_callable as as_callable  # re-exported for the
 from ..engine.arguments import as_flag as as_flag
 from ..engine.arguments import as_list as as_list
 from ..engine.arguments import as_truth as as_truth
-from ..engine.arguments import shown
+from ..engine.arguments import format_number
 from ..engine.call_site import warn_user
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
@@ -112,7 +112,7 @@ def as_int64(name: str, label: str, number: Any) -> int:
         exact = as_real(name, label, exact)
     if -(2**63) <= exact < 2**63:
         return int(exact)
-    raise ValueError(f"{name}: {label}={shown(number)} does not fit int64; convert the integers with .float()")
+    raise ValueError(f"{name}: {label}={format_number(number)} does not fit int64; convert the integers with .float()")
 
 
 def as_real(name: str, label: str, number: Any) -> float:
@@ -138,7 +138,7 @@ def as_real(name: str, label: str, number: Any) -> float:
         return float(number)
     except OverflowError:
         raise ValueError(
-            f"{name}: {label}={shown(number)} is larger than any floating-point number; use float('inf')"
+            f"{name}: {label}={format_number(number)} is larger than any floating-point number; use float('inf')"
         ) from None
 
 
@@ -151,7 +151,7 @@ def as_element(name: str, label: str, number: Any, dtype: np.dtype[Any]) -> np.n
         if dtype.itemsize < 8:
             most = np.iinfo(dtype).max
             if not -most - 1 <= number <= most:
-                raise ValueError(f"{name}: {label}={shown(number)} does not fit {dtype}")
+                raise ValueError(f"{name}: {label}={format_number(number)} does not fit {dtype}")
             if dtype.kind == "u":
                 number %= most + 1  # for uint8, -1 wraps to the largest number
             return from_host(number, dtype)
@@ -180,7 +180,7 @@ def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_
     if least <= count <= most:
         return count
     rule = f"at least {least}" if count < least else "below 2**60" if most == TOO_LONG - 1 else f"at most {most}"
-    raise ValueError(f"{name}: {label}={shown(count)} must be {rule}")
+    raise ValueError(f"{name}: {label}={format_number(count)} must be {rule}")
 
 
 def as_probability(name: str, label: str, value: Any) -> float:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import broadcast_to, empty, from_host, full_like, to_host
-from ..engine.aliasing import mark, part, views_of
+from ..engine.aliasing import mark_changed, unlink_views, views_of
 from ..engine.grad_mode import thread
 from ..engine.inplace import Replaced, modify
 from ..engine.operator import interpreted, interpreters, operator
@@ -227,8 +227,8 @@ def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
             require_bound(name, inspect.signature(function), (input, *args), options)
             raise
         if recorded:
-            mark((input.array,), name)
-        part(input, value.array)
+            mark_changed((input.array,), name)
+        unlink_views(input, value.array)
         input.array = value.array
         if recorded:
             input._edge = value._edge
@@ -302,7 +302,7 @@ def set_(input: Tensor, source: Tensor | None = None) -> Tensor:
 
 
 def _set(x: Tensor, array: np.ndarray) -> None:
-    part(x, array)
+    unlink_views(x, array)
     x.array = array
 
 
@@ -361,7 +361,7 @@ def _mapped(name: str, x: Tensor, others: tuple[Tensor, ...], function: Callable
         rows.append(to_host(broadcast_to(other.array, x.array.shape), why).ravel().tolist())
     values = [function(*row) for row in zip(*rows, strict=True)]
     kernels.copy(x.array, from_host(values, x.array.dtype, like=x.array).reshape(x.array.shape))
-    mark((x.array,), name)
+    mark_changed((x.array,), name)
     return x
 
 

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, TypeVar, cast
 
 from ..engine.call_site import warn_user
-from ..engine.inplace import into
+from ..engine.inplace import call_with_out
 from ..engine.tensor import Tensor
 
 __all__ = ["advised", "require_bound"]
@@ -191,7 +191,7 @@ def _with_other_names(function: Any, names: dict[str, str], out: bool) -> Any:
                         raise TypeError(f"{function.__name__}: {other} and {name} are the same argument; give it once")
                     given[name] = given.pop(other)
             if out and (result := given.pop("out", None)) is not None:
-                return into(call, result, args, given)
+                return call_with_out(call, result, args, given)
         try:
             return function(*args, **given)
         except TypeError:
@@ -204,21 +204,21 @@ def _with_other_names(function: Any, names: dict[str, str], out: bool) -> Any:
 
 def _one(function: Any) -> Any:
     def call(p0: Any, *, out: Any = None) -> Any:
-        return function(p0) if out is None else into(function, out, (p0,), {})
+        return function(p0) if out is None else call_with_out(function, out, (p0,), {})
 
     return call
 
 
 def _two(function: Any) -> Any:
     def call(p0: Any, p1: Any, *, out: Any = None) -> Any:
-        return function(p0, p1) if out is None else into(function, out, (p0, p1), {})
+        return function(p0, p1) if out is None else call_with_out(function, out, (p0, p1), {})
 
     return call
 
 
 def _three(function: Any) -> Any:
     def call(p0: Any, p1: Any, p2: Any, *, out: Any = None) -> Any:
-        return function(p0, p1, p2) if out is None else into(function, out, (p0, p1, p2), {})
+        return function(p0, p1, p2) if out is None else call_with_out(function, out, (p0, p1, p2), {})
 
     return call
 
@@ -227,7 +227,9 @@ def _two_and_more(function: Any) -> Any:
     def call(p0: Any, p1: Any, *rest: Any, p2: Any, out: Any = None) -> Any:
         if out is None and not rest:
             return function(p0, p1, p2=p2)
-        return function(p0, p1, *rest, p2=p2) if out is None else into(function, out, (p0, p1, *rest), {"p2": p2})
+        return (
+            function(p0, p1, *rest, p2=p2) if out is None else call_with_out(function, out, (p0, p1, *rest), {"p2": p2})
+        )
 
     return call
 

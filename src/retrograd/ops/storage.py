@@ -19,7 +19,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import address, all_true, any_true, from_host, of_bytes, ones, to_host
-from ..engine.aliasing import memory
+from ..engine.aliasing import memory_owner
 from ..engine.function import Function
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
@@ -48,7 +48,7 @@ class Storage:
     """
 
     def __init__(self, tensor: Tensor, typed: bool) -> None:
-        self._owner = memory(tensor.array)
+        self._owner = memory_owner(tensor.array)
         self._element = self._owner.itemsize if typed else 1
         self.dtype = self._owner.dtype if typed else np.dtype(np.uint8)
         self.device = CPU
@@ -94,12 +94,12 @@ def lowest(array: np.ndarray) -> int:
 
 def offset_of(array: np.ndarray) -> tuple[int, int]:
     """Return the position of the first element in the storage: in elements, and the remaining bytes."""
-    return divmod(address(array) - lowest(memory(array)), array.itemsize)
+    return divmod(address(array) - lowest(memory_owner(array)), array.itemsize)
 
 
 def bytes_of(array: np.ndarray) -> np.ndarray | None:
     """Return all bytes of an array's storage as a vector that shares the memory; None if it has gaps."""
-    owner = memory(array)
+    owner = memory_owner(array)
     order = sorted(range(owner.ndim), key=lambda axis: -abs(owner.strides[axis]))
     ahead = tuple([slice(None, None, -1 if owner.strides[axis] < 0 else 1) for axis in order])
     dense = owner.transpose(order)[ahead]

@@ -8,12 +8,12 @@ from typing import Any, Unpack
 import numpy as np
 
 from ..arrays import zeros
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from .optimizer import Group, Optimizer, State
-from .options import Forms, options, require_number
+from .options import ImplementationOptions, options, require_number
 
 __all__ = ["Adafactor"]
 
@@ -50,7 +50,7 @@ class Adafactor(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("Adafactor", locals()))
 
@@ -86,7 +86,7 @@ class Adafactor(Optimizer):
             state["step"] += 1
             names = self.buffers_for(group, parameter)
             _update(parameter.array, parameter.grad.array, state, group, names)
-        mark([parameter.array for parameter, _, _ in work], "Adafactor.step")
+        mark_changed([parameter.array for parameter, _, _ in work], "Adafactor.step")
         return loss
 
     def buffers_for(self, group: Group, parameter: Tensor) -> tuple[str, ...]:

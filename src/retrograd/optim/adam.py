@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 from ..formulas.optimizers import adam, adamax, amsgrad, nadam, nadam_momentum, radam
 from .optimizer import Group, Optimizer, State, Update
-from .options import Forms, options
+from .options import ImplementationOptions, options
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
 
@@ -45,7 +45,7 @@ class Adam(Optimizer):
         *,
         maximize: bool = False,
         decoupled_weight_decay: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options(type(self).__name__, locals()))
 
@@ -71,9 +71,9 @@ class AdamW(Adam):
         amsgrad: bool = False,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
-        own: Any = {"maximize": maximize, "decoupled_weight_decay": True, **forms}
+        own: Any = {"maximize": maximize, "decoupled_weight_decay": True, **implementation}
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, **own)
 
     def check_options(self, group: Group) -> None:
@@ -109,7 +109,7 @@ class Adamax(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("Adamax", locals()))
 
@@ -146,7 +146,7 @@ class NAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("NAdam", locals()))
 
@@ -187,7 +187,7 @@ class RAdam(Optimizer):
         decoupled_weight_decay: bool = False,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("RAdam", locals()))
 

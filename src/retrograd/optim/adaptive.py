@@ -17,7 +17,7 @@ from ..formulas.optimizers import (
     rprop,
 )
 from .optimizer import Group, Optimizer, Update
-from .options import Forms, options
+from .options import ImplementationOptions, options
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
 
@@ -51,7 +51,7 @@ class Adagrad(Optimizer):
         eps: float = 1e-10,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("Adagrad", locals()))
 
@@ -93,7 +93,7 @@ class Adadelta(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("Adadelta", locals()))
 
@@ -131,7 +131,7 @@ class RMSprop(Optimizer):
         centered: bool = False,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("RMSprop", locals()))
 
@@ -169,7 +169,7 @@ class Rprop(Optimizer):
         step_sizes: tuple[float, float] = (1e-6, 50),
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("Rprop", locals()))
 

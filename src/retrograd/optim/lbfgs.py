@@ -14,7 +14,7 @@ import numpy as np
 
 from .._files.state import anything, brief, items
 from ..arrays import number, zeros
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
@@ -59,10 +59,10 @@ def strong_wolfe(
     def is_flat(point: Point) -> bool:
         return abs(point.slope) <= -c2 * start.slope
 
-    new, previous, calls, turn = evaluate(t), start, 1, 0
+    new, previous, calls, iteration = evaluate(t), start, 1, 0
     bracket: list[Point] = []
-    while turn < most and not bracket:
-        if rises(new) or (turn > 1 and new.loss >= previous.loss):
+    while iteration < most and not bracket:
+        if rises(new) or (iteration > 1 and new.loss >= previous.loss):
             bracket = [previous, new]
         elif is_flat(new):
             return new, calls
@@ -72,11 +72,11 @@ def strong_wolfe(
             bounds = new.t + 0.01 * (new.t - previous.t), 10 * new.t
             previous, new = new, evaluate(_lowest(previous, new, *bounds))
             calls += 1
-            turn += 1
+            iteration += 1
     bracket = bracket or [start, new]
     low = 0 if bracket[0].loss <= bracket[1].loss else 1
     stuck = False
-    while turn < most and abs(bracket[1].t - bracket[0].t) * longest >= tolerance_change:
+    while iteration < most and abs(bracket[1].t - bracket[0].t) * longest >= tolerance_change:
         left, right = sorted((bracket[0].t, bracket[1].t))
         t = _lowest(bracket[0], bracket[1], left, right)
         margin = 0.1 * (right - left)
@@ -87,7 +87,7 @@ def strong_wolfe(
         stuck = near
         new = evaluate(t)
         calls += 1
-        turn += 1
+        iteration += 1
         if rises(new) or new.loss >= bracket[low].loss:
             bracket[1 - low] = new
             low = 0 if bracket[0].loss <= bracket[1].loss else 1
@@ -217,7 +217,7 @@ class LBFGS(Optimizer):
 
         first, g = evaluate()
         loss, calls = _number(first), 1
-        for turn in range(1, group["max_iter"] + 1):
+        for iteration in range(1, group["max_iter"] + 1):
             if _largest(g) <= group["tolerance_grad"]:
                 break
             state["n_iter"] += 1
@@ -234,7 +234,9 @@ class LBFGS(Optimizer):
             last = loss
             if group["line_search_fn"] is None:
                 self._move(t, d)
-                if turn < group["max_iter"]:  # the last evaluation would be wasted: the next step may have other data
+                if (
+                    iteration < group["max_iter"]
+                ):  # the last evaluation would be wasted: the next step may have other data
                     result, g = evaluate()
                     loss, calls = _number(result), calls + 1
             else:
@@ -276,7 +278,7 @@ class LBFGS(Optimizer):
             array = parameter.array
             kernels.add_scaled(array, d[begin : begin + array.size].reshape(array.shape), t)
             begin += array.size
-        mark(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
+        mark_changed(map(array_of, self.param_groups[0]["params"]), "LBFGS.step")
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """Return a copy of entries, checking that vectors have one element per element of all parameters."""

@@ -135,7 +135,7 @@ class ReduceLROnPlateau(LRScheduler):
                     f"{len(groups)} parameter groups; set scheduler.min_lrs"
                 )
             self.min_lrs = [self.default_min_lr] * len(groups)
-        self.last_epoch = self.last_epoch + 1 if epoch is None else self._named(epoch)
+        self.last_epoch = self.last_epoch + 1 if epoch is None else self._deprecated_epoch(epoch)
         if self._is_better(current):
             self.best, self.num_bad_epochs = current, 0
         else:
@@ -326,6 +326,6 @@ class ChainedScheduler(_Composed):
         self._last_lr = self._current()
 
 
-# ---- Older names ----------------------------------------------------------------------------------------------------
+# ---- Deprecated alias -----------------------------------------------------------------------------------------------
 
 _LRScheduler = LRScheduler  # the name that older scripts import

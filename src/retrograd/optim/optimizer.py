@@ -19,16 +19,16 @@ from .._files.state import brief, check_table, items, names
 from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.arguments import as_list
-from ..engine.call_site import inside
+from ..engine.call_site import in_package
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor, wrap
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
-from .options import CHECKS, FORMS, as_number, check_forms
+from .options import CHECKS, IMPLEMENTATION_OPTIONS, as_number, check_implementation_options
 
-__all__ = ["Batch", "Optimizer", "required", "within_limits"]
+__all__ = ["Batch", "Optimizer", "clip_after_step", "required"]
 
 
 # ---- Batches: the arguments of one kernel launch, cached while only the gradients change ----------------------------
@@ -39,12 +39,12 @@ _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
 class Batch:
-    """Parameters of one dtype that take the same step, by one formula, with their arrays, states and buffers.
+    """Parameters of one dtype that one kernel launch updates, with their arrays, states and buffers.
 
-    ``columns`` holds a list of arrays for each buffer. ``keep`` belongs to the kernel. ``fresh`` says whether the
-    states were created for this step.
+    ``columns`` has one list of arrays per buffer. ``keep`` is a cache of the kernel. ``fresh`` says whether the states
+    were created for this step.
 
-    The next step reuses a batch if ``holds`` finds all objects unchanged. A batch keeps parameters, arrays and states
+    The next step reuses a batch if ``matches`` finds all objects unchanged. A batch keeps parameters, arrays and states
     alive, so that their ids are not reused, but not gradients.
     """
 
@@ -69,7 +69,9 @@ class Batch:
         self._shapes, self._dtypes = list(map(_shape_of, self.arrays)), list(map(_dtype_of, self.arrays))
         self._objects = [*parameters, *self.arrays, *self.states, *chain(*self.columns)]
 
-    def holds(self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]) -> bool:
+    def matches(
+        self, formula: Callable[..., Any], parameters: Sequence[Tensor], states: Mapping[Tensor, State]
+    ) -> bool:
         """Return whether these are its parameters, with the same formula, arrays and buffers, all at the same step."""
         if len(parameters) != len(self.parameters) or formula is not self.formula:
             return False
@@ -83,7 +85,7 @@ class Batch:
         objects = chain(parameters, map(array_of, parameters), current, *columns)
         return same and all(map(is_, objects, self._objects))
 
-    def takes(self, gradients: Sequence[np.ndarray]) -> bool:
+    def accepts(self, gradients: Sequence[np.ndarray]) -> bool:
         """Return whether the gradients have the shapes and dtypes of the parameters."""
         same = list(map(_shape_of, gradients)) == self._shapes
         return same and all(map(is_, map(_dtype_of, gradients), self._dtypes))
@@ -96,8 +98,8 @@ def _column(states: Sequence[State], name: str) -> list[np.ndarray]:
 # ---- Limits of parameters, `nn.Parameter.limits`: every optimizer clips the values to them after each step ----------
 
 
-def within_limits(step: Callable[..., Any]) -> Callable[..., Any]:
-    """Make an optimizer's step clip afterwards; Optimizer does this for built-in optimizers and users' own."""
+def clip_after_step(step: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate ``step`` to clip the parameters afterwards; Optimizer applies this to every subclass."""
 
     @wraps(step)
     def step_and_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +117,7 @@ def _clip(name: str, parameters: Iterable[Tensor]) -> None:
         limits = getattr(parameter, "_limits", None)  # only a Parameter has them, once they are set
         if limits is not None and parameter._grad is not None and parameter._grad_req != "null":
             kernels.clip_in_place(parameter.array, *limits)
-            mark([parameter.array], f"{name}.step")
+            mark_changed([parameter.array], f"{name}.step")
 
 
 # ---- Optimizer, the base class: parameter groups, state, and saving them --------------------------------------------
@@ -124,8 +126,8 @@ Group = dict[str, Any]
 Update = Callable[..., Any]
 
 # entries that schedulers add to a group
-NOTES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
-_MOST_STEPS = 2**53  # the largest count exact in float64
+SCHEDULER_ENTRIES = ("initial_lr", "max_lr", "min_lr", "max_momentum", "base_momentum", "swa_lr")
+_MAX_STEPS = 2**53  # the largest count exact in float64
 
 
 class _Required:
@@ -155,9 +157,9 @@ class Optimizer:
     Options of all optimizers but LBFGS: ``maximize`` takes the gradient with the opposite sign; numbers are finite and
     at least 0 (dampening may be negative), betas are below 1, alpha and rho at most 1, flags are True or False.
 
-    A subclass lists its updates in ``formulas`` (see retrograd.formulas.optimizers), whose states are the buffers of a
-    parameter, lists its counters with their initial values, and chooses an update in ``formula``. Or it overrides
-    ``step``, which finds ``state[parameter]`` empty at first.
+    A subclass sets ``formulas``, its updates (see retrograd.formulas.optimizers; their states become the buffers of a
+    parameter), and ``counters``, with their initial values. The method ``formula`` chooses the update of a group.
+    Alternatively, a subclass overrides ``step``; ``state[parameter]`` is then an empty dict at first.
 
     Raises:
         TypeError: params is one Tensor, a set, or contains anything but floating-point Tensors.
@@ -191,7 +193,7 @@ class Optimizer:
 
     def __init_subclass__(cls) -> None:
         if "step" in cls.__dict__:
-            cls.step = within_limits(cls.step)  # type: ignore[method-assign]
+            cls.step = clip_after_step(cls.step)  # type: ignore[method-assign]
         for formula in cls.formulas:
             if formula not in UPDATES.values():
                 raise TypeError(f"{cls.__name__}: {formula!r} has no kernel; override step instead of setting formulas")
@@ -199,7 +201,7 @@ class Optimizer:
             cls.buffer_names = _states_of(cls.formulas[-1])
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_batches": {}}  # batches hold addresses
+        return {**self.__dict__, "_batches": {}}  # batches contain memory addresses
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes. A subclass may add options that older pickles and state_dicts lack."""
@@ -244,7 +246,7 @@ class Optimizer:
 
     def _plain(self, group: Mapping[Any, Any]) -> Group:
         """Return the group with its options as Python numbers; the user's own entries are left as they are."""
-        options = (*self.defaults, *NOTES)
+        options = (*self.defaults, *SCHEDULER_ENTRIES)
         return {option: as_number(value) if option in options else value for option, value in group.items()}
 
     def _check_own_entries(self, param_group: Group) -> None:
@@ -252,8 +254,10 @@ class Optimizer:
         if not self.formulas:  # a custom step may read any entry
             return
         name = type(self).__name__
-        own = [option for option in param_group if option not in (*self.defaults, *NOTES, "params")]
-        check_forms(name, {option: param_group[option] for option in own if option in FORMS})
+        own = [option for option in param_group if option not in (*self.defaults, *SCHEDULER_ENTRIES, "params")]
+        check_implementation_options(
+            name, {option: param_group[option] for option in own if option in IMPLEMENTATION_OPTIONS}
+        )
         for option in own:
             import difflib  # only for this message
 
@@ -262,7 +266,7 @@ class Optimizer:
                 hint = f"did you mean {close[0]!r}?" if close else f"its options are {list(self.defaults)}"
                 text = f"{name}: a param group has the entry {option!r}, which is kept but changes nothing; {hint}"
                 level = 1
-                while inside[sys._getframe(level - 1).f_code.co_filename]:
+                while in_package[sys._getframe(level - 1).f_code.co_filename]:
                     level += 1
                 warnings.warn(text, UserWarning, stacklevel=level)
 
@@ -288,7 +292,7 @@ class Optimizer:
                     if getattr(parameter, "grad_sample", None) is not None:
                         parameter.grad_sample = None
 
-    @within_limits
+    @clip_after_step
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient, except those whose grad_req is "null"; then clip to ``limits``.
 
@@ -317,7 +321,9 @@ class Optimizer:
             for state in batch.states:
                 state.update((name, counters[name]) for name in self.counters)
             changed += batch.arrays
-        mark(changed, f"{type(self).__name__}.step")  # backward through a graph that needs the old values is refused
+        mark_changed(
+            changed, f"{type(self).__name__}.step"
+        )  # backward through a graph that needs the old values is refused
         return loss
 
     def formula(self, group: Group) -> Update:
@@ -359,7 +365,7 @@ class Optimizer:
         gradients = [parameter._grad.array for parameter in trained]
         formula = self.formula(group)
         last = self._batches.get(place)
-        if last is not None and last.takes(gradients) and last.holds(formula, trained, self.state):
+        if last is not None and last.accepts(gradients) and last.matches(formula, trained, self.state):
             last.fresh = False
             return [(last, gradients)]
         self._check_gradients(trained, gradients)
@@ -490,10 +496,10 @@ class Optimizer:
         Options that default to False may be missing from older files.
         """
         optional = {option: False for option, value in self.defaults.items() if value is False}
-        forms = [option for option in FORMS if option not in self.defaults]
-        options = self._plain({name: value for name, value in saved.items() if name not in (*forms, "params")})
+        unused = [option for option in IMPLEMENTATION_OPTIONS if option not in self.defaults]
+        options = self._plain({name: value for name, value in saved.items() if name not in (*unused, "params")})
         options = {**{name: value for name, value in optional.items() if name not in options}, **options}
-        added = [option for option in options if option not in (*self.defaults, *NOTES)]
+        added = [option for option in options if option not in (*self.defaults, *SCHEDULER_ENTRIES)]
         others = CHECKS if self.formulas else ()  # options that only other optimizers have
         foreign = [name for name in added if not isinstance(name, str) or (name in others and name not in group)]
         if foreign or not self.defaults.keys() <= options.keys():
@@ -503,10 +509,13 @@ class Optimizer:
                 f"{type(self).__name__} has {sorted(self.defaults)}"
             )
         options.update((option, copy.deepcopy(options[option])) for option in added)
-        for option in NOTES:
+        for option in SCHEDULER_ENTRIES:
             if option in options:
                 number_of()(f"optimizer state_dict: {option} of group {position}", options[option])
-        return {**{name: value for name, value in group.items() if name not in (*NOTES, "params")}, **options}
+        return {
+            **{name: value for name, value in group.items() if name not in (*SCHEDULER_ENTRIES, "params")},
+            **options,
+        }
 
     def _checked_state(self, number: Any, parameter: Tensor, entries: Mapping[str, Any], group: Group) -> State:
         """Return a copy of entries with buffers in parameter's memory order and dtype.
@@ -581,7 +590,7 @@ def checked_number(name: str, value: Any, integer: bool) -> Any:
         raise ValueError(f"{name}={brief(value)} is not a {'count' if integer else 'finite number'}")
     if not integer:
         return float(found)
-    if not 0 <= found <= _MOST_STEPS or found % 1:
+    if not 0 <= found <= _MAX_STEPS or found % 1:
         raise ValueError(f"{name}={brief(value)} is not a count; expected an integer >= 0")
     return int(found)
 

@@ -16,7 +16,7 @@ from ..engine.tensor import Tensor
 __all__: list[str] = []
 
 
-class Forms(TypedDict, total=False):
+class ImplementationOptions(TypedDict, total=False):
     """PyTorch's options that choose the implementation of a step, not its result; here one kernel does all updates.
 
     ``foreach``, ``fused`` and ``capturable`` change nothing; ``differentiable=True`` is refused.
@@ -28,28 +28,32 @@ class Forms(TypedDict, total=False):
     differentiable: bool
 
 
-FORMS = tuple(Forms.__annotations__)
+IMPLEMENTATION_OPTIONS = tuple(ImplementationOptions.__annotations__)
 
 
 def options(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of an optimizer, without forms; arguments: the local variables of its __init__.
+    """Return an optimizer's options without ImplementationOptions; arguments: the local variables of its __init__.
 
     Raises:
         TypeError: an unknown keyword.
-        ValueError: a form is not True, False or None, or ``differentiable`` is True.
+        ValueError: an implementation option is not True, False or None, or ``differentiable`` is True.
     """
-    check_forms(name, arguments.get("forms", {}))
-    return {name: value for name, value in arguments.items() if name not in ("self", "params", "forms", "__class__")}
+    check_implementation_options(name, arguments.get("implementation", {}))
+    return {
+        name: value
+        for name, value in arguments.items()
+        if name not in ("self", "params", "implementation", "__class__")
+    }
 
 
-def check_forms(name: str, forms: Any) -> None:
-    """Raise unless the keywords are those of ``Forms``, with values that change nothing here."""
-    for form, value in forms.items():
-        if form not in FORMS:
-            raise TypeError(f"{name}: got an unexpected keyword argument {form!r}")
+def check_implementation_options(name: str, given: Any) -> None:
+    """Raise unless the keywords are those of ``ImplementationOptions``, with values that change nothing here."""
+    for option, value in given.items():
+        if option not in IMPLEMENTATION_OPTIONS:
+            raise TypeError(f"{name}: got an unexpected keyword argument {option!r}")
         if value is not None:
-            require_flag(f"{name}: {form}", value)
-    if forms.get("differentiable"):
+            require_flag(f"{name}: {option}", value)
+    if given.get("differentiable"):
         raise ValueError(
             f"{name}: differentiable=True is not supported: a step changes parameters in place; for gradients through "
             "an update, write it with operators of tensors"

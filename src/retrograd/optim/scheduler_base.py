@@ -14,7 +14,7 @@ from .options import as_number, require_number
 
 __all__ = ["LRScheduler"]
 
-_PEERS_OWN = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dicts, unused here
+_PYTORCH_ONLY = {"_get_lr_called_within_step", "verbose"}  # in PyTorch's state_dicts, unused here
 
 
 class LRScheduler:
@@ -78,9 +78,9 @@ class LRScheduler:
             self.last_epoch += 1
             self._set(self.get_lr())
         else:
-            self._go_to(self._named(epoch))
+            self._go_to(self._deprecated_epoch(epoch))
 
-    def _named(self, epoch: int) -> int:
+    def _deprecated_epoch(self, epoch: int) -> int:
         """Return the epoch passed to ``step``, with a warning."""
         require_count(f"{type(self).__name__}: epoch", epoch, low=0)
         warnings.warn(
@@ -152,7 +152,7 @@ class LRScheduler:
         name = type(self).__name__
         if not isinstance(state_dict, Mapping):
             raise ValueError(f"{name} state_dict: expected a dict, got {type(state_dict).__name__}")
-        state = {key: value for key, value in state_dict.items() if key not in _PEERS_OWN}
+        state = {key: value for key, value in state_dict.items() if key not in _PYTORCH_ONLY}
         if state.keys() != own.keys():
             raise ValueError(f"{name} state_dict: it has the entries {names(state)}, {name} needs {sorted(own)}")
         for key in ("base_lrs", "_last_lr"):
@@ -273,13 +273,13 @@ def momenta(
             "set cycle_momentum=False"
         )
     use_beta1 = "betas" in optimizer.defaults
-    above = per_group(f"{name}: max_momentum", optimizer, highest)
-    below = per_group(f"{name}: base_momentum", optimizer, lowest)
+    highest_per_group = per_group(f"{name}: max_momentum", optimizer, highest)
+    lowest_per_group = per_group(f"{name}: base_momentum", optimizer, lowest)
     if begin:
-        for group, high, low in zip(optimizer.param_groups, above, below, strict=True):
+        for group, high, low in zip(optimizer.param_groups, highest_per_group, lowest_per_group, strict=True):
             set_momentum(group, use_beta1, high)
             group["max_momentum"], group["base_momentum"] = high, low
-    return use_beta1, above, below
+    return use_beta1, highest_per_group, lowest_per_group
 
 
 def set_momentum(group: Group, use_beta1: bool, value: float) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from ..formulas.optimizers import asgd, sgd, sgd_momentum
 from .optimizer import Group, Optimizer, State, Update
-from .options import Forms, options
+from .options import ImplementationOptions, options
 
 __all__ = ["ASGD", "SGD"]
 
@@ -41,7 +41,7 @@ class SGD(Optimizer):
         nesterov: bool = False,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("SGD", locals()))
 
@@ -92,7 +92,7 @@ class ASGD(Optimizer):
         weight_decay: float = 0.0,
         *,
         maximize: bool = False,
-        **forms: Unpack[Forms],
+        **implementation: Unpack[ImplementationOptions],
     ) -> None:
         super().__init__(params, options("ASGD", locals()))
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from .._files.state import Check, choice, count
 from ..arrays import from_host
-from ..engine.aliasing import mark
+from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..formulas import optimizers
@@ -173,7 +173,7 @@ class AveragedModel(Module):
                 )
             kernels.copy(average.array, _in_type(value.array, average.array.dtype))
         kernels.copy(self.n_averaged.array, from_host(count + 1, self.n_averaged.array.dtype))
-        mark((average.array for average, _ in (*averages, *copied)), "update_parameters")
+        mark_changed((average.array for average, _ in (*averages, *copied)), "update_parameters")
 
     def _average_all(self, averages: list[Tensor], values: list[Tensor]) -> None:
         function = self.multi_avg_fn or get_swa_multi_avg_fn()
@@ -261,7 +261,7 @@ class SWALR(LRScheduler):
         checks = {"anneal_epochs": count(), "_anneal_strategy": choice("cos", "linear")}
         return {**super()._entries(), **checks}
 
-    def _share(self, step: int) -> float:
+    def _fraction(self, step: int) -> float:
         """Return the fraction of the annealing done by a step."""
         done = max(0.0, min(1.0, step / max(1, self.anneal_epochs)))
         return (1 - math.cos(math.pi * done)) / 2 if self._anneal_strategy == "cos" else done
@@ -270,7 +270,7 @@ class SWALR(LRScheduler):
         step = self._step_count - 1
         if self.anneal_epochs == 0:
             step = max(1, step)
-        before, now = self._share(step - 1), self._share(step)
+        before, now = self._fraction(step - 1), self._fraction(step)
         rates = []
         for group in self.optimizer.param_groups:
             goal = group["swa_lr"]

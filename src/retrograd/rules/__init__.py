@@ -13,5 +13,5 @@ from .feedback_alignment import *
 from .gradient_transforms import *
 from .surrogate import *
 
-_FAMILIES = ("feedback_alignment", "gradient_transforms", "surrogate")
-__all__ = [name for family in _FAMILIES for name in sys.modules[f"{__name__}.{family}"].__all__]
+_MODULES = ("feedback_alignment", "gradient_transforms", "surrogate")
+__all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]

@@ -29,20 +29,20 @@ class Call:
     ) -> None:
         self.function, self.random = function, random
         self.arrays: Arrays = []
-        self._args = [self._take(arg) for arg in args]
-        self._kwargs = {key: self._take(value) for key, value in kwargs.items()}
+        self._args = [self._to_slot(arg) for arg in args]
+        self._kwargs = {key: self._to_slot(value) for key, value in kwargs.items()}
         self.floating: list[int] = [k for k, a in enumerate(self.arrays) if a.dtype.kind == "f"]
 
-    def _take(self, value: Any) -> Any:
+    def _to_slot(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
             self.arrays.append(value.astype(np.float64) if value.dtype.kind == "f" else value.copy())
             self.arrays[-1].flags.writeable = False  # one check must not affect the next
             return _Slot(len(self.arrays) - 1)
         if type(value) in (list, tuple):
-            return type(value)(self._take(item) for item in value)
+            return type(value)(self._to_slot(item) for item in value)
         return value
 
-    def of(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
+    def with_values(self, values: Sequence[Any], function: Callable[..., Any] | None = None) -> Any:
         """Return the result of the function (or another one) with these values instead of the arrays."""
         args = [_put(arg, values) for arg in self._args]
         kwargs = {key: _put(value, values) for key, value in self._kwargs.items()}
@@ -57,7 +57,7 @@ class Call:
 
     def outputs(self, tensors: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """Return the Tensors that the function returns."""
-        return outputs_of(self.of(tensors))
+        return outputs_of(self.with_values(tensors))
 
     def tensors(self, arrays: Arrays, dtype: Any = np.float64, requires_grad: bool = False) -> list[Tensor]:
         """Return a Tensor for each array; floating-point ones in ``dtype``, with the strides of their array."""
@@ -80,10 +80,10 @@ class Call:
         if not roots:
             return []
         upstream = [Tensor(numbers(y.shape, 5 + k).astype(y.dtype)) for k, y in enumerate(roots)]
-        wanted = [tensors[k] for k in self.floating]
+        checked = [tensors[k] for k in self.floating]
         between()
-        gradients = grad(roots, wanted, upstream, allow_unused=True)
-        return [np.zeros_like(t.array) if g is None else g.array for t, g in zip(wanted, gradients, strict=True)]
+        gradients = grad(roots, checked, upstream, allow_unused=True)
+        return [np.zeros_like(t.array) if g is None else g.array for t, g in zip(checked, gradients, strict=True)]
 
 
 class _Slot:

@@ -45,7 +45,9 @@ def check_layer(make: Callable[[], Module], *args: Any, train: bool = True, **op
     names = layer.names
 
     def function(*values: Any, **kwargs: Any) -> Any:
-        return layer.applied(values[: len(values) - len(names)], values[len(values) - len(names) :], kwargs)
+        return layer.call_with_parameters(
+            values[: len(values) - len(names)], values[len(values) - len(names) :], kwargs
+        )
 
     parameters = [parameter.array.copy() for parameter in layer.module.parameters()]
     if options.get("large") is not None:
@@ -93,7 +95,7 @@ class _Layer:
             parameter.array[...] += 0.1 * rng.standard_normal(parameter.shape)
         return module
 
-    def applied(self, inputs: Sequence[Any], parameters: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def call_with_parameters(self, inputs: Sequence[Any], parameters: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Return the layer's result as a function of inputs and parameters; its buffers do not change."""
         module = copy.deepcopy(self.module)
         modules = dict(module.named_modules())

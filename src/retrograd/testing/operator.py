@@ -15,7 +15,7 @@ from ..engine.tensor import Tensor
 from ..kernel_set import kernel_setting, use_kernels
 from ..kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from .function_call import Arrays, Call, outputs_of
-from .second_derivatives import second
+from .second_derivatives import second_derivative_faults
 
 # ---- The report of the checks, and the error that contains it -------------------------------------------------------
 
@@ -161,7 +161,9 @@ def check_op(
         checks["first derivative"] = lambda: check.derivative(gradcheck, tolerances)
         if order > 1:
             checks["second derivative"] = (
-                (lambda: check.derivative(gradgradcheck, tolerances)) if full else (lambda: second(call, linear))
+                (lambda: check.derivative(gradgradcheck, tolerances))
+                if full
+                else (lambda: second_derivative_faults(call, linear))
             )
         checks["grad_req"] = check.requests
         checks["data replaced"] = check.replaced
@@ -202,7 +204,7 @@ class _Operator:
     def expected(self, arrays: Arrays) -> Arrays:
         assert self.oracle is not None
         with np.errstate(all="ignore"):
-            result = self.call.of([a.copy() for a in arrays], self.oracle)
+            result = self.call.with_values([a.copy() for a in arrays], self.oracle)
         return [np.asarray(item) for item in (result if isinstance(result, (tuple, list)) else (result,))]
 
     def values(self, arrays: Arrays, rtol: float) -> Iterator[str]:
@@ -219,12 +221,12 @@ class _Operator:
         yield from differences(found_gradients, gradients, 10 * self.single, "float32", "float64", "gradient", False)
 
     def strides(self) -> Iterator[str]:
-        wanted, wanted_gradients = self.call.results(self.call.arrays, differentiable=self.differentiable)
-        rtol = 1e-6 if any(y.dtype == np.float32 for y in wanted) else 1e-12  # float32: of integers
+        expected, expected_gradients = self.call.results(self.call.arrays, differentiable=self.differentiable)
+        rtol = 1e-6 if any(y.dtype == np.float32 for y in expected) else 1e-12  # float32: of integers
         for label, layout in LAYOUTS.items():
             found, gradients = self.call.results([layout(a) for a in self.call.arrays], np.float64, self.differentiable)
-            yield from differences(found, wanted, rtol, label, "C order")
-            yield from differences(gradients, wanted_gradients, 1e-11, label, "C order", "gradient")
+            yield from differences(found, expected, rtol, label, "C order")
+            yield from differences(gradients, expected_gradients, 1e-11, label, "C order", "gradient")
 
     def unchanged(self) -> Iterator[str]:
         tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=self.differentiable)
@@ -244,15 +246,15 @@ class _Operator:
     def derivative(self, checker: Callable[..., Any], tolerances: dict[str, Any], call: Call | None = None) -> Any:
         call = call or self.call
         tensors = call.tensors([a.copy() for a in call.arrays], requires_grad=True)
-        wanted = [tensors[k] for k in call.floating]
+        checked = [tensors[k] for k in call.floating]
 
         def of(*inputs: Tensor) -> tuple[Tensor, ...]:
             values = list(tensors)
             for k, tensor in zip(call.floating, inputs, strict=True):
                 values[k] = tensor
-            return outputs_of(call.of(values))
+            return outputs_of(call.with_values(values))
 
-        checker(of, wanted, **tolerances)  # raises with a report
+        checker(of, checked, **tolerances)  # raises with a report
         return iter(())
 
     def requests(self) -> Iterator[str]:
@@ -267,15 +269,15 @@ class _Operator:
         for null in range(every):
             found = self._delivered(["null" if k == null else "write" for k in range(every)], previous)
             for k, (f, w) in enumerate(zip(found, written, strict=True)):
-                wanted = previous[k] if k == null else w
+                expected = previous[k] if k == null else w
                 slack = 0.0 if k == null else self.rounding * float(np.abs(w).max(initial=0))
-                if not np.allclose(f, wanted, rtol=0, atol=slack, equal_nan=True):
+                if not np.allclose(f, expected, rtol=0, atol=slack, equal_nan=True):
                     yield f'input {k} with grad_req="null" of input {null}: the gradient differs'
 
     def replaced(self) -> Iterator[str]:
         """Check that assigning arrays to inputs and outputs after forward does not affect the backward."""
         leaves = self.call.tensors(self.call.arrays, requires_grad=True)
-        wanted = self.call.gradients(self.call.outputs(leaves), leaves)
+        expected = self.call.gradients(self.call.outputs(leaves), leaves)
         # a leaf of another shape could not accumulate its gradient
         inputs = [t.clone() if t.requires_grad else Tensor(t.array.copy()) for t in leaves]
         outputs = self.call.outputs(inputs)
@@ -285,12 +287,12 @@ class _Operator:
                 tensor.array = np.full((1,) * (tensor.ndim + 1), 7, np.int64)
 
         found = self.call.gradients(outputs, leaves, replace)
-        yield from differences(found, wanted, 1e-12, "with other data", "without", "gradient")
+        yield from differences(found, expected, 1e-12, "with other data", "without", "gradient")
 
-    def _delivered(self, wishes: list[str], previous: Arrays) -> Arrays:
+    def _delivered(self, requests: list[str], previous: Arrays) -> Arrays:
         tensors = self.call.tensors([a.copy() for a in self.call.arrays], requires_grad=True)
-        for k, wish, start in zip(self.call.floating, wishes, previous, strict=True):
-            tensors[k].grad_req = wish
+        for k, request, start in zip(self.call.floating, requests, previous, strict=True):
+            tensors[k].grad_req = request
             tensors[k].grad = Tensor(start.reshape(tensors[k].shape).copy())
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
         if roots:  # one sweep: a second one would overwrite the first
@@ -318,7 +320,7 @@ class _Operator:
             if self.oracle is not None:
                 yield from (f"{shapes}: {fault}" for fault in self.values(arrays, self.rtol))
             if self.differentiable and all(a.size for a in arrays):
-                smaller = Call(lambda *t: self.call.of(t), arrays, {}, self.call.random)
+                smaller = Call(lambda *t: self.call.with_values(t), arrays, {}, self.call.random)
                 yield from self.derivative(gradcheck, tolerances, smaller)
 
     def kernel_sets(self) -> Iterator[str]:
@@ -331,8 +333,8 @@ class _Operator:
             use_kernels(*before)
         for dtype, rtol in ((np.float32, self.single), (np.float64, max(self.rtol, 1e-10))):
             textbook, compiled = results["textbook", dtype], results["compiled", dtype]
-            for kind, found, wanted in zip(("value", "gradient"), compiled, textbook, strict=True):
-                yield from differences(found, wanted, rtol, "compiled", "textbook", kind)
+            for kind, found, expected in zip(("value", "gradient"), compiled, textbook, strict=True):
+                yield from differences(found, expected, rtol, "compiled", "textbook", kind)
 
     def threads(self) -> Iterator[str]:
         before, results = get_num_threads(), []
@@ -351,41 +353,41 @@ class _Operator:
         try:
             found = [y.array for y in self.call.outputs([Tensor(a) for a in whole])]
         except Exception:
-            yield from self._refused(self.call, [Tensor(a) for a in whole], TypeError, "int64", "int64 inputs")
+            yield from self._expect_error(self.call, [Tensor(a) for a in whole], TypeError, "int64", "int64 inputs")
             return
         numbers = [w.astype(a.dtype) for w, a in zip(whole, self.call.arrays, strict=True)]
-        wanted, _ = self.call.results(numbers, differentiable=False)
-        wanted = [b if a.dtype.kind == "f" else np.trunc(b) for a, b in zip(found, wanted, strict=True)]
-        yield from differences(found, wanted, self.single, "int64", "float64", types=False)
+        expected, _ = self.call.results(numbers, differentiable=False)
+        expected = [b if a.dtype.kind == "f" else np.trunc(b) for a, b in zip(found, expected, strict=True)]
+        yield from differences(found, expected, self.single, "int64", "float64", types=False)
 
     def refusals(self, errors: Sequence[Refusal], whole: bool, arrays: bool) -> Iterator[str]:
         for k in self.call.floating if not arrays else ():
             tensors: list[Any] = list(self.call.tensors(self.call.arrays))
-            wanted = [y.array for y in self.call.outputs(tensors)]
+            expected = [y.array for y in self.call.outputs(tensors)]
             tensors[k] = self.call.arrays[k]
             label = f"an array for input {k}"
             try:
                 found = [y.array for y in self.call.outputs(tensors)]
             except Exception:
-                yield from self._refused(self.call, tensors, TypeError, "Tensor", label)
+                yield from self._expect_error(self.call, tensors, TypeError, "Tensor", label)
             else:  # x * array is a Tensor
-                yield from differences(found, wanted, max(self.rtol, 1e-10), label, "a Tensor")
+                yield from differences(found, expected, max(self.rtol, 1e-10), label, "a Tensor")
         if whole:
             values = [Tensor(a.astype(np.int64)) if a.dtype.kind == "f" else Tensor(a) for a in self.call.arrays]
-            yield from self._refused(self.call, values, TypeError, "int64", "int64 inputs")
+            yield from self._expect_error(self.call, values, TypeError, "int64", "int64 inputs")
         yield from self.listed_refusals(errors)
 
     def listed_refusals(self, errors: Sequence[Refusal]) -> Iterator[str]:
         for refusal in errors:
             call = Call(self.call.function, refusal.args, refusal.kwargs)
             label = f"{refusal.args} {refusal.kwargs}"
-            yield from self._refused(call, call.tensors(call.arrays), refusal.error, refusal.message, label)
+            yield from self._expect_error(call, call.tensors(call.arrays), refusal.error, refusal.message, label)
 
-    def _refused(
+    def _expect_error(
         self, call: Call, values: Sequence[Any], error: type[Exception], message: str, label: str
     ) -> Iterator[str]:
         try:
-            call.of(values)
+            call.with_values(values)
         except error as raised:
             if not re.search(re.escape(message), str(raised)):
                 yield f"{label}: the message {str(raised)!r} does not contain {message!r}"
@@ -396,13 +398,13 @@ class _Operator:
 
 
 def differences(
-    found: Arrays, wanted: Arrays, rtol: float, one: str, other: str, kind: str = "value", types: bool = True
+    found: Arrays, expected: Arrays, rtol: float, one: str, other: str, kind: str = "value", types: bool = True
 ) -> Iterator[str]:
     """Yield differences in shape or kind of dtype, and those of more than ``rtol`` times the largest finite value."""
-    if len(found) != len(wanted):
-        yield f"{one} has {len(found)} outputs, {other} {len(wanted)}"
+    if len(found) != len(expected):
+        yield f"{one} has {len(found)} outputs, {other} {len(expected)}"
         return
-    for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+    for k, (a, b) in enumerate(zip(found, expected, strict=True)):
         if a.shape != b.shape:
             yield f"{kind} {k}: {one} has shape {a.shape}, {other} {b.shape}"
         elif types and a.dtype.kind != b.dtype.kind:

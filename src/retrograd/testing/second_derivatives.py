@@ -23,12 +23,12 @@ _LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 }
 
 
-def second(call: Call, linear: bool) -> Iterator[str]:
+def second_derivative_faults(call: Call, linear: bool) -> Iterator[str]:
     """Yield the faults in the second derivatives of a call."""
-    return _Second(call, linear).faults()
+    return _SecondDerivatives(call, linear).faults()
 
 
-class _Second:
+class _SecondDerivatives:
     def __init__(self, call: Call, linear: bool) -> None:
         self.call = call
         self.step = 1.0 if linear else 1e-6
@@ -54,8 +54,8 @@ class _Second:
             if zero.any():
                 yield f"{self.label(k)}: an upstream gradient of zeros gives {np.abs(zero).max():.6g} instead of 0"
         mixed = [2 * a - 3 * b for a, b in zip(*weights, strict=True)]
-        wanted = [2 * a - 3 * b for a, b in zip(*swept, strict=True)]
-        yield from self.compared(self.swept(self.point, mixed), wanted, 1e-9, "not linear in the upstream gradient")
+        expected = [2 * a - 3 * b for a, b in zip(*swept, strict=True)]
+        yield from self.compared(self.swept(self.point, mixed), expected, 1e-9, "not linear in the upstream gradient")
         for name, layout in _LAYOUTS.items():
             found = self.swept([layout(a) for a in self.point], [layout(a) for a in weights[0]])
             yield from self.compared(found, swept[0], 1e-9, f"different with arrays {name}")
@@ -87,8 +87,8 @@ class _Second:
                 )
                 return
 
-    def compared(self, found: Arrays, wanted: Arrays, rtol: float, what: str) -> Iterator[str]:
-        for k, (a, b) in enumerate(zip(found, wanted, strict=True)):
+    def compared(self, found: Arrays, expected: Arrays, rtol: float, what: str) -> Iterator[str]:
+        for k, (a, b) in enumerate(zip(found, expected, strict=True)):
             if not np.allclose(a, b, rtol=rtol, atol=rtol * (1 + float(np.abs(b).max(initial=0))), equal_nan=True):
                 yield f"{self.label(k)}: second derivatives are {what}, by {np.abs(a - b).max():.6g}"
 
@@ -116,8 +116,8 @@ class _Second:
         for k, array in zip(self.call.floating, point[:count], strict=True):
             arrays[k] = array
         tensors = self.call.tensors(arrays, requires_grad=True)
-        wanted = [tensors[k] for k in self.call.floating]
+        checked = [tensors[k] for k in self.call.floating]
         upstream = [Tensor(array, requires_grad=True) for array in point[count:]]
         roots = [y for y in self.call.outputs(tensors) if y.requires_grad]
-        found = grad(roots, wanted, upstream, create_graph=True, allow_unused=True)
-        return [*wanted, *upstream], list(found), [t.shape for t in wanted]
+        found = grad(roots, checked, upstream, create_graph=True, allow_unused=True)
+        return [*checked, *upstream], list(found), [t.shape for t in checked]

@@ -26,7 +26,7 @@ def load_state_dict_from_url(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         RuntimeError: always.
     """
-    raise _refusal("load_state_dict_from_url", "download the file yourself and read it by retrograd.load(path)")
+    raise _refusal("load_state_dict_from_url", "download the file yourself and read it with retrograd.load(path)")
 
 
 def load(*args: Any, **kwargs: Any) -> NoReturn:
@@ -35,7 +35,7 @@ def load(*args: Any, **kwargs: Any) -> NoReturn:
     Raises:
         RuntimeError: always.
     """
-    raise _refusal("load", "build the network yourself and read its downloaded weights by retrograd.load(path)")
+    raise _refusal("load", "build the network yourself and read its downloaded weights with retrograd.load(path)")
 
 
 def _refusal(name: str, way_out: str) -> RuntimeError:

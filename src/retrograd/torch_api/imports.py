@@ -54,7 +54,7 @@ PATHS = {
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "distributed", "sampler")},
     "utils.tensorboard.writer": "utils.tensorboard",
 }
-# modules, not packages, below which a path names another one
+# names of modules that have import paths below them
 _WITH_PATHS_BELOW = {path.rpartition(".")[0] for path in (*EARLIER, *PATHS)}
 
 
@@ -102,13 +102,13 @@ class _Loader(Loader):
 
 
 def _let_import_below(module: ModuleType) -> None:
-    """Let Python look for modules below a module that is no package."""
+    """Let Python look for modules below a module that is not a package."""
     if not hasattr(module, "__path__"):
         module.__path__ = []
 
 
-def _followed(spec: ModuleSpec | None, action: Callable[[ModuleType], Any]) -> ModuleSpec | None:
-    """A spec whose loader calls ``action`` after it has executed the module."""
+def _with_action(spec: ModuleSpec | None, action: Callable[[ModuleType], Any]) -> ModuleSpec | None:
+    """Return the spec with a loader that also calls ``action``, after executing the module."""
     if spec is not None and spec.loader is not None:
         execute = spec.loader.exec_module
 
@@ -129,7 +129,7 @@ class _Finder:
         if found is not None:
             return ModuleSpec(name, _Loader(found))
         if path is not None and name.partition(".")[2] in _WITH_PATHS_BELOW and name.startswith(f"{_PACKAGE}."):
-            return _followed(PathFinder.find_spec(name, path, target), _let_import_below)
+            return _with_action(PathFinder.find_spec(name, path, target), _let_import_below)
         return None
 
 
@@ -157,7 +157,7 @@ class _Watcher:
         if name not in _ACTIONS:
             return None
         action = _ACTIONS.pop(name)
-        return _followed(PathFinder.find_spec(name, path, target), lambda module: action())
+        return _with_action(PathFinder.find_spec(name, path, target), lambda module: action())
 
 
 sys.meta_path[:0] = [_Finder, _Watcher]

@@ -52,7 +52,7 @@ def _public(module: str) -> str:
     return module.replace(".torch_api.", ".")
 
 
-def found(module: str, name: str) -> ModuleType:
+def find_module(module: str, name: str) -> ModuleType:
     """Return the module that PyTorch's or an earlier import path names below ``module``.
 
     Raises:
@@ -74,7 +74,7 @@ def attach_to_module(module: str, elsewhere: Mapping[str, Callable[[], Any]] | N
     def __getattr__(name: str) -> Any:  # noqa: N807
         if elsewhere is not None and name in elsewhere:
             return elsewhere[name]()
-        return found(module, name)
+        return find_module(module, name)
 
     def __dir__() -> list[str]:  # noqa: N807
         return sorted({*names, *(elsewhere or ())})
@@ -140,7 +140,7 @@ def _elsewhere(namespace: str, name: str) -> str:
         return f"it is a method: x.{name}(...)"
     plain = name.removesuffix("_")
     if plain != name and (plain in functions or plain in root.__all__ or hasattr(methods, plain)):
-        return f"of {plain} there is only the form that makes a new tensor"
+        return f"only {plain} is available, which makes a new tensor"
     return ""
 
 
@@ -150,17 +150,17 @@ _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _LOWBIT = "layers with quantized weights and activations, and conversion of a model to them, are in retrograd.lowbit"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
-_NO_SCRIPT = "a model is its Python code; save its weights by retrograd.interop.save_safetensors"
+_NO_SCRIPT = "a model is its Python code; save its weights with retrograd.interop.save_safetensors"
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _PAIRS = _NO_COMPLEX + "; retrograd.fft represents them as real tensors whose last axis is (real part, imaginary part)"
-_EIGENVALUES = _NO_COMPLEX + "; of symmetric matrices write retrograd.linalg.eigh"
+_EIGENVALUES = _NO_COMPLEX + "; for symmetric matrices write retrograd.linalg.eigh"
 
 
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
-        "fx": "a graph is recorded when operators run; open it by y.grad_fn and retrograd.backward_source(y)",
+        "fx": "a graph is recorded when operators run; inspect it with y.grad_fn and retrograd.backward_source(y)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
         "complex": _NO_COMPLEX,

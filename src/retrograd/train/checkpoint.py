@@ -24,7 +24,7 @@ import numpy as np
 
 from .._files.atomic import why_not_written, write_atomically
 from .._files.state import brief, checked_bools, reason, text
-from .._files.untrusted import STRICT_JSON, open_outside
+from .._files.untrusted import STRICT_JSON, open_untrusted
 from ..engine.tensor import Tensor
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
@@ -80,7 +80,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """
     path = Path(path)
     try:
-        with open_outside(path, _MAX_BYTES) as file:
+        with open_untrusted(path, _MAX_BYTES) as file:
             entries = _entries_of(path, file)
     except FileNotFoundError:
         raise CheckpointError(f"{path}: there is no such checkpoint") from None

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..engine.arguments import as_callable, as_list
 from ..engine.grad_mode import is_grad_enabled
-from ..engine.recompute import Region
+from ..engine.recompute import CheckpointedCall
 from ..ops.random.random import get_rng_state, set_rng_state
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
@@ -44,7 +44,7 @@ def checkpoint(
         state = get_rng_state()
         context = lambda: _random_numbers_from(state)  # noqa: E731
     as_callable("checkpoint", "function", function)
-    return Region(function, args, kwargs, context).run()
+    return CheckpointedCall(function, args, kwargs, context).run()
 
 
 def checkpoint_sequential(

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.aliasing import memory, saved_array
-from ...engine.call_site import line_of
+from ...engine.aliasing import memory_owner, saved_array
+from ...engine.call_site import line_number
 from ...engine.function import Function
 from ...engine.node import FREED, Node, SavedOutput
 from ...engine.recompute import Deferred, Dropped
@@ -179,13 +179,13 @@ def _operator(
             sources.append(Source(name, leaf=leaves.place(edge)))
             if id(edge) in leaves.names:
                 paths.add(leaves.names[id(edge)].rpartition(".")[0])
-    place = getattr(node, "place", None)
+    place = getattr(node, "call_site", None)
     return Operator(
         len(numbers) - numbers[node.order],
         function.__name__,
         paths.pop() if len(paths) == 1 else "",
         node.rule,
-        "" if place is None else f"{PurePath(place[0].co_filename).name}:{line_of(place)}",
+        "" if place is None else f"{PurePath(place[0].co_filename).name}:{line_number(place)}",
         _outputs(node, shapes),
         tuple(sources),
         tuple(_saved(item, node, arguments, leaves.names) for item in _items(node)),
@@ -264,12 +264,12 @@ def _role(item: Any, node: Node, arguments: list[str], names: Mapping[int, str])
 
 def _memory(nodes: list[Node], leaves: list[Tensor]) -> int:
     """Return the bytes that saved arrays keep alive; shared memory counts once, and memory of leaves does not count."""
-    known = {id(memory(leaf.array)) for leaf in leaves}
+    known = {id(memory_owner(leaf.array)) for leaf in leaves}
     total = 0
     for node in nodes:
         for item in _items(node):
             array = None if type(item) is Dropped else saved_array(item)
-            if array is not None and id(owner := memory(array)) not in known:
+            if array is not None and id(owner := memory_owner(array)) not in known:
                 known.add(id(owner))
                 total += owner.nbytes
     return total

@@ -27,7 +27,7 @@ import numpy as np
 
 from ..._files.state import brief, reason
 from ..._files.terminal import display_name
-from ..._files.untrusted import open_outside
+from ..._files.untrusted import open_untrusted
 from ...ops.argument_checks import as_truth
 from ...ops.device import as_device, device
 from .objects import DTYPES, Name, PTFileError, Refused, Storage, bytes_of
@@ -357,7 +357,7 @@ def load(
     check = checked_location(map_location)
     if isinstance(f, (str, os.PathLike)):
         path = Path(f)
-        with open_outside(path, _MOST) as file:
+        with open_untrusted(path, _MOST) as file:
             return _named(display_name(path), lambda: _read(file, check, encoding, bool(mmap)))
     if mmap:
         raise ValueError("load: mmap=True needs a path; an open file is read")

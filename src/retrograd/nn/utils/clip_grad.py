@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import from_host
-from ...engine.aliasing import mark
+from ...engine.aliasing import mark_changed
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels
@@ -119,7 +119,7 @@ def _scale_down(name: str, arrays: list[np.ndarray], max_norm: float, norm: floa
     if not factor >= 1:  # NaN propagates into the gradients
         for group in _by_dtype(arrays):
             kernels.update(optimizers.limit, group, factor=float(factor), most=math.inf)
-        mark(arrays, name)
+        mark_changed(arrays, name)
 
 
 def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
@@ -143,7 +143,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     arrays = _gradients("clip_grad_value_", parameters)
     for group in _by_dtype(arrays):
         kernels.update(optimizers.limit, group, factor=1.0, most=float(clip_value))
-    mark(arrays, "clip_grad_value_")
+    mark_changed(arrays, "clip_grad_value_")
 
 
 def _is_number(value: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...engine.aliasing import mark
+from ...engine.aliasing import mark_changed
 from ...engine.arguments import as_list
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
@@ -49,7 +49,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         array = tensor.array
         kernels.assign(array, vec.array[begin : begin + array.size].reshape(array.shape))
         begin += array.size
-    mark((tensor.array for tensor in tensors), "vector_to_parameters")
+    mark_changed((tensor.array for tensor in tensors), "vector_to_parameters")
 
 
 def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:

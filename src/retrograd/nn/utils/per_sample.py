@@ -21,11 +21,11 @@ from typing import Any, NoReturn, Self, overload
 import numpy as np
 
 from ...arrays import ones_like, overlap, zeros
-from ...engine.aliasing import check, next_order
+from ...engine.aliasing import check_unchanged, next_order
 from ...engine.anomaly import describe_origin
 from ...engine.arguments import as_callable
 from ...engine.backward_pass import grad
-from ...engine.backward_rules import Held
+from ...engine.backward_rules import Overrides
 from ...engine.grad_mode import is_grad_enabled, no_grad, thread
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -395,7 +395,7 @@ class _Watch:
             if y.requires_grad and y._edge is not None:
                 # An alias: the model may change the output in place afterwards.
                 call = Call(layer, inputs[0], _result(y.array, y._edge), args=args, kwargs=kwargs, place=place)
-                call.rules, call.buffers = Held.now(), window.buffers
+                call.rules, call.buffers = Overrides.current(), window.buffers
                 window.outputs.add((y._edge[0].order, y._edge[1]))
                 self._watched_output(window, rule or (one_by_one, prepare_alone), call)
                 if self.steps_first and not free_axes(call):
@@ -440,7 +440,7 @@ class _Watch:
                     f"per_sample_gradients: the {side} of {window.name()} has shape {shape}, axis {axis} must hold the "
                     f"{self.count} samples"
                 )
-        check(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
+        check_unchanged(call.y.grad_fn, (call.x,))  # type: ignore[arg-type]  # the input must not have changed since
         parameters = own_parameters(call.layer, recurse=window.whole)
         owned = {name: p for name, p in parameters.items() if id(p) in window.owned}
         with no_grad():

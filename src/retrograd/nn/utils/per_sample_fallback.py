@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import from_host, zeros
-from ...engine.aliasing import check
+from ...engine.aliasing import check_unchanged
 from ...engine.backward_pass import grad
 from ...engine.backward_rules import overridden
 from ...engine.grad_mode import enable_grad
@@ -104,7 +104,7 @@ def again(call: Call, *args: Any, **kwargs: Any) -> Any:
     for members, name, _, copy in call.buffers:
         members[name] = wrap(kernels.duplicate(copy))
     try:
-        with call.rules.again(None), enable_grad():
+        with call.rules.in_force(None), enable_grad():
             if has_rule(call.layer):
                 return call_with_rule(call.layer, forward, *args, **kwargs)
             return forward(*args, **kwargs)
@@ -271,7 +271,7 @@ def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
     by_name = own_parameters(call.layer, recurse=True)
     rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in by_name.items()}
     parameters = list(by_name.values())
-    check(call.y.grad_fn, [*tensors_in([call.args, call.kwargs]), *parameters])  # type: ignore[arg-type]
+    check_unchanged(call.y.grad_fn, [*tensors_in([call.args, call.kwargs]), *parameters])  # type: ignore[arg-type]
     with _without_hooks(parameters):
         for n in range(count):
             results = tensors_in(run(n))

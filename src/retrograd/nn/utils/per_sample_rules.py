@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...arrays import broadcast_to, full_like, zeros
-from ...engine.call_site import inside
+from ...engine.call_site import in_package
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -128,7 +128,7 @@ def rule_of(layer: Module) -> tuple[Rule, Prepare | None] | None:
             return None
         if not named:
             return _RULES[kind] if own.forward is kind.forward else None
-        if not inside[getattr(getattr(own.forward, "__code__", None), "co_filename", "")]:
+        if not in_package[getattr(getattr(own.forward, "__code__", None), "co_filename", "")]:
             return None
         if kind.__name__ in RECURRENT:  # this runs the layer again, so computed weights are fine
             return _RULES[kind.__name__]

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...arrays import integers
 from ...engine.grad_mode import thread
-from ...engine.recompute import Watch
+from ...engine.recompute import SavedTensorObserver
 from ...engine.tensor import Tensor
 from ...ops.argument_checks import require_tensor
 from ...ops.recurrent.arguments import SegmentLengths, checked_lengths
@@ -56,7 +56,7 @@ class SequenceMasks:
             self._turns[id(module)] = key[1] + 1
 
     def of(self, module: object) -> dict[str, Any]:
-        if isinstance(thread.mode.watch, Watch):
+        if isinstance(thread.mode.watch, SavedTensorObserver):
             raise RuntimeError(
                 f"truncated: {type(module).__name__} uses one dropout mask for the whole sequence within "
                 "utils.checkpoint, which would draw another mask when it recomputes; use checkpoint= of the recurrent "

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.call_site import is_inside
+from ...engine.call_site import is_caller_in_package
 from ...engine.function import Function
 from ...engine.grad_mode import enable_grad, thread
 from ...engine.inplace import overwrite
@@ -221,7 +221,7 @@ class Recorder(Interpreter):
     def __call__(self, cls: type[Function], args: tuple[Any, ...]) -> Any:
         """Run instead of Function.apply."""
         mode = thread.mode
-        if cls._foreign and not self._hidden:
+        if cls._user_defined and not self._hidden:
             return self._inside(cls, args)
         arguments = () if self._hidden or cls is Overwrite else tuple([self.resolve(arg) for arg in args])
         mode.watch = None
@@ -251,7 +251,7 @@ class Recorder(Interpreter):
         if self._hidden:
             return operator.run(args, kwargs)
         if operator in _READ:
-            if not is_inside(_CALLER) and self._depends(self.resolve(args[0])):
+            if not is_caller_in_package(_CALLER) and self._depends(self.resolve(args[0])):
                 self.values_read.append((operator.name, self._path()))
             return operator.run(args, kwargs)
         if operator in self._functions:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.arguments import shown
+from ...engine.arguments import format_number
 from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
@@ -73,8 +73,8 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
         return _operand(name, "input", x, dtype), cast(y, dtype)
     if is_number(x) and is_number(y):
         raise TypeError(
-            f"{name}: input={shown(x)} and {second}={shown(y)} are both numbers, but one must be a Tensor; "
-            f"try retrograd.tensor({shown(x)})"
+            f"{name}: input={format_number(x)} and {second}={format_number(y)} are both numbers, but one must be a "
+            f"Tensor; try retrograd.tensor({format_number(x)})"
         )
     label, wrong = (second, y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(

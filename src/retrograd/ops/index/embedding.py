@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import arange, extremes, full, increasing, number, ones, to_host, zeros
-from ...engine.aliasing import mark
+from ...engine.aliasing import mark_changed
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -259,5 +259,5 @@ def _renormalize(weight: Tensor, indices: np.ndarray, max_norm: float, norm_type
     """Scale used rows down to ``max_norm``, in place and unrecorded."""
     rows, factors = kernels.long_rows(weight.array, indices, max_norm, norm_type)
     if rows.size:
-        mark((weight.array,), "embedding: max_norm")
+        mark_changed((weight.array,), "embedding: max_norm")
         kernels.scale_rows(weight.array, rows, factors)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import count_true, first_outside, first_true, number, numbers, within, zeros
-from ...engine.backward_rules import ruled
+from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -209,7 +209,7 @@ def cross_entropy(
     check_reduction(name, reduction)
     if isinstance(target, Tensor) and target.array.dtype.kind == "f":
         return _against_probabilities(input, target, weight, ignore_index, reduction, label_smoothing)
-    if interpreters and ruled(log_softmax, nll_loss):
+    if interpreters and is_overridden(log_softmax, nll_loss):
         return _composed(input, target, weight, ignore_index, reduction, label_smoothing)
     return _against_labels(name, CrossEntropy, input, target, weight, ignore_index, reduction, label_smoothing)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import any_below, full, zeros
-from ...engine.backward_rules import ruled
+from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
@@ -377,7 +377,7 @@ def _last_axes(
             _require_shape(name, x, extents, weight=weight, bias=bias)
     if type(eps) is not float and not is_number(eps):
         raise TypeError(f"{name}: eps={eps!r} must be a number")
-    if interpreters and ruled(mean, rsqrt, sub, mul, add):
+    if interpreters and is_overridden(mean, rsqrt, sub, mul, add):
         return _composed(x, len(extents), weight, bias, eps, centered)
     affine = weight is not None or bias is not None
     weight, bias = or_constant(weight, x, extents, 1.0), or_constant(bias, x, extents, 0.0)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import broadcast_to
-from ...engine.backward_rules import ruled
+from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
@@ -113,7 +113,7 @@ def attention_weights(q: Tensor, k: Tensor, bias: Tensor | None, scale: float, c
         scores = scores + wrap(kernels.causal_bias(scores.array))
     if bias is not None:
         scores = scores + bias
-    if interpreters and ruled(softmax):
+    if interpreters and is_overridden(softmax):
         alone = (scores == -math.inf).all(-1, True)
         return where(alone, 0.0, softmax(where(alone, 0.0, scores), -1))
     return MaskedSoftmax.apply(scores)
@@ -189,7 +189,7 @@ def scaled_dot_product_attention(
     factor = (1.0 / math.sqrt(depth) if depth else 1.0) if scale is None else as_real(name, "scale", scale)
     same = query.array.shape[:-2] == lead and key.array.shape[:-2] == value.array.shape[:-2]
     same = same and (key.array.shape[:-2] == lead or (enable_gqa and key.array.shape[:-3] == lead[:-1]))
-    if interpreters and ruled(softmax, matmul):
+    if interpreters and is_overridden(softmax, matmul):
         same = False
     if not same or dropout_p or (bias is not None and bias.requires_grad and is_grad_enabled()):
         return _composed(query, key, value, bias, factor, is_causal, dropout_p, enable_gqa)

@@ -22,7 +22,7 @@ import numpy as np
 from ...arrays import empty, empty_like, zeros, zeros_like
 from ...engine.backward_pass import grad
 from ...engine.function import Function
-from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_kept
+from ...engine.grad_mode import enable_grad, is_grad_enabled, is_graph_retained
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...specs.recurrence import Recurrence, Weights
@@ -89,7 +89,7 @@ class RecurrentLayer(Function):
             return composed_grad(upstream, x, h0, c0, flat, spec, lengths, cells, needs_grad)
         gy, ghn, gcn, gcells = map(array, upstream)
         of_weights, forward = any(needs_grad[6:]), saved[0]
-        if last := not is_graph_kept():
+        if last := not is_graph_retained():
             ctx.free()  # the kernel overwrites the saved arrays, and the backward pass may fail before freeing them
         gx, gh0, gc0, found = kernels.recurrent_grad(
             gy,

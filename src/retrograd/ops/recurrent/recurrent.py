@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...arrays import from_host, zeros
-from ...engine.backward_rules import ruled
+from ...engine.backward_rules import is_overridden
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...specs.recurrence import GATES, Recurrence, Weights, recurrence
@@ -74,7 +74,7 @@ def recurrent_layer(
         spec = in_evaluation(spec)
     every = None if checkpoint is None else checked_interval(name, checkpoint, x.array.shape[0])
     fused = runs_fused(name, spec, algorithm)
-    if interpreters and every is None and ruled(linear, sigmoid, tanh, relu, clamp, add, sub, mul):
+    if interpreters and every is None and is_overridden(linear, sigmoid, tanh, relu, clamp, add, sub, mul):
         fused = False
     if every is None and not fused:
         return composed(x, h0, c0, weights, spec, counts, cells, masks)

@@ -88,7 +88,7 @@ def memory_allocated(device: Any = None) -> int:
 memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
 
 
-class _Refused:
+class _NeedsGpu:
     """Placeholder for a function or class that needs a GPU: it can be imported, but calling it raises RuntimeError."""
 
     def __init__(self, name: str) -> None:
@@ -101,15 +101,15 @@ class _Refused:
         refuse(self._name)
 
 
-current_device, set_device, synchronize = map(_Refused, ("current_device", "set_device", "synchronize"))
-device, Stream, Event, stream = map(_Refused, ("device", "Stream", "Event", "stream"))
-current_stream, mem_get_info = map(_Refused, ("current_stream", "mem_get_info"))
+current_device, set_device, synchronize = map(_NeedsGpu, ("current_device", "set_device", "synchronize"))
+device, Stream, Event, stream = map(_NeedsGpu, ("device", "Stream", "Event", "stream"))
+current_stream, mem_get_info = map(_NeedsGpu, ("current_stream", "mem_get_info"))
 get_device_name, get_device_properties, get_device_capability = map(
-    _Refused, ("get_device_name", "get_device_properties", "get_device_capability")
+    _NeedsGpu, ("get_device_name", "get_device_properties", "get_device_capability")
 )
 
 
-class _NoTensor:
+class _GpuTensor:
     """Base of GPU tensor types: ``isinstance(x, cuda.FloatTensor)`` is False, and making one raises a RuntimeError."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -117,15 +117,15 @@ class _NoTensor:
 
 
 # fmt: off
-class FloatTensor(_NoTensor): ...
-class DoubleTensor(_NoTensor): ...
-class HalfTensor(_NoTensor): ...
-class LongTensor(_NoTensor): ...
-class IntTensor(_NoTensor): ...
-class ShortTensor(_NoTensor): ...
-class ByteTensor(_NoTensor): ...
-class CharTensor(_NoTensor): ...
-class BoolTensor(_NoTensor): ...
+class FloatTensor(_GpuTensor): ...
+class DoubleTensor(_GpuTensor): ...
+class HalfTensor(_GpuTensor): ...
+class LongTensor(_GpuTensor): ...
+class IntTensor(_GpuTensor): ...
+class ShortTensor(_GpuTensor): ...
+class ByteTensor(_GpuTensor): ...
+class CharTensor(_GpuTensor): ...
+class BoolTensor(_GpuTensor): ...
 # fmt: on
 
 
@@ -134,6 +134,6 @@ def __getattr__(name: str) -> Any:
         from importlib import import_module
 
         return import_module(".amp", __name__)
-    from ..missing import found
+    from ..missing import find_module
 
-    return found(__name__, name)
+    return find_module(__name__, name)

@@ -12,7 +12,7 @@ from retrograd.engine import Function, Tensor, grad, wrap
 
 
 class Ramp(Function):
-    """max(x, 0), as an operator of this package: the gradient is computed from a mask."""
+    """max(x, 0) with a gradient computed from a mask, as in the operators of this package."""
 
     piecewise_linear = True
 

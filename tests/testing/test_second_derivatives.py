@@ -17,7 +17,7 @@ X = np.array([[0.3, -1.2, 0.8], [1.1, 0.4, -0.7]])
 
 
 class Gradient(Function):
-    """2 g x, the gradient of x * x, whose own backward a subclass makes wrong."""
+    """2 g x, the gradient of x * x; each subclass has a bug in its backward."""
 
     @staticmethod
     def forward(ctx: Any, g: Tensor, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Missing PyTorch names: the AttributeError says so, what to write instead, and names the page."""
+"""Missing PyTorch names: the AttributeError says what to write instead and refers to the documentation page."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _message(owner: object, name: str) -> str:
         (rg, "dropout", "retrograd has no dropout: it is retrograd.nn.functional.dropout"),
         (rg, "view_as_real", "retrograd has no view_as_real: there are no complex numbers; retrograd.fft represents"),
         (rg, "vmap", "retrograd has no vmap: write the batch axis into your operations"),
-        (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; of symmetric matrices write"),
+        (rg.linalg, "eig", "retrograd.linalg has no eig: there are no complex numbers; for symmetric matrices write"),
         (rg.special, "airy_ai", "retrograd.special has no airy_ai: this PyTorch name is not available"),
         (rg.zeros(2), "hardshrink", "Tensor has no hardshrink: it is retrograd.nn.functional.hardshrink"),
         (rg.nn.Linear(2, 2), "register_backward_hook", "Linear has no register_backward_hook: write register_full_"),
@@ -83,7 +83,7 @@ def test_reasons_are_for_names_of_pytorch_that_are_missing() -> None:
 
 
 def test_every_reason_is_given() -> None:
-    """No text is left over when the last name that it was for is here."""
+    """Every reason text is used for at least one name."""
     texts = {
         value
         for name, value in vars(missing).items()
@@ -127,7 +127,7 @@ def test_other_names_have_the_ordinary_error(owner: object, name: str, message: 
         ("rg.zeross", "module 'retrograd' has no attribute 'zeross'. Did you mean: 'zeros'?"),
         ("rg.nn.Liner", "module 'retrograd.nn' has no attribute 'Liner'. Did you mean: 'Linear'?"),
         ("rg.zeros(2).shap", "'Tensor' object has no attribute 'shap'. Did you mean: 'shape'?"),
-        ("rg.zeros(2).xp", "'Tensor' object has no attribute 'xp'"),  # what is not here is not proposed
+        ("rg.zeros(2).xp", "'Tensor' object has no attribute 'xp'"),  # missing names are not suggested
         ("rg.complex", f"retrograd has no complex: there are no complex numbers; see {PAGE}"),
     ],
 )
@@ -177,7 +177,7 @@ def test_what_has_an_effect_in_pytorch_is_not_set_in_vain(name: str) -> None:
     with pytest.raises(AttributeError, match=f"Tensor has no {name}: .*; see the page"):
         setattr(x, name, 1)
     assert not hasattr(x, name) and vars(x) == {}
-    x.xpu = 3  # PyTorch takes it for a user's attribute, too
+    x.xpu = 3  # a user's attribute in PyTorch as well
     assert x.xpu == 3 and "xpu" in dir(x)
 
 

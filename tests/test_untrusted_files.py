@@ -1,4 +1,4 @@
-"""Every file reader accepts only regular files of a limited size: it neither waits nor exhausts memory."""
+"""Every file reader accepts only regular files of limited size, so that it cannot block or exhaust memory."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mutation import bounded
-from retrograd._files.untrusted import open_outside, read_outside
+from retrograd._files.untrusted import open_untrusted, read_untrusted
 from retrograd.data.images import ImageError, read_image
 from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text
@@ -45,7 +45,7 @@ def link(path: Path) -> None:
 
 def listening(path: Path) -> None:
     before = os.getcwd()
-    os.chdir(path.parent)  # the name of a socket is short
+    os.chdir(path.parent)  # the path of a socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as one:
             one.bind(path.name)
@@ -79,15 +79,15 @@ def test_a_large_sparse_file_that_may_be_read_is_no_file_of_the_kind(
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 1000)
-    assert read_outside(path, 1000) == b"x" * 1000
+    assert read_untrusted(path, 1000) == b"x" * 1000
     with pytest.raises(OSError, match=re.escape("it has 1,000 bytes; the limit is 999")):
-        open_outside(path, 999)
+        open_untrusted(path, 999)
     (tmp_path / "link").symlink_to(path)
-    assert len(read_outside(tmp_path / "link", 1000)) == 1000
+    assert len(read_untrusted(tmp_path / "link", 1000)) == 1000
     with pytest.raises(FileNotFoundError):
-        open_outside(tmp_path / "none", 1)
+        open_untrusted(tmp_path / "none", 1)
     before = len(os.listdir("/dev/fd"))
     for _ in range(3):
         with pytest.raises(OSError, match="it is a device"):
-            open_outside("/dev/zero", 10)
+            open_untrusted("/dev/zero", 10)
     assert len(os.listdir("/dev/fd")) == before

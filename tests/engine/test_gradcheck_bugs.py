@@ -1,4 +1,4 @@
-"""The checker is checked: every planted fault must be caught and named, at the right input."""
+"""gradcheck on wrong gradients: it must detect every deliberate bug, name it, and report the right input."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Change = Callable[[np.ndarray], np.ndarray]
 
 
 def faulty(change: Change, upstream: Change = lambda g: g) -> type[Function]:
-    """x * y whose gradient for y goes through `change`, and its upstream gradient through `upstream`."""
+    """Return x * y as a Function; `change` alters its gradient for y, and `upstream` its upstream gradient."""
 
     class Faulty(Function):
         @staticmethod
@@ -121,7 +121,7 @@ def test_worst_entry() -> None:
 
 
 def scalar(backward: Callable[[Any, Tensor], Tensor]) -> type[Function]:
-    """sum(x * x), whose Jacobian has one row: with an upstream gradient of 1 much goes unnoticed."""
+    """Return sum(x * x) as a Function. Its Jacobian has one row, so an upstream gradient of 1 misses many bugs."""
 
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -143,7 +143,7 @@ def test_upstream_squared() -> None:
 
 
 def test_shape_of_a_rectangle_forced() -> None:
-    """The transposed gradient read in memory order, the usual way to silence a shape error."""
+    """The transposed gradient is reshaped in memory order, a common way to silence a shape error."""
     for function, text in (
         (faulty(lambda g: g.T.reshape(g.shape)), "the gradient is transposed: axes 0 and 1"),
         (
@@ -222,7 +222,7 @@ def test_infinite_outputs() -> None:
 
 
 def test_dropped_group() -> None:
-    """A matrix product that forgets the second half of its inner axis in the gradient of the left factor."""
+    """A matrix product whose gradient of the left factor omits the second half of the inner axis."""
 
     class Half(MatMul):
         @staticmethod
@@ -237,7 +237,7 @@ def test_dropped_group() -> None:
 
 
 def test_small_deviation_in_one_of_many_terms() -> None:
-    """Within the tolerances everywhere: only the sharp comparison sees it."""
+    """The error is within the tolerances everywhere; only the sharp comparison detects it."""
 
     class Eps(Function):
         @staticmethod
@@ -262,7 +262,7 @@ def test_small_deviation_in_one_of_many_terms() -> None:
 
 
 def second(backward: Callable[..., Any]) -> type[Function]:
-    """x^3 with a given backward; all are right at first order."""
+    """Return x^3 as a Function with a given backward, which is correct to first order."""
 
     def forward(ctx: Any, x: Tensor) -> Tensor:
         ctx.save_for_backward(x)
@@ -272,7 +272,7 @@ def second(backward: Callable[..., Any]) -> type[Function]:
 
 
 class WrongTwice(Mul):
-    """x * y, right by itself, with a wrong gradient: planted where only a second derivative passes."""
+    """x * y with a wrong gradient, for use in a backward, where only second derivatives need it."""
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:

@@ -35,7 +35,7 @@ def gradients(run: Callable[[], Any], tensors: list[rg.Tensor]) -> list[Any]:
 
 
 def assert_same(operator: Any, text: Any, *args: Any, **options: Any) -> None:
-    """The gradients with the text as a rule are the true ones, and a changed copy changes one of them."""
+    """Assert that the printed source, as a rule, gives the true gradients, and a changed copy other ones."""
     tensors = [each for each in args if isinstance(each, rg.Tensor) and each.requires_grad]
     expected = gradients(lambda: operator(*args, **options), tensors)
     found = gradients(lambda: with_rule(operator, text, args, options), tensors)
@@ -51,7 +51,7 @@ def with_rule(operator: Any, rule: Any, args: Any, options: Any) -> Any:
 
 
 def scaled(text: Any) -> Any:
-    """A copy of a text whose results are 3 times as large, plus 1."""
+    """Return a copy of a function whose results are multiplied by 3, plus 1."""
     parameters = ", ".join(inspect.signature(text).parameters)
     names: dict[str, Any] = {"text": text, "times": times}
     exec(f"def {text.__name__}({parameters}): return times(text({parameters}))", names)
@@ -102,7 +102,7 @@ def pointwise() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("operator", "function", "text"), [*pointwise()])
 def test_the_formula_of_a_gradient_as_a_rule(operator: Any, function: Any, text: Any) -> None:
-    """On Tensors: the gradient of a pointwise operator takes operands, the result and numbers by their names."""
+    """The gradient of a pointwise operator, on Tensors, takes operands, result and numbers by name."""
     args = [drawn(3, 4, low=low, high=high) for low, high in operator.domains]
     try:
         assert_same(operator.function, text, *args)
@@ -120,7 +120,7 @@ def test_numbers_and_broadcasting() -> None:
 
 def test_a_changed_copy() -> None:
     def sigmoid_grad(g: Any, y: Any) -> Any:
-        return g * y  # not times 1 - y
+        return g * y  # the factor 1 - y is missing
 
     def softmax_grad(g: Any, y: Any, axis: int) -> Any:
         return g * y - axis
