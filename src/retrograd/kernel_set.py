@@ -50,7 +50,7 @@ class KernelSet(Interface):
         with _lock:  # another thread may enter a listener, or choose another set
             found: Any = self.found(name)
             if listeners:
-                found = _Heard(name)
+                found = _ObservedKernel(name)
             elif _by_array:
                 found = _ByDevice(name)
             self.__dict__[name] = found
@@ -161,7 +161,7 @@ class Listener:
         return kernel(*args, **kwargs)
 
 
-class _Heard:
+class _ObservedKernel:
     """A kernel whose calls go to the listeners of the calling thread.
 
     kernel: the function; None: the one of the set for the arrays' device. below: the number of listeners left, counted
@@ -178,7 +178,7 @@ class _Heard:
         count = len(entered) if self.below is None else self.below
         if not count:
             return (self.kernel or kernels.for_arrays(self.name, args, kwargs))(*args, **kwargs)
-        return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
+        return entered[count - 1].call(self.name, _ObservedKernel(self.name, self.kernel, count - 1), args, kwargs)
 
     def bare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
         """Return the function that finally runs for these arguments."""
@@ -189,9 +189,9 @@ class _Heard:
         found: Callable[..., Any] = self.kernel or kernels.for_arrays(self.name, args, kwargs)
         return found
 
-    def replaced_by(self, function: Callable[..., Any]) -> _Heard:
+    def replaced_by(self, function: Callable[..., Any]) -> _ObservedKernel:
         """Return another function whose calls go to the same listeners."""
-        return _Heard(self.name, function, self.below)
+        return _ObservedKernel(self.name, function, self.below)
 
 
 class instead(Listener):  # noqa: N801
@@ -213,23 +213,23 @@ class instead(Listener):  # noqa: N801
         self.calls += 1
         self._runs = True
         try:
-            return cast(_Heard, kernel).replaced_by(function)(*args, **kwargs)
+            return cast(_ObservedKernel, kernel).replaced_by(function)(*args, **kwargs)
         finally:
             self._runs = False
 
 
-def is_text_of_a_kernel(function: Any) -> bool:
+def is_textbook_kernel(function: Any) -> bool:
     """Return whether a function is a textbook kernel or a changed copy of one."""
     return is_copy(function, getattr(importlib.import_module(_PACKAGES["textbook"]), _name(function), None))
 
 
-def is_copy(function: Any, text: Any) -> bool:
+def is_copy(function: Any, original: Any) -> bool:
     """Return whether a function has the name and parameters of another one, like a changed copy."""
     return (
         isinstance(function, FunctionType)
-        and isinstance(text, FunctionType)
-        and _name(function) == _name(text)
-        and [*inspect.signature(function).parameters] == [*inspect.signature(text).parameters]
+        and isinstance(original, FunctionType)
+        and _name(function) == _name(original)
+        and [*inspect.signature(function).parameters] == [*inspect.signature(original).parameters]
     )
 
 
@@ -391,12 +391,12 @@ def convolution_kernel(name: str, options: Options) -> Any:
 
 def exact(name: str) -> Any:
     """Return the textbook kernel, whichever set is active: only that set computes integers, and it does so exactly."""
-    kernel = _text_of(name)
-    return _Heard(name, kernel) if listeners else kernel
+    kernel = _textbook_kernel(name)
+    return _ObservedKernel(name, kernel) if listeners else kernel
 
 
 @cache
-def _text_of(name: str) -> Any:
+def _textbook_kernel(name: str) -> Any:
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
@@ -445,7 +445,7 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a kernel. Its result is y itself if no other listener gets the call and it has a plan that fits y."""
     function = kernel
-    if isinstance(kernel, _Heard):
+    if isinstance(kernel, _ObservedKernel):
         function = kernel.bare(args, kwargs)
         if kernel.below:
             return kernel(*args, **kwargs)

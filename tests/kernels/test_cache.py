@@ -184,7 +184,7 @@ def test_group_of_one_user_is_no_stranger(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("ann", "x", uid, 7, "", "/", "/")))
     for name, members, fault in (("ann", [], ""), ("ann", ["ann", "bob"], "others may"), ("staff", [], "others may")):
         monkeypatch.setattr(grp, "getgrgid", lambda gid, it=(name, members): grp.struct_group((it[0], "x", gid, it[1])))
-        assert fault in cache.way_in(path) and bool(fault) == bool(cache.way_in(path))
+        assert fault in cache.tampering_risk(path) and bool(fault) == bool(cache.tampering_risk(path))
 
 
 def test_folder_and_files_of_another_user(
@@ -196,7 +196,7 @@ def test_folder_and_files_of_another_user(
         stranger = os.geteuid() + 1
         patch.setattr(os, "geteuid", lambda: stranger)
         assert cache.read("kernel") is None
-        assert "belongs to another user" in cache.way_in(used)
+        assert "belongs to another user" in cache.tampering_risk(used)
         place(tmp_path / "cache")
         assert "belongs to another user" in capsys.readouterr().err and cache.read("kernel") is None
 
@@ -207,15 +207,15 @@ def test_link_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.mkdir(parents=True)
     link = tmp_path / "link"
     link.symlink_to(path.parent)
-    assert cache.way_in(link / "key") == ""
+    assert cache.tampering_risk(link / "key") == ""
     lstat = os.lstat
     foreign = os.stat_result([*lstat(link)[:4], 12345, *lstat(link)[5:]])
     monkeypatch.setattr(os, "lstat", lambda each: foreign if each == link else lstat(each))
-    assert cache.way_in(link / "key") == f"{link} belongs to another user"
+    assert cache.tampering_risk(link / "key") == f"{link} belongs to another user"
     monkeypatch.undo()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OSError, match="symbolic links"):
-        cache.way_in(tmp_path / "loop" / "key")
+        cache.tampering_risk(tmp_path / "loop" / "key")
 
 
 @pytest.mark.parametrize("plant", ["open", "link", "file"])

@@ -28,9 +28,9 @@ def parameters(function: Any) -> list[str]:
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
     kernel = KERNELS[name]
-    assert parameters(kernel.text) == parameters(getattr(textbook, name))
+    assert parameters(kernel.declaration) == parameters(getattr(textbook, name))
     if hasattr(compiled, name):  # else it runs as the textbook has it
-        assert parameters(kernel.text) == parameters(getattr(compiled, name))
+        assert parameters(kernel.declaration) == parameters(getattr(compiled, name))
     assert (kernel.__doc__ or "").strip() and (kernel.spec is None) == bool(kernel.host)
     assert getattr(Interface, name, kernel) is kernel
 
@@ -38,7 +38,7 @@ def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.spec])
 def test_a_specification_takes_the_arguments_by_name(name: str) -> None:
     if name not in FORMULAS and name != "update":  # those take operands in their order
-        names = dict.fromkeys(parameters(KERNELS[name].text))
+        names = dict.fromkeys(parameters(KERNELS[name].declaration))
         inspect.signature(KERNELS[name].spec).bind(**names)  # type: ignore[arg-type]
 
 

@@ -283,7 +283,7 @@ def test_a_change_inside_numpy_is_found(
 ) -> None:
     plant(monkeypatch)
     monkeypatch.setattr(numpy_abi, "fault", numpy_abi.fault.__wrapped__)
-    launch._tell_slow.cache_clear()
+    launch._warn_slow.cache_clear()
     mul, x = launch.Kernel("pointwise.mul")["f"], _array(100)
     np.testing.assert_array_equal(mul(x, x), x * x)
     launch.Kernel("pointwise.sub")["f"]

@@ -22,7 +22,7 @@ from retrograd.formulas import UPDATES
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of
-from retrograd.kernels.compiled.machine.plan_tracing import Call, Exposed, Objects, PlanError, planning
+from retrograd.kernels.compiled.machine.plan_tracing import ArrayInterface, Call, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
 from retrograd.specs.geometry import conv_window
 from retrograd.testing.function_call import outputs_of
@@ -70,7 +70,7 @@ def with_numbers(
 def spoilt(made: Plan) -> dict[int, np.ndarray]:
     """Memory for results and scratch, of NaN, and of integers that are no index."""
     others = [at for at, buffer in enumerate(made.buffers) if buffer.kind != "input"]
-    return {at: np.full(made.room(at), 255, np.uint8) for at in others}
+    return {at: np.full(made.buffer_bytes(at), 255, np.uint8) for at in others}
 
 
 class Comparing(Listener):
@@ -270,7 +270,7 @@ def test_given_scratch() -> None:
     made = plan("matmul", x, w)
     memory = spoilt(made)
     (at, *_) = [at for at, buffer in enumerate(made.buffers) if buffer.kind == "each"]
-    assert made.room(at) == made.buffers[at].bytes * rg.get_num_threads()
+    assert made.buffer_bytes(at) == made.buffers[at].bytes * rg.get_num_threads()
     y = made.run(x, w, memory=memory)
     (result,) = made.places()
     assert np.shares_memory(y, memory[result.buffer]) and (y == 40).all()
@@ -304,7 +304,7 @@ def test_a_table_keeps_its_arrays() -> None:
     made = plan("update", UPDATES["sgd"], x, x, lr=0.1, weight_decay=0.0, maximize=False)
     (table,) = [each for each in made.launches[0].arguments if isinstance(each, Objects)]
     words = table.of([np.zeros(48, np.uint8), np.zeros(48, np.uint8)])
-    assert isinstance(words.base, Exposed)
+    assert isinstance(words.base, ArrayInterface)
     arrays = words.base.owner[1]
     assert len(arrays) == len(table.at) and {id(each) for each in arrays} <= set(words.tolist())
 

@@ -29,7 +29,9 @@ def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
 
     def rule(g: Symbol, result: Symbol, *arguments: Any) -> tuple[Any, ...]:
         values = {"y": result} | dict(zip(names, arguments, strict=True))
-        return tuple([part(g, *[values[each] for each in taken]) for part, taken in zip(parts, takes, strict=True)])
+        return tuple(
+            [part(g, *[values[each] for each in operands]) for part, operands in zip(parts, takes, strict=True)]
+        )
 
     return rule
 

@@ -29,9 +29,9 @@ def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(on_arrays)
     def call(*operands: Operand) -> Any:
         for operand in operands:
-            carrier = getattr(type(operand), "__primitive__", None)
-            if carrier is not None:
-                return carrier(name, operands)
+            dispatch = getattr(type(operand), "__primitive__", None)
+            if dispatch is not None:
+                return dispatch(name, operands)
         return on_arrays(*operands)
 
     call.kernel = name  # type: ignore[attr-defined]
@@ -87,10 +87,10 @@ atan2 = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point wi
 
 def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
     """Python's function of every element: NumPy has none."""
-    return beside([function(value) for value in np.ravel(x).tolist()], x.dtype, x).reshape(x.shape)
+    return array_like([function(value) for value in np.ravel(x).tolist()], x.dtype, x).reshape(x.shape)
 
 
-def beside(values: Any, dtype: Any, *operands: Any) -> Any:
+def array_like(values: Any, dtype: Any, *operands: Any) -> Any:
     """An array of values, of the kind of the first operand that is one."""
     like = next((each for each in operands if hasattr(each, "__array_function__")), None)
     return np.asarray(values, dtype) if like is None else np.asarray(values, dtype, like=like)
@@ -99,14 +99,14 @@ def beside(values: Any, dtype: Any, *operands: Any) -> Any:
 @primitive
 def sign(x: Operand) -> Any:
     """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
-    return beside(x > 0, x.dtype, x) - beside(x < 0, x.dtype, x)
+    return array_like(x > 0, x.dtype, x) - array_like(x < 0, x.dtype, x)
 
 
 @primitive
 def where(condition: Truth, x: Operand, y: Operand) -> Any:
     """x where the condition holds, y elsewhere; one of them may be a number."""
     dtype = np.result_type(*[value.dtype for value in (x, y) if hasattr(value, "dtype")])
-    return np.where(condition, beside(x, dtype, x, y, condition), beside(y, dtype, y, x, condition))
+    return np.where(condition, array_like(x, dtype, x, y, condition), array_like(y, dtype, y, x, condition))
 
 
 @primitive

@@ -349,14 +349,14 @@ def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Ca
     parameters += [f"{parameter.value}: float" for parameter in trace.numbers]
     digest = hashlib.sha256("\n".join((*parameters, *body)).encode()).hexdigest()[:32]
     lines = [f"def {name}({', '.join(parameters)}):", f"    # {comment}", *("    " + line for line in body)]
-    text = "\n".join(lines) + "\n"
-    file = f"<formula {name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # a file name per source
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    source = "\n".join(lines) + "\n"
+    file = f"<formula {name} {hashlib.sha256(source.encode()).hexdigest()[:16]}>"  # a file name per source
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     scope: dict[str, Any] = {**NAMES, "__name__": __package__}
-    exec(compile(text, file, "exec", dont_inherit=True), scope)
+    exec(compile(source, file, "exec", dont_inherit=True), scope)
     made: Callable[..., Any] = scope[name]
     made.digest = made.kernel = digest  # type: ignore[attr-defined]
-    made.text, made.results = text, len(results)  # type: ignore[attr-defined]
+    made.source, made.results = source, len(results)  # type: ignore[attr-defined]
     return made
 
 
@@ -364,20 +364,20 @@ def _body(trace: Trace, results: list[Symbol]) -> list[str]:
     """The lines of the function: a value that is used twice, or is long, gets a name."""
     results = [inner(result) for result in results]
     uses = _uses(results)
-    taken = {parameter.value for parameter in trace.parameters} | NAMES.keys()
-    names = (name for number in range(1, 2 * len(trace.symbols) + 2) if (name := f"t{number}") not in taken)
-    texts: dict[int, tuple[str, int]] = {}
+    used_names = {parameter.value for parameter in trace.parameters} | NAMES.keys()
+    names = (name for number in range(1, 2 * len(trace.symbols) + 2) if (name := f"t{number}") not in used_names)
+    sources: dict[int, tuple[str, int]] = {}
     lines = []
     for symbol in trace.symbols:
         if symbol.place not in uses:
             continue
-        text, binds = expression(symbol, [texts[inner(each).place] for each in symbol.arguments])
-        if symbol.arguments and (uses[symbol.place] > 1 or len(text) > _LONG):
+        source, binds = expression(symbol, [sources[inner(each).place] for each in symbol.arguments])
+        if symbol.arguments and (uses[symbol.place] > 1 or len(source) > _LONG):
             local = next(names)
-            lines.append(f"{local} = {text}")
-            text, binds = local, _ATOM
-        texts[symbol.place] = text, binds
-    return [*lines, "return " + ", ".join(texts[result.place][0] for result in results)]
+            lines.append(f"{local} = {source}")
+            source, binds = local, _ATOM
+        sources[symbol.place] = source, binds
+    return [*lines, "return " + ", ".join(sources[result.place][0] for result in results)]
 
 
 def _uses(results: list[Symbol]) -> dict[int, int]:
@@ -410,7 +410,7 @@ def expression(symbol: Symbol, parts: list[tuple[str, int]]) -> tuple[str, int]:
         return f"-{at_least(parts[0], _ATOM)}", _NEGATIVE
     if operation in _COMPARISONS:
         return f"{parts[0][0]} {operation} {parts[1][0]}", 0
-    return f"{operation}({', '.join(text for text, _ in parts)})", _ATOM
+    return f"{operation}({', '.join(source for source, _ in parts)})", _ATOM
 
 
 # ---- Running a user's function on symbols ---------------------------------------------------------------------------
@@ -419,11 +419,11 @@ _PACKAGE = __name__.partition(".")[0]
 _MARK = "__run_on_symbols__"  # in the globals of functions that run on symbols
 
 
-class Meanings:
+class Replacements:
     """The meaning of public functions on symbols, by object."""
 
     def __init__(self, known: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-        self._known = {id(function): meaning for function, meaning in known.items()}
+        self._known = {id(function): replacement for function, replacement in known.items()}
         self._known.update((id(function), function) for function in PRIMITIVES.values())
         self._kept = list(known)  # keeps the objects alive, so that their ids stay valid
         self.names: list[str] = sorted({function.__name__ for function in (*known, *PRIMITIVES.values())})
@@ -473,11 +473,11 @@ class Meanings:
 class _Module:
     """A module used in a function that runs on symbols."""
 
-    def __init__(self, module: ModuleType, meanings: Meanings, clones: dict[int, Any]) -> None:
-        self._module, self._meanings, self._clones = module, meanings, clones
+    def __init__(self, module: ModuleType, replacements: Replacements, clones: dict[int, Any]) -> None:
+        self._module, self._replacements, self._clones = module, replacements, clones
 
     def __getattr__(self, name: str) -> Any:
-        return self._meanings.of(getattr(self._module, name), self._clones)
+        return self._replacements.of(getattr(self._module, name), self._clones)
 
 
 def _names(code: CodeType) -> set[str]:
@@ -486,25 +486,25 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inside)
 
 
-def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meanings) -> Any:
+def run(name: str, function: FunctionType, arguments: list[Any], replacements: Replacements) -> Any:
     """The result of a user's function of symbols.
 
     Raises:
         FormulaError: it cannot be run on them; with file, line and reason.
     """
     try:
-        return meanings.clone(function, {})(*arguments)
+        return replacements.clone(function, {})(*arguments)
     except RecursionError:
         raise FormulaError(f"{place(name, function)}: it recurses without end") from None
     except Exception as error:
-        if isinstance(error, FormulaError) and getattr(error, "placed", False):
+        if isinstance(error, FormulaError) and getattr(error, "located", False):
             raise
         reason = str(error) if isinstance(error, FormulaError) else f"{type(error).__name__}: {error}"
         if isinstance(error, NameError) and error.name in NAMES:
             reason += f"; from {_PACKAGE}.formulas import {error.name}"
-        placed = FormulaError(f"{_where(name, function, error)}: {reason}")
-        placed.placed = True  # type: ignore[attr-defined]
-        raise placed from None
+        located = FormulaError(f"{_where(name, function, error)}: {reason}")
+        located.located = True  # type: ignore[attr-defined]
+        raise located from None
 
 
 def _where(name: str, function: FunctionType, error: BaseException) -> str:
@@ -517,8 +517,8 @@ def _where(name: str, function: FunctionType, error: BaseException) -> str:
     if found is None:
         return place(name, function)
     file, line = found.tb_frame.f_code.co_filename, found.tb_lineno
-    text = linecache.getline(file, line).strip()
-    return f"formula {name}: {file}, line {line}: {text}"
+    source = linecache.getline(file, line).strip()
+    return f"formula {name}: {file}, line {line}: {source}"
 
 
 def place(name: str, function: FunctionType) -> str:
@@ -526,7 +526,7 @@ def place(name: str, function: FunctionType) -> str:
     return f"formula {name}: {function.__code__.co_filename}, line {function.__code__.co_firstlineno}"
 
 
-def require_text(name: str, function: FunctionType) -> None:
+def require_source(name: str, function: FunctionType) -> None:
     """Refuse a function whose source cannot be found.
 
     Raises:

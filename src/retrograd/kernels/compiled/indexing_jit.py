@@ -360,7 +360,7 @@ def csr_product_pair(
     next_starts: Table,
     next_indices: Table,
     y: Array,
-    room: Array,
+    scratch: Array,
     rows: int,
     extent: int,
     columns: int,
@@ -374,10 +374,10 @@ def csr_product_pair(
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
         o = row // rows
         width = across * inner
-        _line(x, o * extent * width, weights, starts, indices, row - o * rows, room, between, width)
+        _line(x, o * extent * width, weights, starts, indices, row - o * rows, scratch, between, width)
         for q in range(columns):
             if inner == 1:
-                y[row * columns + q] = _number(room, between, next_weights, next_starts, next_indices, q)
+                y[row * columns + q] = _number(scratch, between, next_weights, next_starts, next_indices, q)
             else:
                 to = (row * columns + q) * inner
-                _line(room, between, next_weights, next_starts, next_indices, q, y, to, inner)
+                _line(scratch, between, next_weights, next_starts, next_indices, q, y, to, inner)

@@ -223,10 +223,12 @@ def products_plan(
     masks: list[tuple[np.ndarray, np.ndarray]] = []
     for phase in found:
         border, inside, outside = _border(phase, extents, classes, len(order))
-        wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * words * columns * groups // TASK_WORK))
+        target_tasks = max(
+            1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * words * columns * groups // TASK_WORK)
+        )
         near = -(-groups * row * shape.columns // _NEAR)
-        part_cuts = 1 if shared else min(parts, max(near, -(-wanted // phase.tiles)))
-        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        part_cuts = 1 if shared else min(parts, max(near, -(-target_tasks // phase.tiles)))
+        tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         for p, t in product(range(part_cuts), range(tile_cuts)):
             task = TASK.pack(
                 phase=start,

@@ -61,12 +61,12 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
-        wanted = values[-results:]
-        found = [np.empty(shape, char, like=arrays[-1]) if want else None for want in wanted]
-        if all(wanted):
+        needed = values[-results:]
+        found = [np.empty(shape, char, like=arrays[-1]) if need else None for need in needed]
+        if all(needed):
             rows[char](tasks, *arrays, *found, *steps, *values[operands:])
         else:
-            some = found[wanted.index(True)]  # what is not wanted is not written
+            some = found[needed.index(True)]  # what is not wanted is not written
             targets = [some if each is None else each for each in found]
             rows[char](tasks, *arrays, *targets, *steps, *values[operands:])
         return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
@@ -211,7 +211,7 @@ KERNELS: dict[str, Callable[..., Any]] = {name: _kernel(name, formula) for name,
 _kernels: dict[str, Callable[..., Any]] = {}  # by digest: equal texts have one kernel
 
 
-class _Own(Kernel):
+class _FormulaKernel(Kernel):
     """The handle on a formula's kernel."""
 
     def __init__(self, formula: Callable[..., Any]) -> None:
@@ -228,7 +228,7 @@ def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     digest: str = formula.digest  # type: ignore[attr-defined]
     run = _kernels.get(digest)
     if run is None:
-        handle, one = _Own(formula), form(formula)
+        handle, one = _FormulaKernel(formula), form(formula)
         made = broadcast(handle, one) if one.results > 1 else same_shape(handle, len(one.operands))
         run = _kernels.setdefault(digest, wraps(formula)(made))
     return run

@@ -77,8 +77,8 @@ def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-un
                 end += 2
     run = 1
     if last_w - first_w == plan[POOL.kernel + 2] and plan[POOL.stride + 2] > 0:
-        room = plan[POOL.input + 2] - 1 - at_w - (plan[POOL.kernel + 2] - 1) * plan[POOL.dilation + 2]
-        run = min(plan[POOL.output + 2] - out_w, room // plan[POOL.stride + 2] + 1)
+        slack = plan[POOL.input + 2] - 1 - at_w - (plan[POOL.kernel + 2] - 1) * plan[POOL.dilation + 2]
+        run = min(plan[POOL.output + 2] - out_w, slack // plan[POOL.stride + 2] + 1)
     return at_w, end, run
 
 

@@ -16,7 +16,7 @@ from ...specs.geometry import AdaptiveWindow, Window
 from ...specs.recurrence import Recurrence, Weights
 from .kernel import BOOL, INT64, Axes, Pair, Three, declare, only
 
-Wanted = tuple[bool, bool, bool]
+NeedsGrad = tuple[bool, bool, bool]
 Padding = tuple[tuple[int, int], ...]
 
 
@@ -86,7 +86,7 @@ class Layers:
     ) -> Array:
         """A convolution that reads x at offsets between its positions, times a mask."""
 
-    @declare(lambda g, x, offset, mask, w, window, wanted, workspace=None: only(wanted, x, offset, mask))
+    @declare(lambda g, x, offset, mask, w, window, needs_grad, workspace=None: only(needs_grad, x, offset, mask))
     def deform_conv_grad(
         self,
         g: Array,
@@ -95,7 +95,7 @@ class Layers:
         mask: Array | None,
         w: Array,
         window: Window,
-        wanted: Wanted,
+        needs_grad: NeedsGrad,
         workspace: int | None = None,
     ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``deform_conv`` to x, the offsets and the mask."""
@@ -137,7 +137,7 @@ class Layers:
     def attention(self, q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool) -> Pair:
         """y = softmax(scale q kT + bias) v; and the logarithm of the sum of exponentials of each query."""
 
-    @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, wanted: only(wanted, q, k, v))
+    @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, needs_grad: only(needs_grad, q, k, v))
     def attention_grad(
         self,
         g: Array,
@@ -149,7 +149,7 @@ class Layers:
         bias: Array | None,
         scale: float,
         causal: bool,
-        wanted: Wanted,
+        needs_grad: NeedsGrad,
     ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``attention`` to q, k and v."""
 
@@ -168,11 +168,11 @@ class Layers:
         """One layer of an RNN, LSTM or GRU: y, the last h and c, all cell states, and what the gradient needs."""
 
     @declare(
-        lambda gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, wanted, last=False: (
-            x if wanted[0] else None,
-            Spec((spec.directions, x.shape[1], spec.output), x.dtype) if wanted[1] else None,
-            Spec((spec.directions, x.shape[1], spec.hidden), x.dtype) if wanted[2] and spec.cells else None,
-            [*weights] if wanted[3] else None,
+        lambda gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, needs_grad, last=False: (
+            x if needs_grad[0] else None,
+            Spec((spec.directions, x.shape[1], spec.output), x.dtype) if needs_grad[1] else None,
+            Spec((spec.directions, x.shape[1], spec.hidden), x.dtype) if needs_grad[2] and spec.cells else None,
+            [*weights] if needs_grad[3] else None,
         )
     )
     def recurrent_grad(
@@ -188,7 +188,7 @@ class Layers:
         lengths: Array | None,
         spec: Recurrence,
         saved: Any,
-        wanted: tuple[bool, bool, bool, bool],
+        needs_grad: tuple[bool, bool, bool, bool],
         last: bool = False,
     ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:
         """The gradients of ``recurrent`` to x, h0, c0 and the weights."""

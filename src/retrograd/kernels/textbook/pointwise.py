@@ -111,10 +111,10 @@ def on_arrays(formula: Callable[..., Any], of_integers: Callable[..., Any] | Non
 
     @ieee
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
-        wanted, dtype = values[-one.results :], values[last].dtype
+        needed, dtype = values[-one.results :], values[last].dtype
         like = _kind(values[: last + 1])
-        pairs = zip(formula(*values[: -one.results]), wanted, strict=True)
-        return tuple([np.asarray(result, dtype, like=like) if want else None for result, want in pairs])
+        pairs = zip(formula(*values[: -one.results]), needed, strict=True)
+        return tuple([np.asarray(result, dtype, like=like) if need else None for result, need in pairs])
 
     if of_integers is not None:
         return wraps(formula)((run_one, run_two, run_three)[last])

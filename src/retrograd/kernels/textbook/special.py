@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas.primitive import beside
+from ...formulas.primitive import array_like
 
 __all__ = [
     "bessel_gap",
@@ -85,7 +85,7 @@ def each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
         found = [*map(function, numbers)]
     except (ValueError, OverflowError):  # of one of them
         found = [_or_infinite(function, number) for number in numbers]
-    return beside(found, np.float64, x).reshape(x.shape)
+    return array_like(found, np.float64, x).reshape(x.shape)
 
 
 def _or_infinite(function: Callable[[float], float], number: float) -> float:

@@ -88,7 +88,7 @@ def within(
     return next(form for form in forms[job] if temporary(form, job, window, *shape)[1] <= limit)
 
 
-def taken(
+def bytes_used(
     form: str, limit: int | None, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
 ) -> int:
     """Bytes that a form uses within a limit, or without one."""
@@ -101,7 +101,7 @@ def taken(
 # ---- Choice of the algorithm for a convolution ----------------------------------------------------------------------
 
 _TRANSFORM = 450  # of one vector of channels of a tile, forward or inverse
-_WEIGHT_LINE = 60  # of one vector of the transformed weights: computed, written and read again
+_WEIGHT_VECTOR = 60  # of one vector of the transformed weights: computed, written and read again
 _GAIN = 0.9  # the transforms must save a tenth: they are less accurate
 
 
@@ -128,12 +128,12 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job
         products = slices * points * taps * depth * vectors
         transforms = tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
         lines = PAIRS * taps * depth * vectors
-        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
+        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_VECTOR)
     elif job == "conv_input_grad" and winograd.can_by_phases(window):
         tiles, vectors = batch * winograd.tiles_of_phases(window), -(-inputs // lanes)
         products = tiles * POINTS_OF_TWO * outputs * vectors
         moved = tiles * (-(-outputs // lanes) + vectors) * _TRANSFORM * POINTS_OF_TWO / PAIRS
-        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_LINE
+        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_VECTOR
     return found
 
 
@@ -216,7 +216,7 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
         form = choose(job, window, options, *shape)
         name = form if form == "winograd" else plain
         count = products(name, window, batch, inputs, outputs)
-        memory = taken(form, options.workspace, job, window, *shape)
+        memory = bytes_used(form, options.workspace, job, window, *shape)
         found[job] = Passage(name, "" if form in (name, "direct") else form, count, memory)
     return found
 

@@ -32,7 +32,7 @@ from .winograd_transforms_jit import (
 # mypy: ignore-errors
 
 
-_LINE = 64  # bytes of a cache line
+_CACHE_LINE = 64  # bytes of a cache line
 _read, _write = ahead_by(0), ahead_by(0, write=True)
 
 
@@ -105,7 +105,7 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
     stop = image_last * n + (end - 1 - image_last * depths) * d + last * h
     if plan[WINOGRAD.ahead] == 0 or stop - start > 2 * (end - begin) * (last - first) * of_row:
         return start, 0
-    return start, max(0, stop - start) * plan[WINOGRAD.size] // _LINE
+    return start, max(0, stop - start) * plan[WINOGRAD.size] // _CACHE_LINE
 
 
 # ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd.py -----------------------

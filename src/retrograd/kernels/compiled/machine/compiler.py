@@ -274,9 +274,9 @@ def _entry(context: Any, description: Any, kinds: list[str | tuple[str, ...]], s
     return module
 
 
-def emit(text: str, symbol: str) -> bytes:
+def emit(source: str, symbol: str) -> bytes:
     """Object file of a module's IR, exporting only ``symbol``."""
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(source)
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"

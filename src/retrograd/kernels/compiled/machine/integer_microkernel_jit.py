@@ -145,10 +145,12 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
 
     builder.position_at_end(blocks["end"])
     total = add_counts(after) if in_bytes else after
-    last, ways = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
-    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *ways)
-    for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
-        builder.position_at_end(way)
+    last, branches = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
+    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *branches)
+    for branch, part in zip(
+        branches, (True, False), strict=True
+    ):  # what a masked store wrote is slow to load soon after
+        builder.position_at_end(branch)
 
         def columns(base: ir.Value, j: int, kind: ir.VectorType, part: bool = part) -> ir.Value:
             """Those of vector j of a row of numbers."""

@@ -12,10 +12,10 @@ import numpy as np
 
 from ....specs.array_spec import Spec, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
-from .plan_tracing import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
+from .plan_tracing import ArrayInterface, Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
-_LINE = 64  # bytes
+_CACHE_LINE = 64  # bytes
 
 
 class Plan(NamedTuple):
@@ -47,7 +47,7 @@ class Plan(NamedTuple):
         """The leaves of the results, in their order: the ``Place`` of each array, or a number."""
         return [*leaves(self.results, (Place,))]
 
-    def room(self, at: int) -> int:
+    def buffer_bytes(self, at: int) -> int:
         """The bytes of a buffer, for all threads that run now."""
         kind, count = self.buffers[at]
         return count * get_num_threads() if kind == "each" else count
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
                 )
         whole = {id(place): given for given, place in zip(arrays, self.inputs, strict=True)}
         if into is not None:
-            whole.update(self._taken(into))
+            whole.update(self._given_results(into))
         found = _Memory(self, whole, memory or {})
         calls: list[_Call] = []
         for one in self.launches:
@@ -113,7 +113,7 @@ class Plan(NamedTuple):
         threads = get_num_threads() if any(self.buffers[at].kind == "each" for at in found) else MOST_THREADS
         return Bound(tuple(calls), mapped(self.results, result, (Place,)), threads)
 
-    def _taken(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
+    def _given_results(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
         """The places of results, by id, and the arrays that are given for them."""
         several = not isinstance(self.results, Place)
         if several != isinstance(into, tuple):
@@ -187,15 +187,15 @@ class _Memory(dict[int, np.ndarray]):
         self.given = {place.buffer: place for place in (*plan.inputs, *plan.places()) if id(place) in whole}
         for at, given in memory.items():
             self[at] = found = _bytes_of(given)
-            if plan.buffers[at].kind == "input" or found.size < plan.room(at):
+            if plan.buffers[at].kind == "input" or found.size < plan.buffer_bytes(at):
                 raise ValueError(
-                    f"buffer {at} of the plan is {plan.buffers[at].kind} of {plan.room(at)} bytes, and {found.size} "
-                    "were given as memory"
+                    f"buffer {at} of the plan is {plan.buffers[at].kind} of {plan.buffer_bytes(at)} bytes, and "
+                    f"{found.size} were given as memory"
                 )
 
     def __missing__(self, at: int) -> np.ndarray:
         given = self.given.get(at)
-        self[at] = found = _zeros(self.plan.room(at)) if given is None else _bytes_of(self.whole[id(given)])
+        self[at] = found = _zeros(self.plan.buffer_bytes(at)) if given is None else _bytes_of(self.whole[id(given)])
         return found
 
 
@@ -215,8 +215,8 @@ def _zeros(count: int) -> np.ndarray:
     No kernel relies on zeros. But it may compute on padding whose results are discarded, and what fresh memory holds
     may be denormal numbers, with which arithmetic is slow.
     """
-    memory = np.zeros(count + _LINE, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % _LINE
+    memory = np.zeros(count + _CACHE_LINE, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % _CACHE_LINE
     return memory[begin : begin + count]
 
 
@@ -225,7 +225,7 @@ def _bytes_of(x: np.ndarray) -> np.ndarray:
     low, high = bounds(x.shape, x.strides, x.itemsize)
     start = x.__array_interface__["data"][0] + low
     interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
-    return np.asarray(Exposed(interface, x))
+    return np.asarray(ArrayInterface(interface, x))
 
 
 def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:

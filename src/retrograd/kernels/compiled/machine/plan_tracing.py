@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_LINE = 64  # bytes
+_CACHE_LINE = 64  # bytes
 
 
 class PlanError(TypeError):
@@ -71,10 +71,10 @@ class Objects(NamedTuple):
         """The table of arrays in the memory of the buffers."""
         words, arrays = self.words.copy(), [place.of(memory) for place in self.places]
         words[list(self.at)] = [id(each) for each in arrays]
-        return np.asarray(Exposed(words.__array_interface__, (words, arrays)))
+        return np.asarray(ArrayInterface(words.__array_interface__, (words, arrays)))
 
 
-class Exposed:
+class ArrayInterface:
     """Memory by its address; ``np.asarray`` of it keeps the owner alive."""
 
     owner: Any
@@ -370,11 +370,11 @@ class Planner:
                 strides, step = (step, *strides), step * max(extent, 1)
         low, high = bounds(shape, strides, dtype.itemsize)
         begin, bytes_ = self._end, high - low
-        if begin + bytes_ + _LINE > len(_nowhere()):
+        if begin + bytes_ + _CACHE_LINE > len(_nowhere()):
             raise PlanError("it needs more memory than addresses could be reserved for")
         self._starts.append(begin)
         self.buffers.append(Buffer(kind, bytes_))
-        self._end += -(-(bytes_ + 1) // _LINE) * _LINE
+        self._end += -(-(bytes_ + 1) // _CACHE_LINE) * _CACHE_LINE
         return np.ndarray.__new__(Planned, shape, dtype, _nowhere(), begin - low, strides)
 
     def view(self, x: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
@@ -405,14 +405,14 @@ class Planner:
         return [each._replace(arguments=tuple(map(word, each.arguments))) for each in self.launches]
 
     def launch(self, name: str, function: Callable[..., Any], tasks: int, arguments: Sequence[Any]) -> None:
-        self.launches.append(Launch(name, function, tasks, tuple([self._placed(each) for each in arguments])))
+        self.launches.append(Launch(name, function, tasks, tuple([self._as_place(each) for each in arguments])))
 
     def call(self, function: Callable[..., Any], *arguments: Any, unless_finite: Any = None) -> None:
         check = None if unless_finite is None else self.place(unless_finite)
-        places = tuple([self._placed(each) for each in arguments])
+        places = tuple([self._as_place(each) for each in arguments])
         self.launches.append(Call(function.__name__, function, places, check))
 
-    def _placed(self, value: Any) -> Any:
+    def _as_place(self, value: Any) -> Any:
         if isinstance(value, Planned):
             return self.place(value)
         if isinstance(value, _Number):

@@ -65,8 +65,8 @@ def adds_products() -> bool:
 
 
 def _widest(vector: str, operation: str) -> int:
-    text = _assembly(vector, f"{operation} {vector} %x, %x")
-    return 64 if "zmm" in text else 32 if "ymm" in text else 16
+    assembly = _assembly(vector, f"{operation} {vector} %x, %x")
+    return 64 if "zmm" in assembly else 32 if "ymm" in assembly else 16
 
 
 def _assembly(vector: str, operation: str) -> str:
@@ -77,8 +77,8 @@ def _assembly(vector: str, operation: str) -> str:
     )
 
 
-def _emitted(text: str) -> str:
-    module = llvm.parse_assembly(text)
+def _emitted(source: str) -> str:
+    module = llvm.parse_assembly(source)
     module.triple = llvm.get_process_triple()
     return target_machine().emit_assembly(module)
 

@@ -44,7 +44,7 @@ MOVE = record(
 
 # contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
 # interleave from there
-RUN, FILL, STEPS, TILES, APART, TOGETHER = range(6)
+RUN, FILL, STEPS, TILES, DEINTERLEAVE, INTERLEAVE = range(6)
 
 _WORK = 16384  # elements per task
 _SHORT = 64  # elements of a row that costs little more than starting the next
@@ -88,7 +88,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     if cross:
         axes.remove(cross)
     elif kind == STEPS and tiles:
-        kind, places, axes = _dealt(inner, axes, vector_bytes() // size // 2)
+        kind, places, axes = _interleaved(inner, axes, vector_bytes() // size // 2)
         cross = (len(places), 0, 0) if places else None
     extent = inner[0]
     width = extent * (cross[0] if cross else 1)
@@ -127,7 +127,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     return Plan(kind, -(-rows // per_task) * pieces, words)
 
 
-def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
+def _interleaved(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
     """The kind, the offsets of the elements interleaved between two steps of ``inner``, and the remaining axes.
 
     The inner step is 1 in y or x; in the other it is the product of short axes that fill the gap.
@@ -143,7 +143,7 @@ def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], li
                 left.remove(axis)
     if width == 1 or width != inner[near]:
         return STEPS, [], axes
-    return APART if near == 2 else TOGETHER, places, left
+    return DEINTERLEAVE if near == 2 else INTERLEAVE, places, left
 
 
 def _merged(axes: list[Axis]) -> list[Axis]:
@@ -178,8 +178,8 @@ _ACCUMULATE = kernel("memory.moves.accumulate")
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
 _COPY |= {
     TILES: kernel("memory.moves.tiles"),
-    APART: kernel("memory.moves.apart"),
-    TOGETHER: kernel("memory.moves.together"),
+    DEINTERLEAVE: kernel("memory.moves.apart"),
+    INTERLEAVE: kernel("memory.moves.together"),
 }
 _FORM = {4: "f", 8: "d"}  # bits are moved, so only the size of elements matters
 _SMALL = 1024  # elements: below, NumPy finishes before a plan is looked up

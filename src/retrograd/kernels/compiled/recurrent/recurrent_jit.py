@@ -235,7 +235,7 @@ def backward(
     last_n = n0
     for s in range(steps + to_start):
         t = s if reverse == 1 else steps - 1 - s
-        later, last_later = t - 1 if reverse == 1 else t + 1, last_n
+        previous_t, previous_last = t - 1 if reverse == 1 else t + 1, last_n
         last_n = active_end(lengths, t, n0, n1)
         before = (d * (steps + 1) + t + reverse) * N + n0
         after = (d * (steps + 1) + t + 1 - reverse) * N + n0
@@ -267,8 +267,8 @@ def backward(
                             n0,
                             n1,
                         )
-                    if last_later > n0:
-                        source = ((d * panels * steps + later) * N + n0) * step + plan[LAYER.h_slot] * U
+                    if previous_last > n0:
+                        source = ((d * panels * steps + previous_t) * N + n0) * step + plan[LAYER.h_slot] * U
                         rows_product(
                             plan,
                             LAYER.from_gates,
@@ -283,7 +283,7 @@ def backward(
                             wide * size,
                             first,
                             last,
-                            last_later - n0,
+                            previous_last - n0,
                             address(zero),
                             1,
                         )

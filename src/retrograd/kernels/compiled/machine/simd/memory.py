@@ -246,7 +246,7 @@ def ahead_by(distance: int, write: bool = False) -> Any:
     ``write``, for writing."""
 
     @intrinsic
-    def ask(typing: Any, pointer: Any, index: Any) -> Any:
+    def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
             byte = ir.IntType(8).as_pointer()
             function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
@@ -256,7 +256,7 @@ def ahead_by(distance: int, write: bool = False) -> Any:
 
         return types.void(pointer, types.int64), generate
 
-    return ask
+    return prefetch
 
 
 ahead = ahead_by(4096)  # a page of memory: the hardware prefetcher stops at page ends
