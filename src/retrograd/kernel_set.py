@@ -98,7 +98,7 @@ def _has_axes(value: Any) -> bool:
 
 
 def _kernel_of(active: str, package: str, name: str) -> Any:
-    """Return a kernel of a set: its own, or the textbook kernel if the set has no faster one."""
+    """Return a set's own kernel, or the textbook kernel if the set has none."""
     hint = "use_kernels('textbook') runs on plain NumPy instead"
     try:
         module = importlib.import_module(package)
@@ -134,7 +134,7 @@ listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; almost a
 
 
 class Listener:
-    """While entered, it gets every kernel call of this thread in `call`. Other threads are not affected.
+    """While its ``with`` block runs, every kernel call of this thread goes to `call`. Other threads are not affected.
 
     Among several listeners, the innermost is called; kernels that it calls go to the next one.
     """
@@ -164,8 +164,8 @@ class Listener:
 class _ObservedKernel:
     """A kernel whose calls go to the listeners of the calling thread.
 
-    kernel: the function; None: the one of the set for the arrays' device. below: the number of listeners left, counted
-    from the outermost.
+    kernel: the function to call; None: looked up by the device of the arrays. below: how many listeners, counted from
+    the outermost, still get the call; None: all.
     """
 
     __slots__ = ("below", "kernel", "name")
@@ -264,16 +264,17 @@ def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernel
     The arguments are those of ``Device``. ``use_kernels`` still chooses the kernels for the CPU.
 
     Raises:
-        ValueError: the name is taken or not a word, or ``array`` is the type of another device's arrays.
+        ValueError: the name is in use or not an identifier, or ``array`` is the type of another device's arrays.
         TypeError: ``array`` is not a type.
     """
     if not isinstance(name, str) or not name.isidentifier() or name == "cpu" or name in DEVICES:
-        raise ValueError(f"add_device: name={name!r} must be a new word; {', '.join(['cpu', *DEVICES])} are known")
+        known = ", ".join(["cpu", *DEVICES])
+        raise ValueError(f"add_device: name={name!r} must be a new identifier; {known} are known")
     if not isinstance(array, type):
-        raise TypeError(f"add_device: array={array!r} must be a type, the one of the device's arrays")
+        raise TypeError(f"add_device: array={array!r} must be the type of the device's arrays")
     if array in _by_array or issubclass(array, Array):
         raise ValueError(
-            f"add_device: array={array.__name__} is the type of another device's arrays; give one of its own"
+            f"add_device: array={array.__name__} is the type of another device's arrays; give this device its own type"
         )
     with _lock:
         found = DEVICES[name] = _by_array[array] = Device(name, array, from_host, kernels)
@@ -390,7 +391,7 @@ def convolution_kernel(name: str, options: Options) -> Any:
 
 
 def exact(name: str) -> Any:
-    """Return the textbook kernel, whichever set is active: only that set computes integers, and it does so exactly."""
+    """Return the textbook kernel, whichever set is active: only the textbook set has (exact) integer kernels."""
     kernel = _textbook_kernel(name)
     return _ObservedKernel(name, kernel) if listeners else kernel
 
@@ -459,7 +460,7 @@ def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 
 class PythonCall(NamedTuple):
-    """The plan of a textbook kernel: one call of it."""
+    """The plan of a textbook kernel: a single Python call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]

@@ -18,7 +18,7 @@ from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
 from retrograd.testing.function_call import outputs_of
 
 FORMULAS = POINTWISE | FUSED
-OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # what the compiled set offers besides kernels
+OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # functions of the compiled set that are not kernels
 
 
 def parameters(function: Any) -> list[str]:
@@ -29,7 +29,7 @@ def parameters(function: Any) -> list[str]:
 def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
     kernel = KERNELS[name]
     assert parameters(kernel.declaration) == parameters(getattr(textbook, name))
-    if hasattr(compiled, name):  # else it runs as the textbook has it
+    if hasattr(compiled, name):  # else the textbook kernel is used
         assert parameters(kernel.declaration) == parameters(getattr(compiled, name))
     assert (kernel.__doc__ or "").strip() and (kernel.spec is None) == bool(kernel.host)
     assert getattr(Interface, name, kernel) is kernel
@@ -77,7 +77,7 @@ class Checking(Listener):
 
 
 def bare(spec: Any) -> Any:
-    """Without the difference between lists and tuples."""
+    """The specification with lists as tuples."""
     return [bare(each) for each in spec] if isinstance(spec, (tuple, list)) else spec
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd.kernels.compiled.memory.moves
-from retrograd.kernels.compiled.memory.moves import DEINTERLEAVE, FILL, OUTER, RUN, STEPS, TILES, INTERLEAVE, move_plan
+from retrograd.kernels.compiled.memory.moves import DEINTERLEAVE, FILL, INTERLEAVE, OUTER, RUN, STEPS, TILES, move_plan
 from strategies import DTYPES, LAYOUTS
 
 Shape = tuple[int, ...]

@@ -48,7 +48,7 @@ def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = No
 
 
 def empty_like(x: Array, dtype: Any = None, shape: Any = None, order: Any = "K") -> Array:
-    """Return an uninitialized array with the dtype, shape and memory order of x, unless given; order "C": C order."""
+    """Return an uninitialized array like x, or with another dtype, shape or order ("K": the memory order of x)."""
     return np.empty_like(x, dtype, order, shape=shape)
 
 

@@ -42,7 +42,7 @@ def lay_out(lifetimes: Sequence[Lifetime]) -> Layout:
     """Compute offsets at which overlapping lifetimes do not overlap in memory; equal input gives equal offsets.
 
     Lifetimes are placed largest first. Each goes into the smallest sufficient gap between those already placed that
-    overlap it in time, or else after them. All sizes are rounded up to whole cache lines.
+    overlap it in time, or after them if no gap suffices. All sizes are rounded up to whole cache lines.
     """
     sizes = [-(-each.bytes // CACHE_LINE) * CACHE_LINE for each in lifetimes]
     offsets = [0] * len(sizes)
@@ -75,7 +75,7 @@ def _most_alive(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
 
 
 class Arena:
-    """A block of zeros that begins at a cache line. memory: its bytes."""
+    """A zero-initialized block of memory, aligned to a cache line. memory: its bytes, a uint8 array."""
 
     def __init__(self, count: int) -> None:
         block = np.zeros(count + CACHE_LINE, np.uint8)
@@ -83,7 +83,7 @@ class Arena:
         self.memory = block[begin : begin + count]
 
     def part(self, offset: int, count: int) -> Array:
-        """Return bytes of the arena as an array that counts as the owner of its memory; it keeps the arena alive.
+        """Return a range of the arena's bytes as an array that is no view of ``memory`` but keeps the arena alive.
 
         Raises:
             ValueError: they are not in the arena.

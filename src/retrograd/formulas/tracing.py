@@ -1,10 +1,10 @@
 """Symbolic tracing of user formulas: symbols, the traced expression, and its source code.
 
-A ``Trace`` holds the operations of a formula in order, equal ones once. Its source runs on Tensors, on arrays and on
+A ``Trace`` is the list of the operations of a formula, without duplicates. Its source runs on Tensors, on arrays and on
 registers; ``differentiation.py`` adds the operations of the gradient.
 
 A user's function runs unchanged, but its calls are looked up first: a public operator becomes the primitive or formula
-of this name, another user function is run on symbols likewise, and other operators are refused.
+of this name, another user function is also run on symbols, and other operators are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FormulaError(ValueError):
 
 
 class Symbol:
-    """A value in a formula: one element of an ``operand``, a ``number`` for all elements, or a ``truth``."""
+    """A value in a formula: an element of an ``operand``, a scalar ``number``, or a boolean (``truth``)."""
 
     arguments: tuple[Symbol, ...]
     kind: str
@@ -49,7 +49,7 @@ class Symbol:
     def __init__(self, trace: Trace, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any) -> None:
         self.trace, self.operation, self.arguments, self.kind, self.value = trace, operation, arguments, kind, value
         self.place: int = len(trace.symbols)
-        self.rule: Any = None  # of a call: the declared gradient of the function
+        self.rule: Any = None  # for a call: the declared gradient of the function
 
     @staticmethod
     def __primitive__(name: str, operands: tuple[Any, ...]) -> Symbol:
@@ -188,7 +188,7 @@ class Trace:
 
     @property
     def parameters(self) -> list[Symbol]:
-        """Operands first."""
+        """All parameters: operands, then numbers."""
         return self.operands + self.numbers
 
     def make(self, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any = None) -> Symbol:
@@ -277,7 +277,7 @@ class Trace:
         return self.make(sign, (x, y), "truth")
 
     def connective(self, name: str, *conditions: Any) -> Symbol:
-        """Of conditions."""
+        """Combine conditions by "and", "or" or "not"."""
         for condition in conditions:
             if not isinstance(condition, Symbol) or condition.kind != "truth":
                 raise FormulaError("&, | and ~ combine conditions; put comparisons into parentheses: (x > 0) & (x < 1)")
@@ -329,7 +329,7 @@ _SUM, _PRODUCT, _NEGATIVE, _ATOM = 1, 2, 3, 4  # precedence, increasing
 _BINDS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _LONG = 72  # characters, beyond which a value gets a name
-NAMES = {**PRIMITIVES, **CONSTANTS}  # that a source may use
+NAMES = {**PRIMITIVES, **CONSTANTS}  # names that the source may use
 
 
 def inner(symbol: Symbol) -> Symbol:
@@ -342,7 +342,7 @@ def inner(symbol: Symbol) -> Symbol:
 def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Callable[..., Any]:
     """The function of a trace's parameters that returns the results.
 
-    It has a source and ``digest``, a hash of it.
+    Its attributes ``source`` and ``digest`` are its source code and a hash of its parameters and body.
     """
     body = _body(trace, results)
     parameters = [parameter.value for parameter in trace.operands]
@@ -420,7 +420,7 @@ _MARK = "__run_on_symbols__"  # in the globals of functions that run on symbols
 
 
 class Replacements:
-    """The meaning of public functions on symbols, by object."""
+    """Replacements of public functions for runs on symbols, by object."""
 
     def __init__(self, known: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
         self._known = {id(function): replacement for function, replacement in known.items()}
@@ -430,7 +430,7 @@ class Replacements:
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
         """The replacement of a value in a function that runs on symbols."""
-        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # the operator is inside
+        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # unwrap the operator
             value = value.__wrapped__  # type: ignore[attr-defined]
         if id(value) in self._known:
             return self._known[id(value)]
@@ -451,7 +451,7 @@ class Replacements:
         return refuse
 
     def clone(self, function: FunctionType, clones: dict[int, Any]) -> Any:
-        """The function with its names replaced by their meanings."""
+        """Return the function with its global names and closure variables replaced."""
         if id(function) in clones:
             return clones[id(function)]
         scope: dict[str, Any] = {**function.__globals__, _MARK: True}
@@ -487,10 +487,10 @@ def _names(code: CodeType) -> set[str]:
 
 
 def run(name: str, function: FunctionType, arguments: list[Any], replacements: Replacements) -> Any:
-    """The result of a user's function of symbols.
+    """Return the result of a user's function on symbols.
 
     Raises:
-        FormulaError: it cannot be run on them; with file, line and reason.
+        FormulaError: it cannot be run on symbols; the message gives file, line and reason.
     """
     try:
         return replacements.clone(function, {})(*arguments)
@@ -508,7 +508,7 @@ def run(name: str, function: FunctionType, arguments: list[Any], replacements: R
 
 
 def _where(name: str, function: FunctionType, error: BaseException) -> str:
-    """The innermost user line of an error."""
+    """Return the innermost line of user code in the traceback of an error."""
     trace, found = error.__traceback__, None
     while trace is not None:
         if _MARK in trace.tb_frame.f_globals:
@@ -530,7 +530,7 @@ def require_source(name: str, function: FunctionType) -> None:
     """Refuse a function whose source cannot be found.
 
     Raises:
-        FormulaError: with the remedy.
+        FormulaError: it cannot be found; the message says what to do.
     """
     try:
         inspect.getsource(function)

@@ -37,7 +37,7 @@ __all__ = [
     "shared_padding",
 ]
 
-_LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, usually fits into 64 bits
+_LARGEST = 2**40  # limit of every size, so that the byte counts of realistic arrays fit into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # Hashable arguments of the builders: one number for all axes, or one entry per axis (for padding, a pair).

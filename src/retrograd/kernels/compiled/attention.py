@@ -1,8 +1,8 @@
 """Scaled dot-product attention, block by block, and the plan of its blocks.
 
-A task takes as many queries as a panel of the micro-kernel has columns and walks over the keys in blocks. It holds the
-scores transposed, a row per key: then the values of a query (maximum, sum, upstream product) are a lane of a register,
-and all products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
+A task processes as many queries as a panel of the micro-kernel has columns, over blocks of keys. It keeps the scores
+transposed, one row per key. So the values of a query (maximum, sum, upstream product) are a lane of a register, and all
+products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
 The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
 
 Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867; T. Dao et al.,

@@ -134,7 +134,7 @@ def _is_below(x: float, y: float) -> bool:
 
 
 def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float], bool]) -> Body:
-    """The k first of each row in order; most registers hold no number that precedes the k-th found so far."""
+    """The first k of each row, in order. Most registers are skipped: no number precedes the k-th found so far."""
 
     def body(
         task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, k: int, per_task: int

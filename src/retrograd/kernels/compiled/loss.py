@@ -79,7 +79,7 @@ def element_loss_grad(
 
 
 def _ordered(operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The operands in the memory order of the first, which also stands in for a missing third."""
+    """The operands in the memory order of the first, which is also passed in place of a missing third."""
     x = dense(operands[0])
     t = like(operands[1], x)
     return x, t, like(operands[2], x) if len(operands) > 2 else x
@@ -221,7 +221,7 @@ def _in_c_order(a: np.ndarray) -> np.ndarray:
 
 
 def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
-    """The class weights for the kernel; x stands in if there are none."""
+    """The class weights for the kernel; x as a placeholder if there are none."""
     return x if weight is None else _in_c_order(weight)
 
 

@@ -384,7 +384,7 @@ def ctc_forward(
 
 @helper
 def minus_infinity(x: Any) -> Any:
-    """-inf of x's type, whatever x."""
+    """Return -inf in x's type."""
     return x * 0.0 + _NOTHING
 
 

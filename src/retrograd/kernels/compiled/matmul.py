@@ -93,7 +93,7 @@ def plan_product(
     target_tasks = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
     if (
         packing and shape.panels == len(batch) == 1 < target_tasks and rows < 2 * _TASK_ROWS
-    ):  # as a narrow weight's gradient
+    ):  # for example the gradient of a narrow weight
         shape = tile(dtype, form, columns, max(1, shape.vectors // target_tasks))
     product_words = even_product(dtype, form, shape, rows, not packing)
     tiles = int(product_words[PRODUCT.tiles])

@@ -98,9 +98,9 @@ def rows(
 ) -> Body:
     """y[o, m, i] = function(x[o, m, i]..., numbers...): y dense with n elements, each x with any steps along o and m.
 
-    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Of several results only those
-    wanted are written; flags for them follow the numbers, as in the function's arguments. ``sources`` and ``targets``:
-    "Array" or "Truth", for each operand and result.
+    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Several results have flags,
+    after the numbers, as in the function's arguments: only results whose flag is set are written. ``sources`` and
+    ``targets``: "Array" or "Truth", for each operand and result.
     """
 
     def body(task, worker, x, y, n, inner, middle, rows_per_task, outer_steps, middle_steps, steps, numbers):
@@ -241,7 +241,7 @@ def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
 
 
 def _with_flags(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of several results that also takes flags of those wanted, and computes only these if separate."""
+    """A formula of several results with a flag for each; separate formulas are computed only if their flag is set."""
     one, parts = form(formula), formula.parts if isinstance(formula, Together) else ()
     flags = [f"want_{place}" for place in range(one.results)]
     calls = [f"_{place}({', '.join(sum(form(part)[:2], ()))})" for place, part in enumerate(parts)]
@@ -253,7 +253,7 @@ def _with_flags(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Body:
-    """The kernel of a formula or primitive, or of several gradients. (No other name of this file may be one's.)"""
+    """The kernel of a formula, primitive or several gradients. (No other object in this file may have its name.)"""
     own = name.removesuffix("_broadcast")
     formula = FUSED.get(own) or POINTWISE.get(own)
     if formula is None:

@@ -1,6 +1,6 @@
 """Arrays combined with the results of a reduction, in one pass over memory: gradients of reductions, normalization.
 
-The small operands have x's number of axes and extent 1 along the reduced ones.
+The reduced operands have as many axes as x, with extent 1 along the reduced ones.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def normalize(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.nda
 
 
 def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *reduced: np.ndarray) -> np.ndarray:
-    """A kernel of large g and x and up to four small operands."""
+    """Run a kernel on g and x, of full size, and up to four reduced operands."""
     same, x = g is x, dense(x)
     z = np.empty_like(x)
     if not x.size:

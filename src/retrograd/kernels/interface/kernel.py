@@ -24,9 +24,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Kernel:
     """A kernel of the interface.
 
-    text: declares the signature, and says what the kernel computes. spec: the results from the arguments, both as
-    ``Spec``; None if they depend on values. writes: the parameter that it overwrites. changes: one that it reads and
-    overwrites; ``*columns`` stands for all that follow. host: why the results depend on values, if they do.
+    declaration: the function that declares the signature and documents the kernel. spec: computes the specification of
+    the results from the arguments, with a ``Spec`` for each array; None if it depends on values. writes: the parameter
+    that the kernel overwrites. changes: one that it reads and overwrites; ``*columns`` means all that follow. host: why
+    the results depend on values, if they do.
     """
 
     host: str
@@ -46,7 +47,7 @@ class Kernel:
         self.name, self.declaration, self.spec, self.host = name, declaration, spec, host
         self.writes, self.changes = writes, changes
         self.__doc__ = (
-            declaration.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, those that are wanted."
+            declaration.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, for the inputs that need one."
         )
 
     def __repr__(self) -> str:
@@ -64,7 +65,7 @@ def declare(spec: Callable[..., Any] | None, **about: str) -> Callable[[_F], _F]
     return keep
 
 
-# ---- rules that several kernels share ------------------------------------------------------------------------------
+# ---- Specifications shared by several kernels ----------------------------------------------------------------------
 
 
 def along(x: Spec, axis: int, size: int) -> Spec:

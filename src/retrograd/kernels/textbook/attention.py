@@ -49,7 +49,7 @@ def attention_grad(
     causal: bool,
     needs_grad: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of ``attention`` to q, k and v; None unless ``needs_grad``.
+    """The gradients of ``attention`` to q, k and v; None where ``needs_grad`` is False.
 
     With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):
     gq = scale d k,  gk = scale dT q,  gv = pT g

@@ -82,7 +82,7 @@ def deform_conv_grad(
     needs_grad: tuple[bool, bool, bool],
     workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of deform_conv to x, offset and mask; None unless ``needs_grad``.
+    """The gradients of deform_conv to x, offset and mask; None where ``needs_grad`` is False.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """
@@ -177,10 +177,10 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
 
 @ieee
 def deform_points(offset: np.ndarray, window: Window, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The whole positions below and above all points p along an axis, and what offset lacks to p - below.
+    """The integer positions below and above all points p along an axis, and (p - below) - offset.
 
-    offset (N, D, R, O)  ->  two of int64 and one of offset's type, all (N, D, R, O); a point far outside or NaN is
-    moved just outside.
+    offset (N, D, R, O)  ->  two arrays of int64 and one of offset's dtype, all (N, D, R, O). A point that is NaN or far
+    outside is moved just outside.
     """
     after = (1,) * (window.ndim - axis - 1)
     o, r = (

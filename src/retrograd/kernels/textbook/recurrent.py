@@ -130,7 +130,7 @@ def recurrent_grad(
     needs_grad: tuple[bool, bool, bool, bool],
     last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
-    """The gradients to x, h0, c0 and the weights; None for those that are not wanted.
+    """The gradients to x, h0, c0 and the weights; None where ``needs_grad`` is False.
 
     last: ``saved`` will not be read again and may be overwritten; unused here.
     """

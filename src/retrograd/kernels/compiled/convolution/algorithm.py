@@ -1,8 +1,8 @@
 """Choice of the convolution algorithm by a cost model and a workspace limit.
 
-Counted are the arrays that a form makes besides its result, for operands in the library's memory order: weights and
-tiles that are transformed, packed or copied, and partial sums; those of each thread, once for each core of the
-machine. Not counted are tables of some kilobytes, and copies of operands in another order.
+The workspace counts the arrays that a form allocates besides its result, for operands in the library's memory order:
+transformed, packed or copied weights and tiles, and partial sums; arrays of each thread count once per core. It does
+not count tables of some kilobytes, and copies of operands in another order.
 
 A limit changes bits only if another form is chosen: partial sums are computed one after another and added in order, all
 other arrays are allocated whole.
@@ -71,7 +71,7 @@ def within(
 ) -> str:
     """The first of the forms of a job whose memory fits the limit; ``forms`` has those of all three.
 
-    ``algorithm``: what was asked for, named in the message.
+    ``algorithm``: the requested algorithm, for the message.
 
     Raises:
         ValueError: for one of the three jobs no form fits. All are checked, so that a limit accepted by the forward
@@ -100,8 +100,8 @@ def bytes_used(
 
 # ---- Choice of the algorithm for a convolution ----------------------------------------------------------------------
 
-_TRANSFORM = 450  # of one vector of channels of a tile, forward or inverse
-_WEIGHT_VECTOR = 60  # of one vector of the transformed weights: computed, written and read again
+_TRANSFORM = 450  # cost of one vector of channels of a tile, forward or inverse
+_WEIGHT_VECTOR = 60  # cost of one vector of the transformed weights: computed, written and read again
 _GAIN = 0.9  # the transforms must save a tenth: they are less accurate
 
 
@@ -166,7 +166,7 @@ def forms(
     found = costs(window, batch, inputs, outputs, dtype, job)
     plain = next(iter(found))
     if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
-        forced = "exact"  # of these, the transforms compute only the input gradient
+        forced = "exact"  # with 4x4 taps, the transforms compute only the input gradient
     if forced not in ("auto", "exact", "direct", *found):
         raise ValueError(
             f"{job}: algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "

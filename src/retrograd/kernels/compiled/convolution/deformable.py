@@ -62,7 +62,7 @@ TASK = record(part=1, tap_first=1, tap_last=1, low=1, first=1, last=1)  # low: i
 
 _COLUMNS = 384 << 10  # bytes
 _WEIGHTS = 256 << 10  # bytes of packed weights next to them
-_LEAST_TILES = 8  # for which weights are read from beyond L2
+_LEAST_TILES = 8  # tiles that make reading weights from beyond L2 worthwhile
 _LEAST_CHANNELS = 32  # of a block: the positions of its taps are computed again for each block
 _ENOUGH = 8  # tasks
 _PARTS = 8
@@ -144,10 +144,10 @@ class Sizes:
         ]
 
     def rows(self, width: int, multiple: int, most: int) -> int:
-        """The number of rows of ``width`` columns, of ``most``, held in memory: whole tiles, or as many as fit."""
+        """How many of ``most`` rows of ``width`` columns are in memory together: whole tiles, or as many as fit."""
         row = width * self.size
         rows_at_once = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
-        times = max(1, round(most / rows_at_once))  # evenly, and no time for a few rows
+        times = max(1, round(most / rows_at_once))  # passes of equal size, none of only a few rows
         rows = -(-most // (times * multiple)) * multiple
         if self.limit is None:
             return rows
@@ -342,7 +342,7 @@ def deform_conv_grad(
     needs_grad: tuple[bool, bool, bool],
     workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of deform_conv to x, offset and mask; None unless ``needs_grad``.
+    """The gradients of deform_conv to x, offset and mask; None where ``needs_grad`` is False.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """

@@ -57,7 +57,7 @@ PHASE = record(
 )
 GATHER_TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
 
-_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in L1 in any order
+_SMALL_WEIGHTS = 1 << 15  # bytes of weights so few that they stay in L1 in any order
 _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
 _STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than strided rows of weights
 _PIXELS = 512  # pixels that pay for packing weights a second time
@@ -336,9 +336,10 @@ def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.nda
 def _cuts(
     target_tasks: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
 ) -> tuple[int, int, int, int]:
-    """The numbers of ranges of groups, panels, taps and tiles of the gradient, ``target_tasks`` pieces altogether.
+    """Return into how many ranges to cut groups, panels, taps and tiles: about ``target_tasks`` pieces altogether.
 
-    Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
+    Every range of panels reads all of x, every range of tiles all of g. There are fewer pieces if that would be
+    ``most`` bytes or more.
     """
     of_groups = min(groups, target_tasks)
     found = of_groups, 1, 1, 1

@@ -1,9 +1,9 @@
 """Forward convolution row by row, for few input channels and 1x1 kernels.
 
-All positions of a line share their taps: each tap reads another line, or there is one tap. One table of addresses then
-serves the line, whose positions are equally spaced in memory. There are two such kinds:
-convolutions with few input channels after ``axes.py``, where the taps of a kernel row are channels, and kernels of
-one tap, whose images are one long line.
+All positions of a line share their taps if each tap reads another line, or if there is only one tap. Then one table of
+addresses serves the whole line, whose positions are equally spaced in memory. There are two such cases: convolutions
+with few input channels, for which ``axes.py`` makes the taps of a kernel row channels; and kernels of one tap, for
+which an image is one long line.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _plan(
 def conv(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, low: int = 0
 ) -> np.ndarray:
-    """Fill ``y``, channels-last, from lines of x that are dense; w is like that of ``narrow.merge_weights``.
+    """Fill ``y``, channels-last, from lines of x that are dense; w is in the form of ``axes.merge_weights``.
 
     ``low``: elements before a line of x that its first position reads, zeros as those after the line.
     """

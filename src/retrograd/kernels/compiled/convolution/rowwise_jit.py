@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""One task of a forward pass by lines. Its plan is made in rowwise.py."""
+"""One task of a row-by-row forward pass. Its plan is made in rowwise.py."""
 
 from __future__ import annotations
 

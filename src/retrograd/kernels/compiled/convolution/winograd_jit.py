@@ -50,7 +50,7 @@ def input_lines(plan, block):  # type: ignore[no-untyped-def]
 
 @helper
 def output_lines(plan, block):  # type: ignore[no-untyped-def]
-    """Likewise, of the output of a block, or of the gradient to it."""
+    """As ``input_lines`` for the output of a block, or the gradient to it."""
     begin, end, line_first, line_last, _, _ = block
     at = WINOGRAD.y
     tile = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + plan[WINOGRAD.counts_w] - 1)
@@ -80,7 +80,7 @@ def read_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
 
 @helper
 def write_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
-    """Likewise, for writing."""
+    """As ``read_soon``, for writing."""
     step = 8 if size == 8 else 16
     first, last = pair * lines // PAIRS, (pair + 1) * lines // PAIRS
     for at in range(begin + first * step, begin + last * step, step):

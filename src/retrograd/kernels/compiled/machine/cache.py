@@ -5,7 +5,7 @@ Below it, one folder per key: a hash of the sources of this package, of the vers
 of the CPU. (Numba's own cache misses edits in another file or in an intrinsic.) A damaged file is not used.
 
 Its files are executed, so they must be ours alone: a folder that others could change, or have changed, is not used, and
-a message on stderr says so. On Windows nothing is checked: a folder below the user's profile is private.
+a message on stderr says so. On Windows nothing is checked: only the user can access a folder in the user's profile.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LONGEST_PATH = 1000  # folders and links
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether it belongs to this user and nobody else may write to it."""
+    """Whether a file belongs to this user and nobody else may write to it."""
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE)
 
 
@@ -50,7 +50,7 @@ def tampering_risk(path: Path) -> str:
         status = os.lstat(each)
         if status.st_uid not in owners:
             return f"{each} belongs to another user"
-        # in a folder with the sticky bit, as /tmp, nobody can move or remove what others made
+        # in a folder with the sticky bit, such as /tmp, only the owner of a file can move or remove it
         if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX and _others_write(status):
             return f"others may write to {each}"
     for each in (path.parent, path):
@@ -74,7 +74,7 @@ def _others_write(status: os.stat_result) -> bool:
 
 
 def _passed(path: Path) -> Iterator[Path]:
-    """Every folder and every link that is followed on the way to ``path``, which is absolute."""
+    """Yield every folder and every followed link on the path to ``path``, which is absolute."""
     here, ahead = Path(path.anchor), list(reversed(path.parts[1:]))
     yield here
     for _ in range(_LONGEST_PATH):
@@ -159,8 +159,8 @@ def _with_warning(path: Path, refused: str) -> Path:
     if refused:
         print(
             f"retrograd: the cache folder is not used: {refused}, so that others could have their own machine code run "
-            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or name "
-            "another folder by RETROGRAD_CACHE_DIR",
+            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or set "
+            "RETROGRAD_CACHE_DIR to another folder",
             file=sys.stderr,
             flush=True,
         )
@@ -173,7 +173,7 @@ def _remove(base: Path, process: int) -> None:
 
 
 def _digest(name: str, body: bytes) -> bytes:
-    """Of a file's content and name: a copy of another kernel's file, or for another CPU, counts as damaged."""
+    """The digest of a file's content and name: a copy of the file of another kernel or CPU counts as damaged."""
     return hashlib.sha256(f"{key()}/{name}\n".encode() + body).digest()
 
 

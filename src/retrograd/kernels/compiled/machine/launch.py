@@ -100,7 +100,7 @@ def known_versions(job: str) -> Iterator[None]:
     except Exception as error:
         raise RuntimeError(
             f"retrograd could not {job} with Numba {version('numba')} and llvmlite {version('llvmlite')} "
-            f"({type(error).__name__}: {error}); install a version of Numba that it knows, {NUMBA[0]} to {NUMBA[1]}, "
+            f"({type(error).__name__}: {error}); install a supported version of Numba, {NUMBA[0]} to {NUMBA[1]}, "
             "or call retrograd.use_kernels('textbook'), which runs on plain NumPy"
         ) from error
 
@@ -240,7 +240,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     start = pool.start
 
     def other(*values: Any) -> Any:
-        """A launch with an object among its arguments that is no array."""
+        """Handle a launch with an argument that is not an array, or is an array of a plan."""
         if not any(isinstance(value, Planned) for value in values):
             raise TypeError(messages[1])
         return planned_launch(name, launch, kinds, dtypes, messages, values)
@@ -301,7 +301,7 @@ def planned_launch(
 
 
 class _Pool:
-    """The threads. Their state is plain memory that is never freed, so that a late thread finds it."""
+    """The thread pool. Its state is memory that is never freed, since a thread may read it after the last launch."""
 
     threads: int
 
@@ -406,7 +406,7 @@ def _default_threads() -> int:
 
 
 def _as_threads(text: str) -> int | None:
-    """The number of threads that a text says, if it says one that can be had."""
+    """Parse a number of threads; None unless it is an integer from 1 to ``MOST_THREADS``."""
     usual = text.isdecimal() and len(text) <= len(str(MOST_THREADS)) and 0 < int(text) <= MOST_THREADS
     return int(text) if usual else None
 
@@ -428,7 +428,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
 
-    Not while another Python thread computes: its operators have memory for the previous number of threads.
+    Do not call it while another Python thread computes: its operators have memory for the previous number of threads.
 
     Raises:
         ValueError: ``count`` is not an integer from 1 to 1,024.

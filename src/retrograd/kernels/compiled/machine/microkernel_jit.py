@@ -31,7 +31,7 @@ _BLOCK, _ALONE = 128, 144
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
-    """Text of a module with the micro-kernel ``name``."""
+    """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size
@@ -396,7 +396,7 @@ def multiply_panels(  # type: ignore[no-untyped-def]
 
 
 def build_dot(name: str, dtype: str, rows: int, columns: int) -> str:
-    """Text of a module with the kernel ``name``."""
+    """Return the LLVM IR of a module with the kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size

@@ -93,7 +93,7 @@ def shared(count: int, dtype: str) -> np.ndarray:
 
 
 def _more(count: int, dtype: str, each: int | None = None) -> np.ndarray:
-    """More memory than is kept; for a plan, memory of its own. each: elements for each thread."""
+    """Allocate more memory than is cached; for a plan, a new buffer. each: elements for each thread."""
     if (made := planner()) is not None:
         return made.array("scratch", (count,), dtype) if each is None else made.array("each", (each,), dtype)
     array = aligned(count, dtype)

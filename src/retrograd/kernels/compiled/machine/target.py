@@ -37,7 +37,7 @@ def target_machine() -> llvm.TargetMachine:
 def vector_bytes() -> int:
     """Bytes in one vector register: 64 with AVX-512, 32 with AVX, otherwise 16 (SSE, NEON).
 
-    Asked of the code generator, because only it knows the features of a bare CPU name.
+    Determined from the code generator, because only it knows the features of a bare CPU name.
     """
     return _widest("<16 x float>", "fadd")
 

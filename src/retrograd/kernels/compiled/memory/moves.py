@@ -42,13 +42,13 @@ MOVE = record(
     places=0,  # the target, or source, of each of the interleaved elements
 )
 
-# contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
-# interleave from there
+# kinds: contiguous to contiguous, one element to contiguous, any steps, transposed tiles, one interleaved row to
+# several rows, and back
 RUN, FILL, STEPS, TILES, DEINTERLEAVE, INTERLEAVE = range(6)
 
 _WORK = 16384  # elements per task
-_SHORT = 64  # elements of a row that costs little more than starting the next
-_FEW = 8  # a run, or the side of a tile, that is worth the registers
+_SHORT = 64  # with fewer elements, a row costs little more than its start
+_FEW = 8  # the shortest run, and side of a tile, for which loads of whole registers pay
 
 Shape = tuple[int, ...]
 Axis = tuple[int, int, int]  # extent, step of y, step of x
@@ -75,7 +75,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     axes: list[Axis] = []
     for extent, y_stride, x_stride in zip(shape, y_strides, x_strides, strict=True):
         q, p = y_stride // size, x_stride // size
-        if q < 0:  # reverse the axis, so that y is written forwards
+        if q < 0:  # reverse the axis, so that y is written forward
             y_start, x_start, q, p = y_start + (extent - 1) * q, x_start + (extent - 1) * p, -q, -p
         if extent != 1:
             axes.append((extent, q, p))

@@ -143,7 +143,7 @@ def recurrent(
         0 if gates_kept else count,
         0 if u_kept else u_count,
     )
-    init = init[: D * panel_row]  # carved rounds up, and a direction has its part of the whole
+    init = init[: D * panel_row]  # ``carved`` rounds up, but the directions divide the array evenly
     c_count = spec.cells * D * c_ring * N * plan.padded
     kept = aligned(gates_kept * count + c_count, dtype)  # what backward reads
     if gates_kept:

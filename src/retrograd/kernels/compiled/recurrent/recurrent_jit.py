@@ -2,8 +2,8 @@
 """The chain of steps of a recurrent layer, forward and backward: one launch for all steps; see recurrent.py.
 
 A chain is a block of rows in one direction. If its steps are long, its hidden units are cut into column blocks, and the
-threads synchronise after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
-done. So a single thread can run all tasks in sequence: it finds claimed what an earlier task has done.
+threads synchronize after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
+done. So a single thread can run all tasks in sequence: the blocks of an earlier task are already claimed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _yield = types.ExternalFunction("sched_yield", types.int32())
 @helper
 def _claim(state, block, number):
     """Whether this thread claims the block in the phase of this number."""
-    place = CACHE_LINE * (block + 1)  # the first line counts finished blocks
+    place = CACHE_LINE * (block + 1)  # the first cache line counts finished blocks
     return get(state, place) == number and exchange_if(state, place, number, number + 1)
 
 

@@ -239,7 +239,7 @@ def _collect(builder: ir.IRBuilder, sources: list[Register], requested: list[Pla
 
 
 def _rearrange(builder: ir.IRBuilder, sources: list[Register], targets: list[list[Place]]) -> list[ir.Value]:
-    """The registers ``targets``, by way of pairs of channels."""
+    """The registers ``targets``, made from pairs of channels."""
     count, lanes = len(sources), len(sources[0][1])
     pairs = []
     for c in range(0, count - 1, 2):

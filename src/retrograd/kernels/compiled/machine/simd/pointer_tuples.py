@@ -1,6 +1,6 @@
-"""Several arrays at once: one register is loaded from, or stored to, each of a tuple of pointers.
+"""Tuples of pointers: loads and stores of one register for each of several arrays.
 
-A pointer to elements gives a vector, one to truth values a mask, so one loop serves any number of operands and results.
+A pointer to elements gives a vector, one to booleans a mask, so one loop serves any number of operands and results.
 A load returns a tuple that ends with the loop's numbers: the arguments of a function.
 """
 
@@ -34,7 +34,7 @@ _AHEAD = 4096  # bytes, as in memory.py
 
 
 def _lanes(pointers: Any) -> int:
-    """Of one register; as many truth values are loaded at a time."""
+    """The lanes of one register; as many booleans are loaded at a time."""
     return next(vector_of(pointer.dtype).lanes for pointer in pointers if pointer.dtype != types.uint8)
 
 
@@ -72,7 +72,7 @@ def _as_register(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
 
 
 def _prefetch(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.VectorType) -> None:
-    """Prefetch the cache line needed soon; truth values are few bytes."""
+    """Prefetch the cache line needed soon; not for booleans, which are few bytes."""
     if kind.element == _BYTE:
         return
     place = builder.bitcast(builder.gep(pointer, [index]), _BYTE.as_pointer())
@@ -237,7 +237,7 @@ def store_each_first(typing: Any, pointers: Any, index: Any, values: Any, count:
 def until_first_aligned(typing: Any, pointers: Any, index: Any) -> Any:
     """The number of elements from ``index`` of the first pointer to the next multiple of a register's size.
 
-    0 for truth values.
+    0 for booleans.
     """
     element = pointers[0].dtype
 
