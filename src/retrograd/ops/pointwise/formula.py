@@ -193,7 +193,7 @@ class Formula:
         sources: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
         names = sorted({name for text in sources for name in text.__code__.co_names if name in NAMES})
         begin = f"from {NAMES['exp'].__module__.rpartition('.')[0]} import {', '.join(names)}\n\n\n" if names else ""
-        return begin + "\n\n".join(text.text for text in sources)
+        return begin + "\n\n".join(each.source for each in sources)
 
     def gradient(self, written: FunctionType) -> FunctionType:
         """Declare the gradient as a function of g, the gradient of the result, and the formula's parameters.
