@@ -50,7 +50,7 @@ class KernelSet(Interface):
         with _lock:  # another thread may enter a listener, or choose another set
             found: Any = self.found(name)
             if listeners:
-                found = _Heard(name)
+                found = _ObservedKernel(name)
             elif _by_array:
                 found = _ByDevice(name)
             self.__dict__[name] = found
@@ -98,7 +98,7 @@ def _has_axes(value: Any) -> bool:
 
 
 def _kernel_of(active: str, package: str, name: str) -> Any:
-    """Return a kernel of a set: its own, or the textbook kernel if the set has no faster one."""
+    """Return a set's own kernel, or the textbook kernel if the set has none."""
     hint = "use_kernels('textbook') runs on plain NumPy instead"
     try:
         module = importlib.import_module(package)
@@ -134,7 +134,7 @@ listeners: dict[int, list[Listener]] = {}  # by thread, innermost last; almost a
 
 
 class Listener:
-    """While entered, it gets every kernel call of this thread in `call`. Other threads are not affected.
+    """While its ``with`` block runs, every kernel call of this thread goes to `call`. Other threads are not affected.
 
     Among several listeners, the innermost is called; kernels that it calls go to the next one.
     """
@@ -161,11 +161,11 @@ class Listener:
         return kernel(*args, **kwargs)
 
 
-class _Heard:
+class _ObservedKernel:
     """A kernel whose calls go to the listeners of the calling thread.
 
-    kernel: the function; None: the one of the set for the arrays' device. below: the number of listeners left, counted
-    from the outermost.
+    kernel: the function to call; None: looked up by the device of the arrays. below: how many listeners, counted from
+    the outermost, still get the call; None: all.
     """
 
     __slots__ = ("below", "kernel", "name")
@@ -178,7 +178,7 @@ class _Heard:
         count = len(entered) if self.below is None else self.below
         if not count:
             return (self.kernel or kernels.for_arrays(self.name, args, kwargs))(*args, **kwargs)
-        return entered[count - 1].call(self.name, _Heard(self.name, self.kernel, count - 1), args, kwargs)
+        return entered[count - 1].call(self.name, _ObservedKernel(self.name, self.kernel, count - 1), args, kwargs)
 
     def bare(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Callable[..., Any]:
         """Return the function that finally runs for these arguments."""
@@ -189,9 +189,9 @@ class _Heard:
         found: Callable[..., Any] = self.kernel or kernels.for_arrays(self.name, args, kwargs)
         return found
 
-    def replaced_by(self, function: Callable[..., Any]) -> _Heard:
+    def replaced_by(self, function: Callable[..., Any]) -> _ObservedKernel:
         """Return another function whose calls go to the same listeners."""
-        return _Heard(self.name, function, self.below)
+        return _ObservedKernel(self.name, function, self.below)
 
 
 class instead(Listener):  # noqa: N801
@@ -213,23 +213,23 @@ class instead(Listener):  # noqa: N801
         self.calls += 1
         self._runs = True
         try:
-            return cast(_Heard, kernel).replaced_by(function)(*args, **kwargs)
+            return cast(_ObservedKernel, kernel).replaced_by(function)(*args, **kwargs)
         finally:
             self._runs = False
 
 
-def is_text_of_a_kernel(function: Any) -> bool:
+def is_textbook_kernel(function: Any) -> bool:
     """Return whether a function is a textbook kernel or a changed copy of one."""
     return is_copy(function, getattr(importlib.import_module(_PACKAGES["textbook"]), _name(function), None))
 
 
-def is_copy(function: Any, text: Any) -> bool:
+def is_copy(function: Any, original: Any) -> bool:
     """Return whether a function has the name and parameters of another one, like a changed copy."""
     return (
         isinstance(function, FunctionType)
-        and isinstance(text, FunctionType)
-        and _name(function) == _name(text)
-        and [*inspect.signature(function).parameters] == [*inspect.signature(text).parameters]
+        and isinstance(original, FunctionType)
+        and _name(function) == _name(original)
+        and [*inspect.signature(function).parameters] == [*inspect.signature(original).parameters]
     )
 
 
@@ -264,16 +264,17 @@ def add_device(name: str, array: type, from_host: Callable[[Array], Any], kernel
     The arguments are those of ``Device``. ``use_kernels`` still chooses the kernels for the CPU.
 
     Raises:
-        ValueError: the name is taken or not a word, or ``array`` is the type of another device's arrays.
+        ValueError: the name is in use or not an identifier, or ``array`` is the type of another device's arrays.
         TypeError: ``array`` is not a type.
     """
     if not isinstance(name, str) or not name.isidentifier() or name == "cpu" or name in DEVICES:
-        raise ValueError(f"add_device: name={name!r} must be a new word; {', '.join(['cpu', *DEVICES])} are known")
+        known = ", ".join(["cpu", *DEVICES])
+        raise ValueError(f"add_device: name={name!r} must be a new identifier; {known} are known")
     if not isinstance(array, type):
-        raise TypeError(f"add_device: array={array!r} must be a type, the one of the device's arrays")
+        raise TypeError(f"add_device: array={array!r} must be the type of the device's arrays")
     if array in _by_array or issubclass(array, Array):
         raise ValueError(
-            f"add_device: array={array.__name__} is the type of another device's arrays; give one of its own"
+            f"add_device: array={array.__name__} is the type of another device's arrays; give this device its own type"
         )
     with _lock:
         found = DEVICES[name] = _by_array[array] = Device(name, array, from_host, kernels)
@@ -390,13 +391,13 @@ def convolution_kernel(name: str, options: Options) -> Any:
 
 
 def exact(name: str) -> Any:
-    """Return the textbook kernel, whichever set is active: only that set computes integers, and it does so exactly."""
-    kernel = _text_of(name)
-    return _Heard(name, kernel) if listeners else kernel
+    """Return the textbook kernel, whichever set is active: only the textbook set has (exact) integer kernels."""
+    kernel = _textbook_kernel(name)
+    return _ObservedKernel(name, kernel) if listeners else kernel
 
 
 @cache
-def _text_of(name: str) -> Any:
+def _textbook_kernel(name: str) -> Any:
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
@@ -445,7 +446,7 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
 def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a kernel. Its result is y itself if no other listener gets the call and it has a plan that fits y."""
     function = kernel
-    if isinstance(kernel, _Heard):
+    if isinstance(kernel, _ObservedKernel):
         function = kernel.bare(args, kwargs)
         if kernel.below:
             return kernel(*args, **kwargs)
@@ -459,7 +460,7 @@ def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 
 class PythonCall(NamedTuple):
-    """The plan of a textbook kernel: one call of it."""
+    """The plan of a textbook kernel: a single Python call."""
 
     function: Callable[..., Any]
     args: tuple[Any, ...]

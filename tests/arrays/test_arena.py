@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from retrograd.arrays import Arena, Lifetime, arena, lay_out, span
-from retrograd.arrays.arena import LINE
+from retrograd.arrays.arena import CACHE_LINE
 
 
 def drawn(seed: int, count: int, steps: int = 8) -> list[Lifetime]:
@@ -23,7 +23,7 @@ def drawn(seed: int, count: int, steps: int = 8) -> list[Lifetime]:
 
 
 def lines(each: Lifetime) -> int:
-    return -(-each.bytes // LINE) * LINE
+    return -(-each.bytes // CACHE_LINE) * CACHE_LINE
 
 
 def collisions(lifetimes: Sequence[Lifetime], offsets: Sequence[int]) -> int:
@@ -48,7 +48,7 @@ def test_a_layout(seed: int) -> None:
     lifetimes = drawn(seed, 1 + seed % 12)
     found = lay_out(lifetimes)
     assert not collisions(lifetimes, found.offsets)
-    assert all(offset % LINE == 0 for offset in found.offsets) and found == lay_out(lifetimes)
+    assert all(offset % CACHE_LINE == 0 for offset in found.offsets) and found == lay_out(lifetimes)
     assert found.least == alive(lifetimes)
     assert found.least <= found.bytes <= sum(map(lines, lifetimes))
     ends = [offset + lines(each) for offset, each in zip(found.offsets, lifetimes, strict=True)]
@@ -106,7 +106,7 @@ def test_a_lifetime_that_is_too_short_is_seen() -> None:
 
 def test_arrays_in_an_arena() -> None:
     made = Arena(1000)
-    assert made.memory.size == 1000 and not made.memory.any() and span(made.memory)[0] % LINE == 0
+    assert made.memory.size == 1000 and not made.memory.any() and span(made.memory)[0] % CACHE_LINE == 0
     x = made.array(64, (2, 3), np.float32)
     x[...] = 7
     assert x.flags.c_contiguous and made.offset(x) == 64 and made.offset(x[1:]) == 76

@@ -438,12 +438,12 @@ def test_what_devices_refuse(device: Device) -> None:
     with pytest.raises(RuntimeError, match="zeros: device='cuda', but there is one device, the CPU; leave device out"):
         rg.zeros(2, device="cuda")
     for name in ("cpu", "strict", "a b"):
-        with pytest.raises(ValueError, match=f"add_device: name='{name}' must be a new word; cpu, strict are known"):
+        with pytest.raises(ValueError, match=f"name='{name}' must be a new identifier; cpu, strict are known"):
             add_device(name, type("Other", (), {}), Strict)
     for wrong in (3, lambda: Strict):
-        with pytest.raises(TypeError, match="array=.* must be a type, the one of the device's arrays"):
+        with pytest.raises(TypeError, match="array=.* must be the type of the device's arrays"):
             add_device("new", wrong, Strict)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="add_device: name=3 must be a new word"):
+    with pytest.raises(ValueError, match="add_device: name=3 must be a new identifier"):
         add_device(3, Strict, Strict)  # type: ignore[arg-type]
     for kind in (np.ndarray, Strict):
         with pytest.raises(ValueError, match="is the type of another device's arrays"):

@@ -30,13 +30,13 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
 
 
 def by_loops(arrays: Trio, window: Window) -> Trio:
-    """y, gx and gw of x, w and g by the oracle."""
+    """Compute y, gx and gw with the oracle."""
     x, w, g = arrays
     return forward(x, w, None, window), input_grad(g, w, None, window), weight_grad(x, g, window)
 
 
 def trio(kernel_set: Any, arrays: Trio, window: Window, options: Options = AUTO) -> Trio:
-    """The same by the kernels of one set."""
+    """Compute y, gx and gw with the kernels of one set."""
     x, w, g = arrays
     return (
         run(kernel_set.conv, x, w, None, window, options),
@@ -46,7 +46,7 @@ def trio(kernel_set: Any, arrays: Trio, window: Window, options: Options = AUTO)
 
 
 def check(kernel_set: Any, case: Case, source: Source) -> None:
-    """The three on random arrays, the upstream gradient included."""
+    """Check the three kernels on random arrays, with a random upstream gradient."""
     arrays = x, w, g = operands(case, source)
     expected = by_loops(arrays, case.window)
     found = trio(kernel_set, arrays, case.window, case.options)
@@ -62,7 +62,7 @@ def operands(case: Case, source: Source) -> Trio:
 
 
 def check_trio(case: Case, arrays: Trio, found: Trio, expected: Trio) -> None:
-    """Against the oracle, to the rounding of their sums, and in float64 the adjoint identity."""
+    """Compare with the oracle up to the rounding of the sums; in float64 also check the adjoint identity."""
     __tracebackhide__ = True
     for actual, wanted, terms in zip(found, expected, terms_of(case), strict=True):
         assert_sums(actual, wanted, terms, transformed=can_be_transformed(case.window))
@@ -79,7 +79,7 @@ def check_adjoints(arrays: Trio, found: Trio) -> None:
 
 
 def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expected: Trio) -> None:
-    """conv and conv_input_grad, each with a bias for every channel that it makes."""
+    """Check conv and conv_input_grad with a bias for each output channel."""
     (x, w, g), window, options = arrays, case.window, case.options
     b_out, b_in = source.arrays((case.outputs,), (case.inputs,))
     transformed = can_be_transformed(window)
@@ -92,12 +92,12 @@ def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expect
 
 
 def terms_of(case: Case) -> tuple[int, int, int]:
-    """How many products are summed in an entry of y and of gx, and the bias; and in one of gw."""
+    """The number of terms in an element of y or gx, the bias included, and in an element of gw."""
     taps, groups = case.window.taps, case.window.groups
     positions = int(np.prod(case.window.output))
     return taps * case.inputs // groups + 1, taps * case.outputs // groups + 1, case.batch * positions
 
 
 def can_be_transformed(window: Window) -> bool:
-    """Whether an algorithm that rounds more than sums do, such as Winograd's, may have been taken."""
+    """Whether an algorithm that rounds more than sums do, such as Winograd's, may have been used."""
     return window.groups == 1 and max(window.kernel) >= 3

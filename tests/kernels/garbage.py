@@ -22,21 +22,21 @@ def spoil(array: np.ndarray) -> np.ndarray:
 
 
 class _Kept(dict[str, np.ndarray]):
-    """What a thread keeps for its kernels, spoilt before each use."""
+    """The cached kernel memory of a thread, filled with garbage before each use."""
 
     def get(self, dtype: str, default: Any = None) -> Any:
         return spoil(self[dtype]) if dtype in self else default
 
 
 class _Nothing(dict[Any, Any]):
-    """Parts of what a thread keeps are cut anew each time."""
+    """A cache without entries, so that the memory of a thread is divided again in each call."""
 
     def get(self, key: Any, default: Any = None) -> Any:
         return default
 
 
 def fill_memory_with_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For arrays of ``np.empty`` and ``np.empty_like``, and for those that kernels keep."""
+    """Fill the arrays of ``np.empty`` and ``np.empty_like`` with garbage, and those that kernels cache."""
 
     def spoilt(make: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
         return lambda *arguments, **options: spoil(make(*arguments, **options))

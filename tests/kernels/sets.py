@@ -7,8 +7,8 @@ import pytest
 import retrograd.kernels.compiled
 import retrograd.kernels.textbook
 
-# For tests of how the compiled kernels cut their work into tasks, blocks and forms, which NumPy does not: of the
-# textbook set they show little, and take as long.
+# For tests of how the compiled kernels divide their work into tasks, blocks and forms. On the textbook set, which does
+# not divide it, they would show little and take as long.
 textbook_at_night = pytest.mark.parametrize(
     "kernel_set",
     [

@@ -82,7 +82,7 @@ def test_empty(kernel_set: Any, shape: tuple[int, int]) -> None:
     ("shape", "size"), [((2, 3, 4), (9,)), ((1, 70, 2, 3), (4, 5)), ((0, 2, 1), (3,)), ((2, 2, 1, 1, 1), (1, 2, 2))]
 )
 def test_unpooling(kernel_set: Any, shape: tuple[int, ...], size: tuple[int, ...], dtype: type) -> None:
-    """Places may meet: the last one counts."""
+    """Indices may repeat: the last value wins."""
     x, plane = array(dtype, *shape), int(np.prod(size))
     indices = np.random.default_rng(3).integers(0, plane, shape)
     expected = np.zeros((*shape[:2], plane))

@@ -37,7 +37,7 @@ def _run(folder: Path, code: str = _USE, **more: str) -> str:
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Path], Path]]:
-    """Which folder of machine code is used when ``RETROGRAD_CACHE_DIR`` is the one given."""
+    """A function: the cache folder that is used if ``RETROGRAD_CACHE_DIR`` is the given folder."""
     (tmp_path / "tmp").mkdir(mode=0o700)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
 
@@ -57,7 +57,7 @@ def own(tmp_path: Path, place: Callable[[Path], Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache folder with what ``_USE`` runs."""
+    """A cache folder with the kernels that ``_USE`` runs."""
     folder = tmp_path_factory.mktemp("compiled")
     assert "compiling kernels for this CPU" in _run(folder)
     return folder
@@ -137,7 +137,7 @@ def test_key_depends_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
         cache.key.cache_clear()
 
 
-# ---- strangers -----------------------------------------------------------------------------------------------------
+# ---- Other users ---------------------------------------------------------------------------------------------------
 
 
 def test_its_folders_are_for_this_user_alone(own: Path, tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_group_of_one_user_is_no_stranger(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("ann", "x", uid, 7, "", "/", "/")))
     for name, members, fault in (("ann", [], ""), ("ann", ["ann", "bob"], "others may"), ("staff", [], "others may")):
         monkeypatch.setattr(grp, "getgrgid", lambda gid, it=(name, members): grp.struct_group((it[0], "x", gid, it[1])))
-        assert fault in cache.way_in(path) and bool(fault) == bool(cache.way_in(path))
+        assert fault in cache.tampering_risk(path) and bool(fault) == bool(cache.tampering_risk(path))
 
 
 def test_folder_and_files_of_another_user(
@@ -196,7 +196,7 @@ def test_folder_and_files_of_another_user(
         stranger = os.geteuid() + 1
         patch.setattr(os, "geteuid", lambda: stranger)
         assert cache.read("kernel") is None
-        assert "belongs to another user" in cache.way_in(used)
+        assert "belongs to another user" in cache.tampering_risk(used)
         place(tmp_path / "cache")
         assert "belongs to another user" in capsys.readouterr().err and cache.read("kernel") is None
 
@@ -207,20 +207,20 @@ def test_link_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     path.mkdir(parents=True)
     link = tmp_path / "link"
     link.symlink_to(path.parent)
-    assert cache.way_in(link / "key") == ""
+    assert cache.tampering_risk(link / "key") == ""
     lstat = os.lstat
     foreign = os.stat_result([*lstat(link)[:4], 12345, *lstat(link)[5:]])
     monkeypatch.setattr(os, "lstat", lambda each: foreign if each == link else lstat(each))
-    assert cache.way_in(link / "key") == f"{link} belongs to another user"
+    assert cache.tampering_risk(link / "key") == f"{link} belongs to another user"
     monkeypatch.undo()
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     with pytest.raises(OSError, match="symbolic links"):
-        cache.way_in(tmp_path / "loop" / "key")
+        cache.tampering_risk(tmp_path / "loop" / "key")
 
 
 @pytest.mark.parametrize("plant", ["open", "link", "file"])
 def test_planted_temporary_folder(place: Callable[[Path], Path], tmp_path: Path, capsys, plant: str) -> None:
-    """Anybody can guess its name."""
+    """Other users can guess its name, and create it first."""
     (tmp_path / "file").write_text("where no folder can be")
     planted = place(tmp_path / "file").parent
     cache.write("kernel", b"another user's")
@@ -406,7 +406,7 @@ for _ in range(count):
         if not (child := os.fork()):
             os._exit(0 if engine.add(bytes(mutated), name) else 1)
         assert os.waitpid(child, 0)[1] == 0, (name, kind, place)
-assert count // 4 < accepted < count, accepted  # in machine code and constants nothing can be seen
+assert count // 4 < accepted < count, accepted  # damage in machine code and constants cannot be detected
 """
 
 

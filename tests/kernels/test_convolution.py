@@ -15,7 +15,7 @@ from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
 
-# Geometries that a kernel once got wrong.
+# Regression tests: geometries that a kernel once got wrong.
 FOUND = [
     Case(conv_window((1,), 2, 2, ((3, 0),)), 1, 1, 1, False),  # the padding alone is wider than the input and a tap
     Case(conv_window((1,), 1, groups=2), 1, 2, 2, True),
@@ -107,7 +107,7 @@ def test_larger_than_one_task(kernel_set: Any, dtype: type) -> None:
     check(kernel_set, *plain(window, 2, 33, 40, dtype))
 
 
-# Geometries for every way in which the compiled kernels go about a shape.
+# Geometries for every algorithm of the compiled kernels.
 WAYS = {
     "few outputs on a line": Case(conv_window((40,), 5, 1, 2), 3, 1, 6, True),
     "few outputs in a plane": Case(conv_window((9, 11), (3, 2), 1, ((1, 0), (0, 2)), (2, 1)), 2, 4, 5, True),
@@ -190,7 +190,7 @@ def test_empty_batch(kernel_set: Any, channels: int) -> None:
 def test_nan_and_inf_reach_what_reads_them(
     kernel_set: Any, dtype: type, width: int, stride: int, groups: int, value: float
 ) -> None:
-    """One of them in x or g shows in exactly the results that the definition says, zero padding or not."""
+    """NaN or inf in x or g reaches exactly the results that read it by the definition, with or without zero padding."""
     window = conv_window((5, width), (3, 2), (stride, 1), ((1, 1), (1, 0)), (1, 2), groups)
     rng = np.random.default_rng(0)
     x, w = rng.normal(size=(2, 6, 5, width)).astype(dtype), rng.normal(size=(6, 6 // groups, 3, 2)).astype(dtype)
@@ -250,7 +250,7 @@ def test_packed_records(kernel_set: Any) -> None:
 def test_a_weight_that_is_no_number(
     size: tuple[int, ...], stride: int, channels: tuple[int, int], groups: int, value: float
 ) -> None:
-    """It reaches the positions of an input gradient that read it, and no other."""
+    """It reaches the positions of an input gradient that read it, and no others."""
     rng = np.random.default_rng(0)
     window = conv_window(size, 3, stride, 1, 1, groups)
     w = rng.standard_normal((channels[0], channels[1] // groups, *window.kernel)).astype(np.float32)

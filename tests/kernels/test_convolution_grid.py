@@ -1,6 +1,6 @@
 """Generated geometries: all properties of convolution for each, on both kernel sets.
 
-Checked of every geometry are
+For every geometry these are checked:
 
 - the three kernels against the oracle, by one of the algorithms that can compute it, on arrays in all kinds of memory
   order, inputs unchanged;
@@ -49,7 +49,7 @@ Again = Callable[[], None]
 
 
 def check(case: Case, source: Source) -> Again:
-    """All but the threads; what is returned compares the bits, with the number of threads that there are by then."""
+    """Check everything but threads; return a function that compares the bits under a later number of threads."""
     window = case.window
     assert naive.outputs(window.input, window.kernel, window.stride, window.padding, window.dilation) == window.output
     arrays = operands(case, source)
@@ -75,7 +75,7 @@ def check(case: Case, source: Source) -> Again:
 
 
 def by_one_of(algorithms: Iterable[str], case: Case, source: Source) -> Case:
-    """The case with one of the algorithms that can compute it, or with what is chosen for it."""
+    """The case with one of the algorithms that can compute it, or with the default choice."""
     return replace(case, options=Options(str(source.rng.choice(["auto", *algorithms]))))
 
 
@@ -125,7 +125,7 @@ def check_requests(
 
 
 def check_all(number: int, count: int, positions: int) -> None:
-    """So many geometries, drawn independently of each other from ``number`` on."""
+    """Check ``count`` geometries, numbered from ``number`` on and each drawn independently."""
     waiting = []
     for n in range(number, number + count):
         pick, source = evenly(n)
@@ -139,7 +139,7 @@ def check_all(number: int, count: int, positions: int) -> None:
 
 
 def check_drawn(settings: Any, positions: int) -> None:
-    """Geometries that Hypothesis draws: fewer of them differ, but of those that fail it finds the smallest."""
+    """Check geometries drawn by Hypothesis: fewer of them are distinct, but it shrinks those that fail."""
     waiting = []
 
     @settings

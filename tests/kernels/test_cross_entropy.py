@@ -57,7 +57,7 @@ def test_every_label(kernel_set: Any, dtype: type) -> None:
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 @pytest.mark.parametrize("shape", [(7, 10), (3, 5, 4, 2), (2, 7, 9), (2, 40, 19, 29), (0, 3, 2), (2, 3, 0)], ids=str)
 def test_places(kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: type) -> None:
-    """(N, C, *D) is what the same places are as rows (N * D, C); none of the layouts is another case."""
+    """(N, C, *D) gives the same results as its positions as rows (N * D, C), in every layout."""
     if layout not in ("contiguous", "channels_last", "fortran") and shape[1] == 40:
         return
     source = Source(np.random.default_rng(0), dtype, (layout,))
@@ -116,7 +116,7 @@ def test_certain_and_impossible_labels(kernel_set: Any, columns: bool) -> None:
 def test_weights_and_labels_that_do_not_count(
     kernel_set: Any, shape: tuple[int, ...], layout: str, dtype: type
 ) -> None:
-    """Weights, the factor and one g for all are what the plain kernels give for each place, multiplied."""
+    """With weights, a factor and a single g, the results are those of the plain kernels multiplied at each position."""
     source = Source(np.random.default_rng(0), dtype, (layout,))
     rng, classes, ignored = source.rng, shape[1], min(2, shape[1] - 1)
     x, g = source.arrays(shape, shape[:1] + shape[2:])

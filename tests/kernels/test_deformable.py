@@ -105,7 +105,7 @@ def test_against_the_definition_nightly(kernel_set: Any, number: int) -> None:
     check(kernel_set, drawn(number))
 
 
-# Sizes at which the compiled kernels take another way: blocks of channels in and across deformable groups, panels,
+# Sizes for different paths of the compiled kernels: blocks of channels in and across deformable groups, panels,
 # several rows of columns, weights that are too large for partial sums. (size, kernel, groups, batch, Ci, Co, D)
 WAYS = {
     "parts of a deformable group": ((3, 4), 1, 1, 1, 64, 3, 1),
@@ -216,7 +216,7 @@ def test_no_channels_made_or_no_images(kernel_set: Any, batch: int) -> None:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_places_that_are_no_numbers(kernel_set: Any, dtype: type) -> None:
-    """NaN reaches the outputs that stand there; what lies infinitely far away is outside; x beyond is not read."""
+    """A NaN offset makes the outputs NaN; an infinite one is outside the input; x is not read out of bounds."""
     x, offset, mask, w, _, g, window = operands(conv_window((4, 4), 2), 1, 2, 3, 1, dtype=dtype, scale=0.3)
     offset[0, 0, 1, 2] = np.nan
     y = kernel_set.deform_conv(x, offset, mask, w, None, window)

@@ -25,7 +25,7 @@ def normalized(row: list[float], centered: bool) -> tuple[list[float], float, fl
 
 
 def row_grad(h: list[float], row: list[float], centered: bool) -> list[float]:
-    """Through the variance and the mean, as in the paper on batch norm (Ioffe and Szegedy, 2015)."""
+    """The gradient through the variance and the mean, as in the paper on batch norm (Ioffe and Szegedy, 2015)."""
     _, mean, inverse = normalized(row, centered)
     count = len(row)
     to_variance = math.fsum(g * (v - mean) * -0.5 * inverse**3 for g, v in zip(h, row, strict=True))
@@ -133,12 +133,12 @@ def test_several_pieces(kernel_set: Any, layout: str) -> None:
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("groups", [1, 4, 68])
 def test_samples_from_the_cache(kernel_set: Any, layout: str, groups: int) -> None:
-    """As many samples, and as many channels, that a task normalizes a whole one (or a group of one)."""
+    """So many samples and channels that one task normalizes a whole sample (or one group of it)."""
     check_group_norm(kernel_set, np.random.default_rng(0), (8, 68, 3, 2), groups, layout, np.float32)
 
 
 def test_samples_in_several_pieces(kernel_set: Any) -> None:
-    """The pieces of neighboring channels are put together; the last one is shorter."""
+    """The pieces of neighboring channels are merged; the last piece is shorter."""
     check_group_norm(kernel_set, np.random.default_rng(0), (8, 64, 300), 2, "channels_last", np.float32)
 
 
@@ -200,7 +200,7 @@ def test_long_rows(monkeypatch: pytest.MonkeyPatch, dtype: type, centered: bool)
 
 @pytest.mark.parametrize("centered", [True, False])
 def test_special_numbers(kernel_set: Any, centered: bool) -> None:
-    """NaN and infinity spoil their own row, and no other."""
+    """NaN and infinity affect their own row and no others."""
     x = numbers(np.random.default_rng(0), (6, 40), np.float32)
     weight, bias = np.ones(40, np.float32), np.zeros(40, np.float32)
     expected, *_ = kernel_set.layer_norm(x, weight, bias, EPS, centered)

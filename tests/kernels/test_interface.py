@@ -18,7 +18,7 @@ from retrograd.kernels.interface import KERNELS, Interface, Kernel, spec_of
 from retrograd.testing.function_call import outputs_of
 
 FORMULAS = POINTWISE | FUSED
-OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # what the compiled set offers besides kernels
+OUTSIDE = {"get_num_threads", "set_num_threads", "warmup"}  # functions of the compiled set that are not kernels
 
 
 def parameters(function: Any) -> list[str]:
@@ -28,9 +28,9 @@ def parameters(function: Any) -> list[str]:
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
     kernel = KERNELS[name]
-    assert parameters(kernel.text) == parameters(getattr(textbook, name))
-    if hasattr(compiled, name):  # else it runs as the textbook has it
-        assert parameters(kernel.text) == parameters(getattr(compiled, name))
+    assert parameters(kernel.declaration) == parameters(getattr(textbook, name))
+    if hasattr(compiled, name):  # else the textbook kernel is used
+        assert parameters(kernel.declaration) == parameters(getattr(compiled, name))
     assert (kernel.__doc__ or "").strip() and (kernel.spec is None) == bool(kernel.host)
     assert getattr(Interface, name, kernel) is kernel
 
@@ -38,7 +38,7 @@ def test_a_kernel_has_its_signature_in_both_sets(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, kernel in KERNELS.items() if kernel.spec])
 def test_a_specification_takes_the_arguments_by_name(name: str) -> None:
     if name not in FORMULAS and name != "update":  # those take operands in their order
-        names = dict.fromkeys(parameters(KERNELS[name].text))
+        names = dict.fromkeys(parameters(KERNELS[name].declaration))
         inspect.signature(KERNELS[name].spec).bind(**names)  # type: ignore[arg-type]
 
 
@@ -77,7 +77,7 @@ class Checking(Listener):
 
 
 def bare(spec: Any) -> Any:
-    """Without the difference between lists and tuples."""
+    """The specification with lists as tuples."""
     return [bare(each) for each in spec] if isinstance(spec, (tuple, list)) else spec
 
 

@@ -23,7 +23,7 @@ from retrograd.specs.low_bit import Requantized, Scaled, Thresholded
 from retrograd.specs.recurrence import Weights, recurrence
 from strategies import DTYPES, LAYOUTS, numbers
 
-# the others are not compiled: both sets run the textbook's
+# the other kernels are not compiled: both sets run the textbook kernels
 NAMES = sorted({*textbook.__all__} & {*compiled.__all__})
 
 
@@ -343,7 +343,7 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
 
 
 def _formulas(of: Callable[[Form], bool]) -> Callable[..., Iterator[tuple[str, Any]]]:
-    """The kernels of those formulas."""
+    """The kernels of the formulas that a condition selects."""
 
     def run(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
         for name, formula in KERNELS.items():
@@ -438,7 +438,7 @@ def differing(first: list[tuple[str, list[bytes]]], second: list[tuple[str, list
 def test_same_bits_on_every_number_of_threads(
     threads: Callable[[int], None], family: str, dtype: type, layout: str
 ) -> None:
-    """The number of threads decides who does a task, never what a task is. (NumPy has no such number.)"""
+    """The number of threads decides which thread runs a task, never how work is divided. (NumPy has no threads.)"""
     threads(1)
     alone = outcome(compiled, family, dtype, layout)
     for count in (2, 3):
@@ -450,7 +450,7 @@ def test_same_bits_on_every_number_of_threads(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("family", sorted(FAMILIES))
 def test_same_bits_again(kernel_set: Any, family: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What memory held before is not seen: whatever was not written, or read before it was, would show now."""
+    """The old contents of memory have no effect: an element that is read before it is written would show here."""
     first = outcome(kernel_set, family, dtype, "contiguous")
     fill_memory_with_garbage(monkeypatch)
     assert not differing(first, outcome(kernel_set, family, dtype, "contiguous"))

@@ -32,7 +32,7 @@ def _threads() -> Iterator[None]:
 
 @pytest.fixture(params=["machine code", "ctypes"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """How handles that are made in the test launch their kernels."""
+    """How kernels that are loaded in the test are launched: directly or through ctypes."""
     if request.param == "ctypes":
         monkeypatch.setattr(numpy_abi, "fault", lambda: "planted")
     return request.param
@@ -77,7 +77,7 @@ def test_launches_from_several_python_threads() -> None:
 
 
 def test_a_thread_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The launch says so; the next one starts those that are missing, and no number twice."""
+    """The launch raises an error; the next one starts the missing threads, and no thread twice."""
     start = threading.Thread.start
 
     def fail(thread: threading.Thread) -> None:
@@ -224,7 +224,7 @@ def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     ("openmp", "threads"), [("1", 1), ("3", 3), ("3,2", 3), ("many", None), ("0", None), ("", None)]
 )
 def test_threads_from_openmps_variable(monkeypatch: pytest.MonkeyPatch, openmp: str, threads: int | None) -> None:
-    """Joblib and others set it for their workers; what says nothing of use is ignored, as OpenMP does."""
+    """Joblib and others set it for their workers; unusable values are ignored, as by OpenMP."""
     monkeypatch.delenv("RETROGRAD_NUM_THREADS", raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     cores = launch._default_threads()
@@ -245,7 +245,7 @@ def test_one_task_and_many_give_the_same_bits() -> None:
     assert all(np.array_equal(results[0], other) for other in results[1:])
 
 
-# ---- where Python, NumPy or Numba look other inside than they did
+# ---- Changes in the internals of Python, NumPy or Numba
 
 
 def test_what_is_installed_is_known() -> None:
@@ -267,14 +267,14 @@ def _plant_other_dtypes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("plant", "fault"),
     [
-        (_plant_other_fields, "arrays lie in memory in an unknown way"),
-        (_plant_other_dtypes, "arrays lie in memory in an unknown way"),
+        (_plant_other_fields, "arrays have an unknown memory layout"),
+        (_plant_other_dtypes, "arrays have an unknown memory layout"),
         (
             lambda patch: patch.setattr(numpy_abi, "_CORES", ("numpy.elsewhere",)),
-            "NumPy's C interface is not the known",
+            "NumPy's C interface is unknown",
         ),
-        (lambda patch: patch.setattr(numpy_abi, "_CORES", ("numpy.linalg",)), "NumPy's C interface is not the known"),
-        (lambda patch: patch.setattr(numpy_abi, "_INTERFACES", (0x03000000,)), "NumPy's C interface is not the known"),
+        (lambda patch: patch.setattr(numpy_abi, "_CORES", ("numpy.linalg",)), "NumPy's C interface is unknown"),
+        (lambda patch: patch.setattr(numpy_abi, "_INTERFACES", (0x03000000,)), "NumPy's C interface is unknown"),
     ],
     ids=["fields", "dtypes", "no module", "no table", "another table"],
 )
@@ -283,7 +283,7 @@ def test_a_change_inside_numpy_is_found(
 ) -> None:
     plant(monkeypatch)
     monkeypatch.setattr(numpy_abi, "fault", numpy_abi.fault.__wrapped__)
-    launch._tell_slow.cache_clear()
+    launch._warn_slow.cache_clear()
     mul, x = launch.Kernel("pointwise.mul")["f"], _array(100)
     np.testing.assert_array_equal(mul(x, x), x * x)
     launch.Kernel("pointwise.sub")["f"]
@@ -298,7 +298,7 @@ def test_a_change_of_what_the_c_interface_makes_is_found(monkeypatch: pytest.Mon
 
     function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)(other)
     monkeypatch.setattr(numpy_abi, "new_like", lambda: ctypes.cast(function, ctypes.c_void_p).value)
-    assert numpy_abi.fault.__wrapped__() == "NumPy's C interface makes other arrays than expected"
+    assert numpy_abi.fault.__wrapped__() == "NumPy's C interface makes arrays with an unexpected layout"
 
 
 _TRAIN = """
@@ -331,7 +331,7 @@ def test_a_network_trains_through_ctypes_to_the_same_bits() -> None:
 
 
 def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the versions that are known and the way out; the rest of the library runs on the textbook's kernels."""
+    """The error names the known versions and the workaround; the rest of the library runs on the textbook kernels."""
     from retrograd.kernels.compiled.machine import compiler
 
     monkeypatch.delattr(compiler.compiler, "compile_extra")
@@ -339,7 +339,7 @@ def test_a_change_inside_numba_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     message = (
         rf"could not compile pointwise_mul_f with Numba {version('numba')} and llvmlite .*"
         r"\(AttributeError: .*compile_extra.*"
-        r"install a version of Numba that it knows, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
+        r"install a supported version of Numba, 0.63 to 0.68, or call retrograd.use_kernels\('textbook'\)"
     )
     handle = launch.Kernel("pointwise.mul")
     for act in (lambda: handle["f"], lambda: precompile.Compilation(["pointwise.mul"]).finish()):
@@ -355,12 +355,12 @@ def test_a_module_that_numba_has_no_longer_is_told(monkeypatch: pytest.MonkeyPat
     monkeypatch.delattr("numba.core.compiler_machinery")
     monkeypatch.delitem(sys.modules, "retrograd.kernels.compiled.machine.compiler", raising=False)
     monkeypatch.setattr(launch.cache, "read", lambda name: None)
-    with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*Numba that it knows"):
+    with pytest.raises(RuntimeError, match=r"could not compile .*\(ModuleNotFoundError: .*supported version of Numba"):
         launch.Kernel("pointwise.mul")["f"]
 
 
 def test_the_versions_of_numba_that_are_known() -> None:
-    """The first is the one that pyproject.toml asks for; the last is not older than the one at hand."""
+    """The first is the one that pyproject.toml requires; the last is not older than the one installed."""
     project = tomllib.loads(Path(__file__).parents[2].joinpath("pyproject.toml").read_text(encoding="utf-8"))
     (needed,) = (text for text in project["project"]["dependencies"] if text.startswith("numba"))
     assert f">={launch.NUMBA[0]}" in needed

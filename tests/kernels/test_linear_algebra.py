@@ -145,7 +145,7 @@ def test_the_message_names_the_matrix() -> None:
 
 
 def test_eigenvalues_that_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """LAPACK returns NaN or refuses, by its version."""
+    """LAPACK returns NaN or refuses, depending on its version."""
 
     def eigh(a: np.ndarray, triangle: str) -> Any:
         if not np.isfinite(a).all():

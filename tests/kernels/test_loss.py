@@ -49,7 +49,7 @@ def operands(name: str, shape: tuple[int, ...], dtype: type, layout: str = "cont
 
 
 def arrays_of(kernel: Any, *name: Any, g: np.ndarray | None, xs: tuple[Any, ...], numbers: Any, factor: Any) -> Any:
-    """``run`` sees arrays that are arguments of their own."""
+    """Pass each array as a separate argument, so that ``run`` sees it."""
     count = 0 if g is None else 1
 
     def call(*arrays: np.ndarray) -> np.ndarray:

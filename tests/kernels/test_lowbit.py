@@ -1,6 +1,6 @@
 """Low-bit products: exact sums for every geometry, their conversion, and quantization to codes.
 
-The oracle is tests/naive.py on the values; how codes are stored is written down again here, number by number.
+The oracle is tests/naive.py on the values; the storage of codes is implemented a second time here, element by element.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ELEMENTS = sorted(HELD)
 
 
 def run(kernel: Any, *arguments: Any) -> np.ndarray:
-    """The result, checked for what holds of every kernel: its arguments are as before, and not part of it."""
+    """Return the result of a kernel; check that it changes no argument and shares no memory with one."""
     blocks = memory(arguments)
     before = [block.tobytes() for block in blocks]
     result: np.ndarray = kernel(*arguments)
@@ -40,7 +40,7 @@ def run(kernel: Any, *arguments: Any) -> np.ndarray:
 
 
 def drawn(rng: np.random.Generator, element: str, *shape: int, weights: bool = False) -> np.ndarray:
-    """Values: of weights, or of inputs."""
+    """Draw the values of weights, or of inputs."""
     if element == "binary":
         return rng.choice([-1, 1], shape)
     low, high = {("int8", False): (0, 256), ("int8", True): (-128, 128), ("int16", False): (-32768, 32768)}.get(
@@ -50,7 +50,7 @@ def drawn(rng: np.random.Generator, element: str, *shape: int, weights: bool = F
 
 
 def stored(values: np.ndarray, element: str, groups: int, dtype: Any = None, rest: int = 0) -> np.ndarray:
-    """Codes (N, *S, G*K) of values (N, C, *S), one at a time; ``rest`` is in the places of no channel."""
+    """Codes (N, *S, G*K) of values (N, C, *S), one at a time; ``rest`` fills the padding of channels."""
     N, C, *S = values.shape
     channels, held = C // groups, HELD[element]
     words = -(-channels // held)
@@ -170,7 +170,7 @@ def test_any_strides(kernel_set: Any) -> None:
     assert (y == naive.conv(x, w[:, :, ::-1], None, (1,), ((0, 0),), (1,), 1)).all()
 
 
-# ---------------------------------------------------------------- what becomes of the sums
+# ---------------------------------------------------------------- conversion of the sums
 
 
 def _sums(k: Any, groups: int, outputs: int, then: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -268,7 +268,7 @@ def test_one_layer_feeds_the_next(kernel_set: Any) -> None:
 
 
 def test_filters_serve_several_inputs(kernel_set: Any) -> None:
-    """What a kernel set keeps with filters depends on the window, the zero point and the bias."""
+    """The data that a kernel set caches with filters depend on the window, the zero point and the bias."""
     rng = np.random.default_rng(9)
     w = drawn(rng, "int8", 3, 4, 3, weights=True)
     filters = kernel_set.lowbit_filters("int8", w, 1)
@@ -360,7 +360,7 @@ FORMS = [
 @pytest.mark.parametrize(("entries", "words"), [(1, 1), (3, 2), (2, 40), (9, 8), (1, 100)])
 @pytest.mark.parametrize(("element", "form"), FORMS)
 def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words: int) -> None:
-    """Those that CPUs use which lack an instruction that this one may have."""
+    """The forms for CPUs that lack an instruction that this CPU may have."""
     rows, vectors, lanes = 3, 2, integer_bytes() // 4
     name = f"test_dot_{element}_{form}"
     address, _ = launch.load(name, lambda: b"\n" + emit(build(name, "i", element, form, rows, vectors), name))
@@ -409,7 +409,7 @@ def test_forms_of_the_micro_kernel(element: str, form: str, entries: int, words:
 
 @pytest.mark.parametrize(("element", "form", "instruction"), [("binary", "bytes", "cnt"), ("int8", "sdot", "sdot")])
 def test_instructions_of_arm(monkeypatch: pytest.MonkeyPatch, element: str, form: str, instruction: str) -> None:
-    """That these are what the code for Arm is made of; it cannot run here."""
+    """The code for Arm contains these instructions; it cannot run here."""
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     target = llvm.Target.from_triple("aarch64-linux-gnu").create_target_machine(features="+neon,+dotprod", opt=3)

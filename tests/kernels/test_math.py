@@ -99,7 +99,7 @@ def test_float32_range(name: str) -> None:
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
 @pytest.mark.parametrize("half", [0, 1], ids=["positive", "negative"])
 def test_every_float32(name: str, half: int) -> None:
-    """What the gates of recurrent layers are made of, number by number."""
+    """The functions in the gates of recurrent layers, for every float32."""
     for first in range(half << 31, (half + 1) << 31, 1 << 24):
         check(name, np.arange(first, first + (1 << 24)).astype(np.uint32).view(np.float32), np.float64)
 
@@ -118,7 +118,7 @@ def test_float64_samples(name: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["exp", "sigmoid", "tanh"])
 def test_a_number_does_not_depend_on_its_neighbors(name: str, dtype: type[np.floating]) -> None:
-    """Extreme ones take another way, and with them stand others in one register: these keep their bits."""
+    """Extreme numbers take another code path; the other numbers in their register keep their bits."""
     x = (np.random.default_rng(0).standard_normal(500) * 8).astype(dtype)
     x[::37], x[7::53], x[5::91] = 300, -30, np.nan
     function = getattr(kernels, name)
@@ -132,7 +132,7 @@ def test_a_number_does_not_depend_on_its_neighbors(name: str, dtype: type[np.flo
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", ["sin", "cos", "tan"])
 def test_multiples_of_a_quarter_turn(name: str, dtype: type[np.floating]) -> None:
-    """Next to their zeros and poles, where a reduction with too few digits leaves nothing."""
+    """Near zeros and poles, where an argument reduction with too few digits loses all precision."""
     x = np.concatenate([np.arange(1, 3000), 2 ** np.arange(12, 60)]) * (np.pi / 2)
     for shifted in (x, np.nextafter(x, 0), -x):
         check(name, shifted.astype(dtype), np.float64 if dtype is np.float32 else np.longdouble)

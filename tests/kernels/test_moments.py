@@ -1,4 +1,4 @@
-"""Moments, log-sum-exp, and the kernels that spread such numbers again, against their definitions."""
+"""Moments, log-sum-exp and their gradients against the definitions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
     [((40001,), (0,)), ((2, 20011), (1,)), ((11011, 3), (0,)), ((5, 33, 15, 14), (0, 2, 3)), ((20, 8, 9, 15), (0, 2))],
 )
 def test_many(kernel_set: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: type) -> None:
-    """Pieces that are put together, also of columns and of groups of axes in turn."""
+    """Merged pieces, also of columns and of alternating groups of axes."""
     check(kernel_set, numbers(np.random.default_rng(0), shape, dtype), axes)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import retrograd.kernels.compiled.memory.moves
-from retrograd.kernels.compiled.memory.moves import APART, FILL, OUTER, RUN, STEPS, TILES, TOGETHER, move_plan
+from retrograd.kernels.compiled.memory.moves import DEINTERLEAVE, FILL, INTERLEAVE, OUTER, RUN, STEPS, TILES, move_plan
 from strategies import DTYPES, LAYOUTS
 
 Shape = tuple[int, ...]
@@ -65,10 +65,10 @@ KINDS: dict[tuple[Shape, Shape, Shape], int] = {
     ((41, 500), (0, 1), (1, 0)): TILES,
     ((500, 41), (0, 1), (1, 0)): TILES,
     ((9, 4000), (0, 1), (1, 0)): TILES,
-    ((3, 501), (0, 1), (1, 0)): TOGETHER,
-    ((501, 3), (0, 1), (1, 0)): APART,
-    ((5, 7, 33, 2, 2), (0, 1, 2, 3, 4), (0, 3, 1, 4, 2)): APART,
-    ((5, 2, 7, 2, 33), (0, 1, 2, 3, 4), (0, 2, 4, 1, 3)): TOGETHER,
+    ((3, 501), (0, 1), (1, 0)): INTERLEAVE,
+    ((501, 3), (0, 1), (1, 0)): DEINTERLEAVE,
+    ((5, 7, 33, 2, 2), (0, 1, 2, 3, 4), (0, 3, 1, 4, 2)): DEINTERLEAVE,
+    ((5, 2, 7, 2, 33), (0, 1, 2, 3, 4), (0, 2, 4, 1, 3)): INTERLEAVE,
     ((6, 5, 7), (0, 1, 2), (2, 1, 0)): STEPS,
 }
 
@@ -81,7 +81,7 @@ def test_kinds_of_loops(kernel_set: Any, case: Any, kind: int, dtype: type) -> N
     kernel_set.copy(y, x)
     np.testing.assert_array_equal(y, x)
     plan = move_plan(shape, y.strides, shape, x.strides, y.itemsize, True)
-    dealt = {APART, TOGETHER, STEPS}  # how many are dealt out depends on the registers
+    dealt = {DEINTERLEAVE, INTERLEAVE, STEPS}  # how many are dealt out depends on the registers
     assert plan is not None and plan.kind in (dealt if kind in dealt else {kind})
     check(kernel_set, x, shape, y_order)
 

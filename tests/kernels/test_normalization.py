@@ -24,7 +24,7 @@ def per_channel(values: np.ndarray, x: np.ndarray) -> np.ndarray:
 def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS) -> None:
     """Forward, gradient and inference form, with a random upstream gradient.
 
-    Errors grow with the count M of what is summed; the deviation divides those of x.
+    Errors grow with the number M of terms; the errors of x are divided by the deviation.
     """
     x, weight, bias, g = source.arrays(shape, shape[1:2], shape[1:2], shape)
     M = x.size // shape[1]

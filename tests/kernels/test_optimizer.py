@@ -104,7 +104,7 @@ def test_every_update_is_a_rule() -> None:
 
 
 def judge(arrays: Sequence[np.ndarray], before: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
-    """The arrays have changed as expected, to some roundings, and what surrounds them in memory has not."""
+    """Check that the arrays changed as expected, up to rounding, and that the memory around them did not."""
     for array, old, new in zip(arrays, before, expected, strict=True):
         assert_close(array, new, 32 * np.finfo(array.dtype).eps * (1 + np.abs(old) + np.abs(new)))
 
@@ -115,7 +115,7 @@ def surroundings(arrays: Sequence[np.ndarray]) -> int:
 
 
 def make(rule: Rule, shapes: Sequence[tuple[int, ...]], source: Source) -> list[list[np.ndarray]]:
-    """Parameters, gradients and states. Layouts go round by column."""
+    """Parameters, gradients and states. The layouts cycle through the columns."""
     turns = source.turns
     columns: list[list[np.ndarray]] = []
     for kind in "pg" + rule.states:
@@ -179,7 +179,7 @@ def test_steps_nightly(
 @pytest.mark.parametrize("parameter", WRITABLE)
 @pytest.mark.parametrize("gradient", sorted(LAYOUTS))
 def test_layouts(kernel_set: Any, parameter: str, gradient: str, dtype: type) -> None:
-    """A weight and its gradient rarely share one, and neither does the buffer that a checkpoint brought back."""
+    """A weight, its gradient and a buffer from a checkpoint may have different layouts."""
     for buffer in ("contiguous", "channels_last"):
         source = Source(np.random.default_rng(0), dtype, (buffer, parameter, gradient, buffer, buffer))
         for rule in (RULES[1], RULES[4], RULES[14]):
@@ -247,11 +247,11 @@ def test_a_variance_that_rounding_made_negative_counts_as_zero(kernel_set: Any) 
     np.testing.assert_allclose(p, 1 - 0.1 * 0.3 / 1e-3, rtol=1e-5)
 
 
-# ---------------------------------------------------------------- what is kept from call to call
+# ---------------------------------------------------------------- the cache between calls
 
 
 def test_kept_tables_take_other_gradients(kernel_set: Any) -> None:
-    """Whatever the gradients of the next call are, the same bits come out as without ``keep``."""
+    """For any gradients of the next call, the bits are the same as without ``keep``."""
     rng = np.random.default_rng(0)
     shapes = [(5, 4), (), (3, 2, 4), (0,)]
     p = [rng.normal(size=shape) for shape in shapes]

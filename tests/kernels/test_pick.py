@@ -32,7 +32,7 @@ def test_pick_and_place(kernel_set: Any, layout: str, dtype: type) -> None:
 
 
 def first(row: list[float], k: int, largest: bool) -> list[int]:
-    """The places of the k first, chosen one by one; NaN is larger than all numbers."""
+    """The indices of the first k, chosen one by one; NaN is larger than all numbers."""
     left = list(range(len(row)))
     found = []
     for _ in range(k):

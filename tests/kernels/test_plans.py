@@ -22,7 +22,7 @@ from retrograd.formulas import UPDATES
 from retrograd.kernel_set import Listener, plan, use_kernels
 from retrograd.kernels import compiled
 from retrograd.kernels.compiled.machine.plan import Plan, plan_of
-from retrograd.kernels.compiled.machine.plan_tracing import Call, Exposed, Objects, PlanError, planning
+from retrograd.kernels.compiled.machine.plan_tracing import ArrayInterface, Call, Objects, PlanError, planning
 from retrograd.kernels.interface import Spec, leaves, mapped
 from retrograd.specs.geometry import conv_window
 from retrograd.testing.function_call import outputs_of
@@ -70,11 +70,11 @@ def with_numbers(
 def spoilt(made: Plan) -> dict[int, np.ndarray]:
     """Memory for results and scratch, of NaN, and of integers that are no index."""
     others = [at for at, buffer in enumerate(made.buffers) if buffer.kind != "input"]
-    return {at: np.full(made.room(at), 255, np.uint8) for at in others}
+    return {at: np.full(made.buffer_bytes(at), 255, np.uint8) for at in others}
 
 
 class Comparing(Listener):
-    """Runs the plan of every kernel that is called in memory without a usable number, and compares."""
+    """Runs the plan of every kernel call in memory filled with garbage, and compares the results."""
 
     def __init__(self) -> None:
         self.calls, self.wrong, self.words = Counter[str](), list[str](), set[str]()
@@ -157,7 +157,7 @@ assert not compared().wrong
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory without access is made as on Linux")
 def test_no_element_is_read() -> None:
-    """Where addresses of a plan have no memory at all, a read would end the process."""
+    """The addresses of a plan have no memory here, so that a read would crash the process."""
     run = subprocess.run([sys.executable, "-c", _NO_ACCESS], cwd=Path(__file__).parents[1], capture_output=True)
     assert run.returncode == 0, run.stderr.decode()[-1000:]
 
@@ -203,14 +203,14 @@ def test_numbers_have_their_types() -> None:
 
 
 def test_words_of_a_plan() -> None:
-    """A learning rate is a word: its plan is one plan. The number of a decision makes another."""
+    """A learning rate is a word: one plan serves all values. A number that decides something needs its own plan."""
     x = np.ones(4, np.float32)
     numbers = {"lr": 0.1, "weight_decay": 0.0, "maximize": False}
     first = plan("update", UPDATES["sgd"], [x], [x], **numbers)
     assert first.words["lr"] == 0.1
     other = plan("update", UPDATES["sgd"], [x], [x], **{**numbers, "lr": 0.2})
     assert other.words["lr"] == 0.2 and other.launches is first.launches
-    with pytest.raises(TypeError, match="momentum is no word of this plan, which has lr"):
+    with pytest.raises(TypeError, match="momentum is not a word of this plan, which has lr"):
         first.run(x, x, momentum=0.9)
     drop = plan("dropout", x, 0.5, 1, 2)
     assert drop.words == {"key": 1, "stream": 2} and plan("dropout", x, 0.25, 1, 2).launches is not drop.launches
@@ -245,7 +245,7 @@ def test_the_bits_of_any_number_of_threads(threads: int) -> None:
 
 
 def test_several_results_in_given_memory() -> None:
-    """A tuple as the kernel returns it; what is None is made."""
+    """A tuple like the results of the kernel; results that are None there get new memory."""
     rng = np.random.default_rng(4)
     x = rng.standard_normal((2, 3, 8, 8)).astype("f")
     window = conv_window((8, 8), (2, 2), stride=2)
@@ -257,7 +257,7 @@ def test_several_results_in_given_memory() -> None:
     values.fill(0)
     found = made.run(x, into=(values, None))
     assert found[0] is values and found[1] is not indices and not difference((y, places), found)
-    with pytest.raises(ValueError, match=r"into has float32\[2, 3, 4, 4\] with steps .* no array of this layout"):
+    with pytest.raises(ValueError, match=r"into has float32\[2, 3, 4, 4\] with steps .* not an array of this layout"):
         made.run(x, into=(None, values))
     with pytest.raises(ValueError, match="into is ndarray, needs a tuple like the results"):
         made.run(x, into=values)
@@ -270,7 +270,7 @@ def test_given_scratch() -> None:
     made = plan("matmul", x, w)
     memory = spoilt(made)
     (at, *_) = [at for at, buffer in enumerate(made.buffers) if buffer.kind == "each"]
-    assert made.room(at) == made.buffers[at].bytes * rg.get_num_threads()
+    assert made.buffer_bytes(at) == made.buffers[at].bytes * rg.get_num_threads()
     y = made.run(x, w, memory=memory)
     (result,) = made.places()
     assert np.shares_memory(y, memory[result.buffer]) and (y == 40).all()
@@ -299,12 +299,12 @@ def test_bound_launches() -> None:
 
 
 def test_a_table_keeps_its_arrays() -> None:
-    """A kernel reads their addresses from the table when they have no other owner."""
+    """A kernel reads their addresses from the table while nothing else keeps them alive."""
     x = [np.ones((4, 3), np.float32)]
     made = plan("update", UPDATES["sgd"], x, x, lr=0.1, weight_decay=0.0, maximize=False)
     (table,) = [each for each in made.launches[0].arguments if isinstance(each, Objects)]
     words = table.of([np.zeros(48, np.uint8), np.zeros(48, np.uint8)])
-    assert isinstance(words.base, Exposed)
+    assert isinstance(words.base, ArrayInterface)
     arrays = words.base.owner[1]
     assert len(arrays) == len(table.at) and {id(each) for each in arrays} <= set(words.tolist())
 
@@ -320,7 +320,7 @@ def test_what_a_kernel_keeps_belongs_to_no_plan() -> None:
 
 @pytest.mark.parametrize("seed", range(40))
 def test_shapes_of_views(seed: int) -> None:
-    """Reshaped as NumPy does it: the same strides, and a copy in the same cases."""
+    """Reshapes as in NumPy: the same strides, and a copy in the same cases."""
     rng = np.random.default_rng(seed)
 
     def shape() -> list[int]:
@@ -378,7 +378,7 @@ def test_an_array_of_another_plan_is_refused() -> None:
 
 
 def test_what_is_allocated_or_moved() -> None:
-    """Each function of NumPy that a plan knows, against itself."""
+    """Each NumPy function that plans support, compared with NumPy's result."""
     x = np.arange(12, dtype=np.float32).reshape(3, 4)
 
     def kernel(x: Any) -> Any:

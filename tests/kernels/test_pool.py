@@ -1,8 +1,8 @@
 """The threads' protocol, threads_jit.py, run as plain Python under a scheduler that controls the order.
 
-On a machine a thread is seldom put aside at the one place where that does harm. Here it may be before every access to
-the pool's words: each has a priority, the highest runs, and a seed says where its priority changes (Burckhardt and
-others 2010, "A randomized scheduler with probabilistic guarantees of finding bugs").
+On a real machine, a thread is rarely preempted at the one point where that does harm. Here it can be preempted before
+every access to the pool's words: each thread has a priority, the highest one runs, and a seed determines where
+priorities change (Burckhardt and others 2010, "A randomized scheduler with probabilistic guarantees of finding bugs").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _MOST_STEPS = 50_000  # a few thousand are usual
 
 
 class StuckError(Exception):
-    """Nobody gets anywhere."""
+    """No thread makes progress."""
 
 
 class Scheduler:
@@ -39,14 +39,14 @@ class Scheduler:
         self.enter()
 
     def enter(self) -> int:
-        """A thread more, the calling one or one to come."""
+        """Register a thread: the calling one, or one that will start."""
         name = len(self._gates)
         self._gates[name] = threading.Semaphore(0)
         self._priority[name] = self._random.random()
         return name
 
     def leave(self, name: int) -> None:
-        """The thread that runs is at its end."""
+        """Unregister the running thread."""
         del self._priority[name]
         self._gates[self._highest()].release()
 
@@ -58,7 +58,7 @@ class Scheduler:
         self._gates[name].acquire()
 
     def step(self, waiting: bool = False) -> None:
-        """Here another thread may go on; it does where this one is ``waiting`` for it."""
+        """A point at which another thread may run; it must if this one is ``waiting`` for it."""
         name: int = _current.name
         self._steps += 1
         if self._steps > _MOST_STEPS:
@@ -99,12 +99,12 @@ _current = threading.local()  # .name: the scheduler's name of this thread
 
 
 class Model:
-    """A pool whose threads run the text of threads_jit.py under a scheduler; a launch is known by its record."""
+    """A pool whose threads run the source of threads_jit.py under a scheduler; a launch is identified by its record."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pool = launch._Pool()
         self.scheduler = Scheduler(0)
-        self._left: dict[int, set[int]] = {}  # tasks of a launch that nobody has done
+        self._left: dict[int, set[int]] = {}  # tasks of a launch that no thread has run
         self._busy: set[tuple[int, int]] = set()  # who uses which part of the scratch memory of a launch
         self._now = 0
         words = self.pool._words
@@ -214,7 +214,7 @@ class Model:
         self.pool.use(count)
 
     def check(self, seed: int, play: Callable[[Model], None]) -> None:
-        """``play`` in the order that ``seed`` gives."""
+        """Run ``play`` under the schedule of ``seed``."""
         self.scheduler = Scheduler(seed)
         _current.name = 0
         try:

@@ -1,4 +1,4 @@
-"""Random zeros by position, against Philox in Python integers."""
+"""Dropout masks, which depend on positions, against Philox in Python integers."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def layer(
     x = draw(T, N, inputs)
     ends = rng.integers(1, T + 1, N) if lengths else None
     if ends is not None:
-        x[np.arange(T)[:, None] >= ends] = np.nan  # whoever reads it shows it
+        x[np.arange(T)[:, None] >= ends] = np.nan  # shows if it is read
     h0, c0 = draw(D, N, outputs) if states else None, draw(D, N, H) if states and what.cells else None
     gcn, gcells = draw(D, N, H) if what.cells else None, draw(T, N, D * H) if cells and what.cells else None
     return what, [x, h0, c0, weights, ends], [draw(T, N, D * outputs), draw(D, N, outputs), gcn, gcells]
@@ -136,7 +136,7 @@ def test_large_ones_in_pieces(mode: str, shape: tuple[int, ...]) -> None:
     ids=str,
 )
 def test_lengths_in_every_order(mode: str, options: dict[str, Any], order: str) -> None:
-    """What a step leaves out: nothing, its last sequences, or all of them; 600 rows are more than one chunk."""
+    """A step skips no sequences, its last ones, or all of them; 600 rows are more than one chunk."""
     for T, N, inputs, H in ((60, 27, 5, 17), (9, 13, 3, 40), (4, 1, 2, 3), (7, 2, 20, 5)):
         what, given, gradients = layer(mode, options, (T, N, inputs, H), np.float64, True, True, False)
         ends = given[4]
@@ -152,7 +152,7 @@ def test_lengths_in_every_order(mode: str, options: dict[str, Any], order: str) 
         elif order == "all have":
             ends[:] = 0
         given[0][...] = np.random.default_rng(T).standard_normal((T, N, inputs))
-        given[0][np.arange(T)[:, None] >= ends] = np.nan  # whoever reads it shows it
+        given[0][np.arange(T)[:, None] >= ends] = np.nan  # shows if it is read
         assert_equal(
             results(kernels, what, given, gradients, False),
             results(textbook, what, given, gradients, False),
@@ -188,7 +188,7 @@ def test_the_bits_do_not_depend_on_threads(
 
 
 def test_two_threads_of_python_at_once(threads: None) -> None:
-    """The second launch runs all its tasks alone, one after the other: nobody may wait for a task to come."""
+    """The second launch runs all its tasks in one thread, in order: no task may wait for a later one."""
     kernels.set_num_threads(2)
     what, given, gradients = layer("lstm", {}, LARGE[0], np.float32, False, True, False)
     expected = results(kernels, what, given, gradients, False)
@@ -271,7 +271,7 @@ def test_the_last_backward_may_write_over_the_gates(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", ["lstm", "gru", "rnn_tanh"])
 def test_gradients_that_fade_away_become_zero(mode: str) -> None:
-    """Denormal numbers take the CPU a hundred times as long. Outside of the kernel they stay what they are."""
+    """Arithmetic with denormal numbers is a hundred times slower. Outside of the kernel they are kept."""
     what, given, _ = layer(mode, {}, (200, 3, 2, 5), np.float32, False, False, False)
     given[3] = [Weights(*(None if array is None else array * np.float32(0.2) for array in given[3][0]))]
     gy = np.zeros((200, 3, 5), np.float32)
@@ -322,7 +322,7 @@ def test_nan_in_the_cell_state_becomes_the_upper_end() -> None:
 def test_an_infinite_input_saturates_the_gates(
     mode: str, options: dict[str, Any], lengths: bool, states: bool, cells: bool
 ) -> None:
-    """The units that fill a panel up, whose weights are 0, see 0 * inf: that stays with them."""
+    """The padding units of a panel, whose weights are 0, compute 0 * inf = NaN, which must not reach other units."""
     for shape in ((4, 3, 4, 17), (3, 1, 4, 33), (3, 7, 5, 5)):
         what, given, gradients = layer(mode, options, shape, np.float64, lengths, states, cells)
         given[0][1, 0, 2] = np.inf

@@ -24,7 +24,7 @@ def check_sum(kernels: Any, x: np.ndarray, axes: tuple[int, ...], keepdims: bool
 
 
 def check_max(kernels: Any, x: np.ndarray, axis: int) -> None:
-    """The minimum, too: it is minus the maximum of -x, in the same place."""
+    """Also check the minimum: it is minus the maximum of -x, at the same index."""
     for kernel, sign in ((kernels.max, 1), (kernels.min, -1)):
         values, indices = run(kernel, x, axis)
         expected_values, expected_indices = naive.max(sign * x, axis)
@@ -34,7 +34,7 @@ def check_max(kernels: Any, x: np.ndarray, axis: int) -> None:
 
 
 def lines(x: np.ndarray, axes: tuple[int, ...]) -> tuple[list[list[float]], tuple[int, ...]]:
-    """What belongs to each result, in float64, and the shape of the result with axes of extent 1."""
+    """The elements of each result, in float64, and the shape of the result with axes of extent 1."""
     kept = [axis for axis in range(x.ndim) if axis not in axes]
     shape = math.prod(x.shape[a] for a in kept), math.prod(x.shape[a] for a in axes)
     rows = x.astype(np.float64).transpose(*kept, *axes).reshape(shape)
@@ -171,7 +171,7 @@ def test_max_nightly(kernel_set: Any, what: tuple[Any, int], source: Source, ste
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_where_the_maximum_is(kernel_set: Any, axis: int, dtype: type) -> None:
-    """At every place of every length, once alone, once with an equal one behind it, and once as NaN."""
+    """At every position of every length: once alone, once with an equal element after it, and once as NaN."""
     for extent in (*range(1, 20), 33):
         for at in range(extent):
             shape = [2, 3, 4]

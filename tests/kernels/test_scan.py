@@ -57,7 +57,7 @@ def test_many(kernel_set: Any, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("place", [0, 5, 40])
 def test_special_numbers_stay_where_they_are(kernel_set: Any, place: int, dtype: type) -> None:
-    """What stands before a NaN or an infinity does not see it, in rows and in columns."""
+    """Elements before a NaN or an infinity are not affected, in rows and in columns."""
     x = np.ones((50, 50), dtype)
     x[:, place], x[7, place] = np.inf, np.nan
     for y in (run(kernel_set.cumsum, x, 1, False), run(kernel_set.cumsum, x.T.copy(), 0, False).T):

@@ -108,7 +108,7 @@ print(min(faults))
 
 
 def test_parts_of_what_is_kept() -> None:
-    """They are a cache line apart, and those of the memory that is kept now."""
+    """Arrays are on separate cache lines, and belong to the memory that is currently cached."""
     scratch.forget()
     before = scratch.carved("f", 5, 0, 70)
     assert [part.size for part in before] == [16, 0, 80]

@@ -16,7 +16,7 @@ from strategies import DTYPES, LAYOUTS, Source, examples, many_examples, numbers
 
 
 def check(kernels: Any, x: np.ndarray, g: np.ndarray, axis: int) -> None:
-    """Rounding of x - max(x) is what exp makes a relative error of; the rest is a sum over the axis."""
+    """exp turns the rounding error of x - max(x) into a relative error; the rest is that of a sum."""
     eps = float(np.finfo(x.dtype).eps)
     terms = x.shape[axis]
     with np.errstate(all="ignore"):

@@ -107,7 +107,7 @@ def test_results_are_as_specified(name: str, args: tuple[Any, ...]) -> None:
         assert_equal(given, args)
 
 
-_REFUSED = ("orthogonal_factor", "spectral_start")  # by LAPACK
+_REFUSED = ("orthogonal_factor", "spectral_start")  # LAPACK refuses inf and NaN
 
 
 @pytest.mark.parametrize(("name", "args"), [case for case in CASES if case[0] not in _REFUSED])

@@ -27,12 +27,12 @@ def test_tiles_fill_an_axis(extent: int) -> None:
     tiles = tiles_of(extent)
     assert sum(tiles) == extent
     assert set(tiles) <= {2, 3, 4}
-    assert tiles == sorted(tiles, reverse=True)  # those that need many points stand first
+    assert tiles == sorted(tiles, reverse=True)  # those that need many points come first
     assert len(tiles) == -(-extent // 4)
 
 
 def matrix(function: Callable[..., Any], inputs: int, *first: int) -> list[list[Fraction]]:
-    """The matrix of a linear function, a row for each result, in the rational numbers that its floats stand for."""
+    """The matrix of a linear function, a row for each result, as the exact rational values of its floats."""
     columns = [function(*first, *(float(i == j) for j in range(inputs))) for i in range(inputs)]
     return [[Fraction(entry).limit_denominator(10**7) for entry in row] for row in zip(*columns, strict=True)]
 
@@ -225,7 +225,7 @@ def test_errors_of_whole_batches(channels: int, extent: int, relu: bool) -> None
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_reaches_the_tiles_that_read_it(value: float) -> None:
-    """And no others: the outputs of other tiles have the bits that they have without it."""
+    """It reaches no others: the outputs of other tiles have the same bits as without it."""
     x = np.random.default_rng(4).standard_normal((2, 16, 12, 12)).astype(np.float32)
     w = np.random.default_rng(5).standard_normal((16, 16, 3, 3)).astype(np.float32)
     window = window_of((12, 12), 1)

@@ -18,7 +18,7 @@ from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_window
 from strategies import Case, Source
 
-TABLES = 64 << 10  # what is not counted: tables, and Python's objects
+TABLES = 64 << 10  # bytes that are not counted: tables and Python objects
 JOBS = "conv", "conv_input_grad", "conv_weight_grad"
 # a geometry for every form: batch, channels, window
 CASES = {
@@ -49,7 +49,7 @@ def memory_of(case: Case) -> list[int]:
 
 
 def least_of(case: Case) -> int:
-    """The least that is accepted, by asking."""
+    """The smallest limit that is accepted, from the error message."""
     with pytest.raises(ValueError, match=r"workspace=0 bytes is too little .* take at least \d+ bytes") as refusal:
         algorithm.choose("conv", *shape_of(limited(case, 0)))
     return int(str(refusal.value).partition("take at least ")[2].split()[0])
@@ -83,7 +83,7 @@ def arrays_of(case: Case) -> Any:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_said_is_taken(name: str) -> None:
-    """Without a limit, with the least one, and with some between: never more than is said, and never over the limit."""
+    """Without a limit, with the smallest, and with some between: never more memory than reported or than the limit."""
     case = CASES[name]
     arrays = arrays_of(case)
     free = memory_of(case)
@@ -164,7 +164,7 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
 
 
 def test_numbers_that_are_none_within_the_limit() -> None:
-    """A weight gradient that the form for few channels spoils is computed again within the limit."""
+    """A weight gradient that the form for few channels makes NaN is computed again, also within the limit."""
     case = CASES["planar"]
     x, w, g = arrays_of(case)
     x[0, 0, 0, 0] = np.inf

@@ -1,5 +1,7 @@
-"""The algorithms of convolution: the workspace limit, the bits, the cost they state. Their values are tested beside
-those of the kernels, in tests/kernels/test_convolution.py."""
+"""The algorithms of convolution: the workspace limit, the bits, the reported cost.
+
+Their values are tested with those of the kernels, in tests/kernels/test_convolution.py.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,7 @@ def test_a_sample_alone_gives_its_bits_in_a_batch(name: str) -> None:
 
 
 def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() -> None:
-    """They differ in how much they unfold at once, and so in nothing but memory."""
+    """They differ only in how much they unfold at once, that is, in memory."""
     for case in CASES.values():
         for one, many in zip(*(calls(name, case, np.float32).values() for name in ("singa", "mxnet")), strict=True):
             assert one(case.window).tobytes() == many(case.window).tobytes()
@@ -93,7 +95,7 @@ def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() 
 
 
 def peak(run: Run, window: Window, options: Options = AUTO) -> int:
-    """Bytes held at the worst moment of a call, its result left out."""
+    """The peak of allocated bytes during a call, without its result."""
     run(window, options)  # what is cached stays
     found = []
     for _ in range(3):  # other threads of the process, such as the test runner's, may allocate during one of them
@@ -131,7 +133,7 @@ def test_peak_memory_is_what_is_stated_and_within_the_limit(name: str, case: str
 
 
 def test_weights_in_another_order_count() -> None:
-    """The copy that they need is within the limit too."""
+    """The copy that they need counts within the limit."""
     case = LARGE["plane"]
     for name in NAMES:
         copied = 0 if name == "pytorch" else prod(case.w)
@@ -298,7 +300,7 @@ def test_no_channels(name: str, channels: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_infinity_in_the_input_reaches_what_reads_it(name: str) -> None:
-    """But numpy-ml's zeros between the gradients meet it too, and make NaN."""
+    """In numpy-ml it is also multiplied by the zeros between the gradients, which gives NaN."""
     window, rng = conv_window((9,), 2, 3), np.random.default_rng(0)
     x, g = numbers(rng, (1, 1, 9)), numbers(rng, (1, 1, *window.output))
     x[0, 0, 4] = np.inf  # the second tap of the second output

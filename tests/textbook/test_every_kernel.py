@@ -32,7 +32,7 @@ COUNTS = np.array([[6, 4, 9], [2, 8, 3]])
 
 
 def integers_and_truth(x: np.ndarray, a: Callable[..., np.ndarray]) -> dict[str, tuple[Any, ...]]:
-    """Arguments for kernels that take or give integers and truth values, and their relatives of numbers."""
+    """Arguments for kernels that take or return integers and booleans, and for related kernels of floats."""
     lists = ("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift", "gcd", "lcm")
     return {
         **dict.fromkeys((*lists, "integer_powers"), (COUNTS, COUNTS[:1] - 2)),
@@ -214,7 +214,7 @@ def run(name: str, arguments: tuple[Any, ...]) -> tuple[np.ndarray, ...]:
 
 
 def with_arrays(arguments: tuple[Any, ...], change: Callable[[np.ndarray], np.ndarray]) -> tuple[Any, ...]:
-    """The arguments, tuples of arrays among them too, with other arrays."""
+    """The arguments with every array replaced, also in tuples."""
     kinds = {np.ndarray: change, tuple: lambda value: with_arrays(value, change)}
     return tuple(kinds.get(type(value), lambda value: value)(value) for value in arguments)
 

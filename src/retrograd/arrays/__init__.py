@@ -4,7 +4,7 @@ Functions that compute elements are kernels (``retrograd.kernel_set``). Function
 memory differently or return a value to Python are here. ``ops``, ``nn`` and ``optim`` call no NumPy function on an
 array.
 
-``like`` is an array of the required kind: the result is made on the same device. Model: NumPy's ``like=`` (NEP 35).
+``like`` is a reference array: the result is allocated on its device. Model: NumPy's ``like=`` (NEP 35).
 """
 
 from .allocation import (

@@ -16,7 +16,7 @@ Shape = int | tuple[int, ...]
 _range: Any = np.arange
 
 
-def _next_to(like: Array | None) -> dict[str, Any]:
+def _like_keyword(like: Array | None) -> dict[str, Any]:
     """Return the keyword argument with which NumPy dispatches the call to another array library."""
     return {} if like is None or type(like) is np.ndarray else {"like": like}
 
@@ -44,11 +44,11 @@ def ones(shape: Shape, dtype: Any, *, like: Array | None = None) -> Array:
 
 def full(shape: Shape, value: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
     """Return an array filled with one number."""
-    return np.full(shape, value, dtype, **_next_to(like))
+    return np.full(shape, value, dtype, **_like_keyword(like))
 
 
 def empty_like(x: Array, dtype: Any = None, shape: Any = None, order: Any = "K") -> Array:
-    """Return an uninitialized array with the dtype, shape and memory order of x, unless given; order "C": C order."""
+    """Return an uninitialized array like x, or with another dtype, shape or order ("K": the memory order of x)."""
     return np.empty_like(x, dtype, order, shape=shape)
 
 
@@ -83,7 +83,7 @@ def linspace(start: Any, stop: Any, count: int, dtype: Any = None, *, like: Arra
 
 def eye(rows: int, columns: int | None = None, dtype: Any = np.float64, *, like: Array | None = None) -> Array:
     """Return the identity matrix."""
-    return np.eye(rows, columns, dtype=dtype, **_next_to(like))
+    return np.eye(rows, columns, dtype=dtype, **_like_keyword(like))
 
 
 def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> Array:
@@ -95,7 +95,7 @@ def from_host(values: Any, dtype: Any = None, *, like: Array | None = None) -> A
 
 def copied_from_host(values: Any, dtype: Any = None) -> Array:
     """Like ``from_host``, but always a copy; a copy of another library's array is made on its device."""
-    return np.array(values, dtype, **_next_to(values if is_array(values) else None))
+    return np.array(values, dtype, **_like_keyword(values if is_array(values) else None))
 
 
 def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Array:

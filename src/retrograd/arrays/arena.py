@@ -18,7 +18,7 @@ import numpy as np
 from .protocol import address
 
 Array = np.ndarray
-LINE = 64  # bytes of a cache line; every offset is a multiple
+CACHE_LINE = 64  # bytes of a cache line; every offset is a multiple
 
 
 class Lifetime(NamedTuple):
@@ -42,9 +42,9 @@ def lay_out(lifetimes: Sequence[Lifetime]) -> Layout:
     """Compute offsets at which overlapping lifetimes do not overlap in memory; equal input gives equal offsets.
 
     Lifetimes are placed largest first. Each goes into the smallest sufficient gap between those already placed that
-    overlap it in time, or else after them. All sizes are rounded up to whole cache lines.
+    overlap it in time, or after them if no gap suffices. All sizes are rounded up to whole cache lines.
     """
-    sizes = [-(-each.bytes // LINE) * LINE for each in lifetimes]
+    sizes = [-(-each.bytes // CACHE_LINE) * CACHE_LINE for each in lifetimes]
     offsets = [0] * len(sizes)
     placed: list[tuple[int, int, int, int]] = []  # offset, end, first and last step
     for at in sorted(range(len(sizes)), key=lambda at: (-sizes[at], at)):
@@ -75,15 +75,15 @@ def _most_alive(lifetimes: Sequence[Lifetime], sizes: Sequence[int]) -> int:
 
 
 class Arena:
-    """A block of zeros that begins at a cache line. memory: its bytes."""
+    """A zero-initialized block of memory, aligned to a cache line. memory: its bytes, a uint8 array."""
 
     def __init__(self, count: int) -> None:
-        block = np.zeros(count + LINE, np.uint8)
-        begin = -address(block) % LINE
+        block = np.zeros(count + CACHE_LINE, np.uint8)
+        begin = -address(block) % CACHE_LINE
         self.memory = block[begin : begin + count]
 
     def part(self, offset: int, count: int) -> Array:
-        """Return bytes of the arena as an array that counts as the owner of its memory; it keeps the arena alive.
+        """Return a range of the arena's bytes as an array that is no view of ``memory`` but keeps the arena alive.
 
         Raises:
             ValueError: they are not in the arena.
@@ -91,7 +91,7 @@ class Arena:
         if not 0 <= offset <= offset + count <= self.memory.size:
             raise ValueError(f"bytes {offset} to {offset + count} are not in an arena of {self.memory.size} bytes")
         interface = {"data": (address(self.memory) + offset, False), "shape": (count,), "typestr": "|u1", "version": 3}
-        return np.asarray(_Exposed(interface, self.memory))
+        return np.asarray(_ArrayInterface(interface, self.memory))
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> Array:
         """Return an array whose lowest byte is at an offset. strides: in bytes; None: C order.
@@ -111,7 +111,7 @@ class Arena:
         return found if 0 <= found < self.memory.size else None
 
 
-class _Exposed:
+class _ArrayInterface:
     """Exposes memory by its address and keeps its owner alive."""
 
     def __init__(self, interface: dict[str, Any], owner: Array) -> None:

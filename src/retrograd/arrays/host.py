@@ -1,4 +1,4 @@
-"""Reads of array values by Python. A read waits until the array is computed, and a recording cannot repeat it.
+"""Reads of array values by Python. A read waits until the array is computed, and recorded steps cannot replay it.
 
 ``why`` says in a few words what the value decides; it is passed to ``listeners``.
 """
@@ -65,7 +65,7 @@ def all_true(mask: Array, why: str) -> bool:
 
 
 def within(x: Array, low: float, high: float, why: str) -> bool:
-    """Return whether all elements are from low to high; NaN is not."""
+    """Return whether all elements are in [low, high]; NaN is not."""
     _read(why)
     if low == 0 and x.dtype == np.int64:  # as unsigned numbers, negative ones are huge: one comparison checks both ends
         return not x.size or int(np.maximum.reduce(x.view(np.uint64), axis=None)) <= high
@@ -73,7 +73,7 @@ def within(x: Array, low: float, high: float, why: str) -> bool:
 
 
 def first_outside(x: Array, low: float, high: float, why: str) -> tuple[list[int], Any]:
-    """Return the index and value of the first element, in C order, that is not from low to high; one must exist."""
+    """Return the index and value of the first element, in C order, that is not in [low, high]; one must exist."""
     _read(why)
     place = np.argwhere(~((x >= low) & (x <= high)))[0].tolist()
     return place, x[tuple(place)].item()

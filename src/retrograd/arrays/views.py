@@ -60,7 +60,7 @@ def windows(x: Array, axes: Ints, sizes: Ints, steps: Ints, dilations: Ints) -> 
 
 
 def shares_memory(a: Array, b: Array, most: int | None = None) -> bool:
-    """Return whether a and b share an element; True if a search of ``most`` steps does not decide it."""
+    """Return whether a and b share an element; True if ``most`` search steps do not decide it."""
     if most is None:
         return np.shares_memory(a, b)
     try:
@@ -80,7 +80,7 @@ def flip(x: Array, axes: Any) -> Array:
 
 
 def repeated(x: Array, shape: tuple[int, ...]) -> Array:
-    """A faster ``broadcast_to`` without new axes; do not write into the result."""
+    """Return x broadcast to a shape with as many axes, faster than ``broadcast_to``; do not write into the result."""
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     y: Array = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
@@ -95,7 +95,7 @@ def _steps(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def of_bytes(memory: Array, shape: Any, dtype: Any, start: int, strides: Any) -> Array:
-    """View elements in a vector of bytes, from byte ``start`` on, with strides in bytes. The caller checks the bounds.
+    """View part of a byte vector as an array from byte ``start`` on; strides in bytes. The caller checks the bounds.
 
     The strides must be multiples of the element size and not negative.
     """

@@ -27,7 +27,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, Self, TypeVar
 from warnings import warn
 
-from ..kernel_set import is_text_of_a_kernel
+from ..kernel_set import is_textbook_kernel
 from .aliasing import UNTRACKED
 from .function import Function
 from .grad_mode import AttributeScope, decorate, thread
@@ -83,7 +83,7 @@ def as_rule(caller: str, rule: Any) -> Rule:
     first = parameters[0] if parameters else ""
     if not first or (first in ("ctx", "true") and len(parameters) == 1 and not several):
         raise ValueError(f"{caller}: the rule {_name_of(rule)} must take the arguments (ctx, g), (true, g) or (g, ...)")
-    form = first if first in ("ctx", "true") else "kernel" if is_text_of_a_kernel(rule) else "g"
+    form = first if first in ("ctx", "true") else "kernel" if is_textbook_kernel(rule) else "g"
     return Rule(rule, form, -1 if several else len(parameters) - 1, name or _name_of(rule))
 
 

@@ -94,7 +94,7 @@ def place_in_arena(steps: Sequence[Step]) -> tuple[list[Step], list[PlannedStep]
     plans = _plans(steps, blocks)
     internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
     scratch = [
-        (at, number, plan.room(number))
+        (at, number, plan.buffer_bytes(number))
         for at, (plan, _) in plans.items()
         for number, buffer in enumerate(plan.buffers)
         if buffer.kind in ("scratch", "each")

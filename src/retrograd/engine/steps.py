@@ -282,7 +282,9 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
 def _named(step: Step) -> dict[str, Any]:
     """Return the arguments of a step by parameter name, positional arguments first."""
     found = KERNELS.get(step.kernel)
-    names: list[str] = [] if found is None else [name for name in signature(found.text).parameters if name != "self"]
+    names: list[str] = (
+        [] if found is None else [name for name in signature(found.declaration).parameters if name != "self"]
+    )
     if found is None or len(names) < len(step.args) or found.changes == "*columns":
         names = [f"argument {at}" for at in range(len(step.args))]
     return {**dict(zip(names, step.args, strict=False)), **step.kwargs}

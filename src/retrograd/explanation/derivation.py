@@ -84,7 +84,7 @@ def derivation(call: Callable[..., Tensor], inputs: Arrays, gy: np.ndarray) -> d
     except FormulaError as error:
         return found | {"why_not": str(error)}
     derived = function(f"{written.__name__}_grad", "derived", trace, gradients)
-    text: str = derived.text  # type: ignore[attr-defined]
+    text: str = derived.source  # type: ignore[attr-defined]
     text = text.replace("    # derived\n", "")
     numbers = tuple(getattr(node, "numbers", ()) or ())
     apart = _apart(derived, declared, inputs, gy, numbers) if declared else None

@@ -7,7 +7,7 @@ textbook set; and on the registers of a compiled kernel.
 
 from typing import Any
 
-# they register their formulas in the table
+# imported to register their formulas in the table
 from . import activation, arithmetic, optimizers, piecewise, quantization, transcendental
 from .primitive import PRIMITIVES
 from .registry import FORMULAS, UPDATES, Form, form, fused
@@ -19,7 +19,7 @@ FUSED = fused(POINTWISE)
 
 
 def __getattr__(name: str) -> Any:
-    """A primitive, a formula or a constant for use in formulas."""
+    """Return a primitive, formula or constant by name, for use in formulas."""
     from .tracing import NAMES
 
     if name in NAMES:

@@ -10,13 +10,13 @@ from .registry import formula, gradients
 
 @formula
 def relu(x: Operand) -> Operand:
-    """max(x, 0); NaN stays"""
+    """max(x, 0); NaN propagates"""
     return where(x < 0.0, 0.0, x)
 
 
 @formula
 def relu_grad(g: Operand, y: Operand) -> Operand:
-    """0 where y = relu(x) is 0, else g; NaN passes the gradient on"""
+    """0 where y = relu(x) is 0, else g, also at NaN"""
     return where(y <= 0.0, 0.0, g)
 
 
@@ -90,7 +90,7 @@ def hardshrink_grad(g: Operand, x: Operand, limit: float) -> Operand:
 
 @formula
 def softshrink(x: Operand, limit: float) -> Operand:
-    """x shrunk towards 0 by limit, at most to 0; NaN stays"""
+    """x shrunk towards 0 by limit, at most to 0; NaN propagates"""
     return where(x > limit, x - limit, where(x < -limit, x + limit, where(x == x, 0.0, x)))
 
 
@@ -261,14 +261,14 @@ def tanhshrink_grad(g: Operand, x: Operand) -> Operand:
     return g * (y * y)
 
 
-# ---- The spike of a neuron, and the smooth slopes that stand for its derivative (surrogate gradients) ---------------
-# x is the potential minus the threshold. Every slope is 1 at x = 0; ``slope`` says how fast it falls. None of them
-# overflows.
+# ---- Spiking neurons: the step function and its surrogate gradients --------------------------------------------------
+# x is the potential minus the threshold. Every gradient is g at x = 0; ``slope`` determines how fast it decreases. None
+# of them overflows.
 
 
 @formula
 def spike(x: Operand) -> Operand:
-    """1 where x >= 0, 0 below; NaN stays; the gradient is ``fast_sigmoid_grad`` with slope 25"""
+    """1 where x >= 0, 0 below; NaN propagates; the gradient is ``fast_sigmoid_grad`` with slope 25"""
     return where(x >= 0.0, 1.0, where(x < 0.0, 0.0, x))
 
 

@@ -87,7 +87,7 @@ gradients("neg", neg_grad)
 gradients("scale", scale_grad)
 
 
-# ---------------------------------------------------------------------------------------------- of three operands
+# ---------------------------------------------------------------------------------------------- ternary operations
 
 
 @formula
@@ -146,7 +146,7 @@ def lerp_grad_weight(g: Operand, x: Operand, y: Operand) -> Operand:
 
 @formula
 def lerp_number(x: Operand, y: Operand, weight: float) -> Operand:
-    """As ``lerp``, with one weight for all."""
+    """``lerp`` with a scalar weight"""
     return lerp(x, y, full_like(x, weight))
 
 
@@ -180,7 +180,7 @@ def remainder(x: Operand, y: Operand) -> Operand:
 def floor_divide(x: Operand, y: Operand) -> Operand:
     """floor(x / y) for the exact quotient; x / y where y is 0"""
     quotient, r = x / y, fmod(x, y)
-    z = nearest((x - r) / y)  # an integer up to rounding; one less where ``remainder`` exceeds r by y
+    z = nearest((x - r) / y)  # trunc(x / y); one less where it is negative and inexact
     z = where(where(y < 0.0, -r, r) < 0.0, z - 1.0, z)
     return where(y == 0.0, quotient, where(z == 0.0, quotient * 0.0, z))  # a zero has the quotient's sign
 
@@ -276,7 +276,7 @@ def power_grad(g: Operand, x: Operand, exponent: float) -> Operand:
 
 @formula
 def power_of_number(x: Operand, base: float, logarithm: float) -> Operand:
-    """base**x for a positive base, whose logarithm the gradient uses"""
+    """base**x for a positive base; ``logarithm`` is log(base), for the gradient"""
     return pow(full_like(x, base), x)
 
 

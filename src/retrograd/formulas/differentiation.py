@@ -16,9 +16,9 @@ Note = Callable[[Symbol, Symbol, list[tuple[Symbol, Symbol]]], None]
 
 
 def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
-    """The gradients that the table declares for a primitive or formula: ``rule(g, result, *arguments)``.
+    """Return the gradient rule of a primitive or formula, ``rule(g, result, *arguments)``; None if none is declared.
 
-    kernel: the formula, if it has another name than its gradient.
+    kernel: the name of the formula, if it differs from ``name``.
     """
     parts = gradients_of(name)
     if not parts:
@@ -29,15 +29,17 @@ def rule_of(name: str, kernel: str = "") -> Callable[..., Any] | None:
 
     def rule(g: Symbol, result: Symbol, *arguments: Any) -> tuple[Any, ...]:
         values = {"y": result} | dict(zip(names, arguments, strict=True))
-        return tuple([part(g, *[values[each] for each in taken]) for part, taken in zip(parts, takes, strict=True)])
+        return tuple(
+            [part(g, *[values[each] for each in operands]) for part, operands in zip(parts, takes, strict=True)]
+        )
 
     return rule
 
 
 def derive(trace: Trace, result: Symbol, g: Symbol, operands: list[Symbol], note: Note | None = None) -> list[Symbol]:
-    """The gradient to each operand, given the gradient g of the result; ``trace`` holds the operations.
+    """Return the gradient to each operand, given the gradient g of the result; its operations are added to ``trace``.
 
-    note: called for each value with its gradient and with what its arguments get of it, from the result back
+    note: called for each value, from the result backward, with its gradient and the parts that its arguments get
     """
     trace.simplify = True
     received: dict[int, Symbol] = {}
@@ -92,7 +94,7 @@ def _sum(x: Symbol, y: Symbol) -> Symbol:
 def _pass_on(symbol: Symbol, g: Symbol, give: Callable[[Symbol, Any], None]) -> None:
     """Propagate the gradient g of an operation to its arguments.
 
-    Where g is 0 in one branch so are their gradients, whatever the slope there: 0 times infinity would be NaN.
+    Where g is 0 in a branch, their gradients are 0 even if the slope is infinite: 0 times infinity would be NaN.
     """
     branch = _branch(g)
     if branch is None:

@@ -34,7 +34,7 @@ def lstm_cell(i: Operand, f: Operand, g: Operand, c: Operand, activation: Activa
 
 
 def lstm_cell_grad(gc: Operand, i: Operand, f: Operand, g: Operand, c: Operand) -> Operands:
-    """To the sums of i, f and g, and to c'"""
+    """The gradients to the sums of i, f and g, and to c'"""
     return sigmoid_grad(gc * g, i), sigmoid_grad(gc * c, f), tanh_grad(gc * i, g), gc * f
 
 
@@ -45,7 +45,7 @@ def lstm_output(o: Operand, c: Operand, activation: Activation) -> Operands:
 
 
 def lstm_output_grad(gh: Operand, o: Operand, c: Operand) -> Operands:
-    """To the sum of o, and to c"""
+    """The gradients to the sum of o, and to c"""
     t = tanh(c)
     return sigmoid_grad(gh * t, o), tanh_grad(gh * o, t)
 
@@ -62,7 +62,7 @@ def mixture_cell(n: Operand, z: Operand, h: Operand, activation: Activation) -> 
 
 
 def mixture_grad(gh: Operand, n: Operand, z: Operand, h: Operand) -> Operands:
-    """To the sums of n and z, and to h'"""
+    """The gradients to the sums of n and z, and to h'"""
     return tanh_grad(gh * (1.0 - z), n), sigmoid_grad(gh * (h - n), z), gh * z
 
 
@@ -74,7 +74,7 @@ def gru_cell(n: Operand, r: Operand, z: Operand, m: Operand, h: Operand, activat
 
 
 def gru_cell_grad(gh: Operand, n: Operand, r: Operand, z: Operand, m: Operand, h: Operand) -> Operands:
-    """To n, to the sums of r and z, to m, and to h' (without the term through W_hh)"""
+    """The gradients to n, the sums of r and z, m, and h' (without the term through W_hh)"""
     an, az, gh = mixture_grad(gh, n, z, h)
     return an, sigmoid_grad(an * m, r), az, an * r, gh
 

@@ -253,13 +253,13 @@ def soft_margin_grad_x(g: Operand, x: Operand, t: Operand) -> Operand:
 
 
 def hinge(x: Operand, t: Operand, margin: float) -> Operand:
-    """x where t = 1, max(0, margin - x) where t = -1; another t gets both"""
+    """x where t = 1, max(0, margin - x) where t = -1; their sum for any other t"""
     z = margin - x
     return where(t == 1.0, 0.0, where(z < 0.0, 0.0, z)) + where(t == -1.0, 0.0, x)
 
 
 def hinge_grad_x(g: Operand, x: Operand, t: Operand, margin: float) -> Operand:
-    """g where t = 1; -g where t = -1 and x is at most the margin; another t gets both"""
+    """g where t = 1; -g where t = -1 and x is at most the margin; the sum of both for any other t"""
     return where(t == -1.0, 0.0, g) - where((t != 1.0) & (margin - x >= 0.0), g, 0.0)
 
 

@@ -17,7 +17,7 @@ Four = tuple[Operand, Operand, Operand, Operand]
 
 
 def descent(param: Operand, grad: Operand, weight_decay: float, maximize: bool) -> Operand:
-    """d = grad + weight_decay param; to maximise, grad is negated"""
+    """d = grad + weight_decay param; to maximize, grad is negated"""
     d = grad * (-1.0 if maximize else 1.0)
     if weight_decay != 0.0:  # 0 times infinity would be NaN
         d = d + param * weight_decay
@@ -200,7 +200,7 @@ def radam(
     return p - change, m, v
 
 
-# The others also divide by roots, without bias correction
+# Optimizers that divide by a root mean square without bias correction
 
 
 def rms_direction(
@@ -226,7 +226,7 @@ def centered_direction(
     d = descent(param, grad, weight_decay, maximize)
     v, a = running_square(square_avg, d, alpha), running(grad_avg, d, alpha)
     variance = v - a * a
-    variance = where(variance < 0.0, 0.0, variance)  # rounding
+    variance = where(variance < 0.0, 0.0, variance)  # rounding errors can make it negative
     return over_root(d, variance, eps), v, a
 
 
@@ -377,7 +377,7 @@ def rprop(
     return param - sign(d) * s, d, s
 
 
-# Other updates of all arrays at once
+# Updates besides those of optimizers that also run over lists of arrays
 
 
 @update
@@ -388,7 +388,7 @@ def average(mean: Operand, value: Operand, weight: float) -> Operand:
 
 @update
 def limit(x: Operand, factor: float, most: float) -> Operand:
-    """factor x, clamped to [-most, most]; NaN stays"""
+    """factor x, clamped to [-most, most]; NaN propagates"""
     return clamp(x * factor, -most, most)
 
 

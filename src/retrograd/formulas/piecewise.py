@@ -10,7 +10,7 @@ from typing import Any
 from .primitive import Operand, Truth, absolute, nearest, sign, trunc, where
 from .registry import formula, gradients, same_grad
 
-# ---- Comparisons and tests: truth values, which have no gradient ----------------------------------------------------
+# ---- Comparisons and tests: boolean results, which have no gradient -------------------------------------------------
 
 _INFINITY = float("inf")
 
@@ -74,13 +74,13 @@ def abs_grad(g: Operand, x: Operand) -> Operand:
 
 @formula
 def round(x: Operand) -> Operand:
-    """The nearest integer; halves go to the even one."""
+    """x rounded to the nearest integer, halves to even"""
     return nearest(x)
 
 
 @formula
 def round_places(x: Operand, factor: float) -> Operand:
-    """x rounded to decimal places: factor is 10 to their number"""
+    """x rounded to n decimal places; factor is 10**n"""
     return nearest(x * factor) / factor
 
 
@@ -122,7 +122,7 @@ def copysign_grad_y(g: Operand) -> Operand:
 
 @formula
 def clamp(x: Operand, low: float, high: float) -> Operand:
-    """min(max(x, low), high); NaN stays"""
+    """min(max(x, low), high); NaN propagates"""
     y = where(x < low, low, x)
     return where(y > high, high, y)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 Operand = Any  # an array, a Tensor or a register, or a comparison of two of them as a condition
-Truth = Any  # a condition: an array of truth values, a Tensor of them or a mask
+Truth = Any  # a condition: a boolean array, a boolean Tensor or a mask
 PRIMITIVES: dict[str, Callable[..., Any]] = {}
 
 
@@ -29,9 +29,9 @@ def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(on_arrays)
     def call(*operands: Operand) -> Any:
         for operand in operands:
-            carrier = getattr(type(operand), "__primitive__", None)
-            if carrier is not None:
-                return carrier(name, operands)
+            dispatch = getattr(type(operand), "__primitive__", None)
+            if dispatch is not None:
+                return dispatch(name, operands)
         return on_arrays(*operands)
 
     call.kernel = name  # type: ignore[attr-defined]
@@ -40,7 +40,7 @@ def primitive(on_arrays: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_numpy(name: str, function: np.ufunc, doc: str) -> Callable[..., Any]:
-    """The primitive that NumPy has as a function."""
+    """Return a primitive that is a NumPy function of this name on arrays."""
 
     def of_one(x: Operand) -> Any:
         return function(x)
@@ -56,11 +56,11 @@ def _of_numpy(name: str, function: np.ufunc, doc: str) -> Callable[..., Any]:
 absolute = _of_numpy("absolute", np.abs, "|x|")
 sqrt = _of_numpy("sqrt", np.sqrt, "The square root; NaN below 0.")
 floor = _of_numpy("floor", np.floor, "The largest integer that is not above x.")
-ceil = _of_numpy("ceil", np.ceil, "The least integer that is not below x.")
-trunc = _of_numpy("trunc", np.trunc, "The integer next to x towards 0.")
-nearest = _of_numpy("nearest", np.rint, "The integer next to x; halves go to the even one.")
+ceil = _of_numpy("ceil", np.ceil, "The smallest integer that is not below x.")
+trunc = _of_numpy("trunc", np.trunc, "x rounded towards 0.")
+nearest = _of_numpy("nearest", np.rint, "x rounded to the nearest integer, halves to even.")
 exp = _of_numpy("exp", np.exp, "e**x")
-exp_negative = _of_numpy("exp_negative", np.exp, "e**x for x that is not above 0, which is faster.")
+exp_negative = _of_numpy("exp_negative", np.exp, "e**x for x <= 0, faster than ``exp``.")
 exp2 = _of_numpy("exp2", np.exp2, "2**x")
 expm1 = _of_numpy("expm1", np.expm1, "e**x - 1, accurate near 0")
 log = _of_numpy("log", np.log, "The natural logarithm: -inf at 0, NaN below.")
@@ -86,12 +86,12 @@ atan2 = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point wi
 
 
 def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """Python's function of every element: NumPy has none."""
-    return beside([function(value) for value in np.ravel(x).tolist()], x.dtype, x).reshape(x.shape)
+    """Apply a function of a Python float to every element; for functions that NumPy lacks."""
+    return array_like([function(value) for value in np.ravel(x).tolist()], x.dtype, x).reshape(x.shape)
 
 
-def beside(values: Any, dtype: Any, *operands: Any) -> Any:
-    """An array of values, of the kind of the first operand that is one."""
+def array_like(values: Any, dtype: Any, *operands: Any) -> Any:
+    """Return values as an array of the library of the first operand that is an array; else as a NumPy array."""
     like = next((each for each in operands if hasattr(each, "__array_function__")), None)
     return np.asarray(values, dtype) if like is None else np.asarray(values, dtype, like=like)
 
@@ -99,19 +99,19 @@ def beside(values: Any, dtype: Any, *operands: Any) -> Any:
 @primitive
 def sign(x: Operand) -> Any:
     """1 where x > 0, -1 where x < 0, 0 elsewhere, also at NaN"""
-    return beside(x > 0, x.dtype, x) - beside(x < 0, x.dtype, x)
+    return array_like(x > 0, x.dtype, x) - array_like(x < 0, x.dtype, x)
 
 
 @primitive
 def where(condition: Truth, x: Operand, y: Operand) -> Any:
     """x where the condition holds, y elsewhere; one of them may be a number."""
     dtype = np.result_type(*[value.dtype for value in (x, y) if hasattr(value, "dtype")])
-    return np.where(condition, beside(x, dtype, x, y, condition), beside(y, dtype, y, x, condition))
+    return np.where(condition, array_like(x, dtype, x, y, condition), array_like(y, dtype, y, x, condition))
 
 
 @primitive
 def full_like(x: Operand, number: float) -> Any:
-    """The number in the shape of x."""
+    """An array of x's shape, filled with the number"""
     return np.full_like(x, number)
 
 

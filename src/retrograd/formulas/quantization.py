@@ -1,9 +1,9 @@
 """Quantizers of low-bit networks, and the gradients declared for them.
 
-The derivative of a step function is 0 almost everywhere. What trains such a network is a pseudo-gradient: the gradient
-of another function, declared in place of it. A straight-through estimator is one that is g wherever x can still act.
+The derivative of a step function is 0 almost everywhere. Such a network is trained with a pseudo-gradient: the gradient
+of another function, declared instead. A straight-through estimator passes g unchanged wherever x is not clipped.
 
-Every sign here is binary: +1 at 0 and at -0. NaN stays NaN.
+Every sign here is binary: +1 at 0 and at -0. NaN propagates.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LOG_2 = 0.6931471805599453
 
 @formula
 def binary_sign(x: Operand) -> Operand:
-    """1 where x >= 0, also at -0, and -1 below; NaN stays"""
+    """1 where x >= 0, also at -0, and -1 below; NaN propagates"""
     return where(x < 0.0, -1.0, where(x >= 0.0, 1.0, x))
 
 
@@ -45,7 +45,7 @@ def polynomial_grad(g: Operand, x: Operand) -> Operand:
 
 @formula
 def swish_sign(x: Operand, beta: float) -> Operand:
-    """binary_sign(x), whose gradient takes beta"""
+    """binary_sign(x); beta is a parameter of its gradient"""
     return binary_sign(x)
 
 
@@ -79,14 +79,14 @@ def scaled_sign_grad(x: Operand, g: Operand, y: Operand) -> Operand:
 def mean_scaled_sign_grad(x: Operand, g: Operand, y: Operand, z: Operand) -> Operand:
     """``scaled_sign_grad``, and the gradient through y = mean |x|: z sign(x), z the mean of g binary_sign(x)
 
-    Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279), whose equation has g for z.
+    Source: M. Rastegari et al., "XNOR-Net", 2016 (arXiv:1603.05279), whose equation has g instead of z.
     """
     return scaled_sign_grad(x, g, y) + z * sign(x)
 
 
 @formula
 def random_sign(x: Operand, y: Operand) -> Operand:
-    """1 with probability (x + 1) / 2, limited to 0 and 1, else -1; y is uniform in [0, 1); NaN stays
+    """1 with probability (x + 1) / 2, clipped to [0, 1], else -1; y is uniform in [0, 1); NaN propagates
 
     Source: M. Courbariaux et al., "BinaryConnect", 2015 (arXiv:1511.00363).
     """
@@ -109,7 +109,7 @@ gradients("random_sign", random_sign_grad_x, constant_grad)
 
 @formula
 def ternary(x: Operand, y: Operand, z: Operand) -> Operand:
-    """z where x > y, -z where x < -y, 0 between; y is a threshold, z a scale; NaN stays
+    """z where x > y, -z where x < -y, 0 between; y is a threshold, z a scale; NaN propagates
 
     The gradient to x is g, that to y and z is 0.
 
@@ -125,7 +125,7 @@ gradients("ternary", same_grad, constant_grad, constant_grad)
 
 
 def _power(x: Operand, exponent: Operand, low: float, high: float) -> Operand:
-    """2**exponent, within 2**low and 2**high, with the sign of x; 2**low where x is 0"""
+    """2**exponent, clipped to [2**low, 2**high], with the sign of x; 2**low where x is 0"""
     p = where(exponent < low, low, where(exponent > high, high, exponent))
     size = exp2(where(x == 0.0, low, p))
     return where(x < 0.0, -size, size)
@@ -138,10 +138,10 @@ def _log2(x: Operand) -> Operand:
 
 @formula
 def power_of_two(x: Operand, low: float, high: float) -> Operand:
-    """The power of two next to |x| on the scale of logarithms, from 2**low to 2**high, with the sign of x
+    """The power of two nearest to |x| on a logarithmic scale, from 2**low to 2**high, with the sign of x
 
-    The exponent is the integer next to log2(|x|), of two the even one. Smaller |x|, and 0, become 2**low: there is no
-    zero. NaN stays. The gradient is g.
+    The exponent is log2(|x|) rounded to the nearest integer, halves to even. Smaller |x|, and 0, become 2**low: zero is
+    not a level. NaN propagates. The gradient is g.
 
     Source: M. Elhoushi et al., "DeepShift: Towards Multiplication-Less Neural Networks", 2019 (arXiv:1905.13298).
     """
@@ -150,9 +150,9 @@ def power_of_two(x: Operand, low: float, high: float) -> Operand:
 
 @formula
 def random_power_of_two(x: Operand, y: Operand, low: float, high: float) -> Operand:
-    """``power_of_two`` with the exponent floor(log2(|x|)) or one more, with the probability of the part cut off
+    """``power_of_two`` with stochastic rounding: floor(log2(|x|)), or one more with the fraction as its probability
 
-    y is uniform in [0, 1). Powers of two stay what they are. The gradient to x is g.
+    y is uniform in [0, 1). Powers of two do not change. The gradient to x is g.
     """
     return _power(x, random_round(_log2(x), y), low, high)
 
@@ -179,9 +179,9 @@ def random_power_of_two_or_zero(x: Operand, y: Operand, low: float, high: float)
 
 @formula
 def shift_sign(x: Operand, y: Operand, low: float, high: float) -> Operand:
-    """2**p s with p the integer next to x, from low to high, and s = -1, 0 or 1, the sign of the integer next to y
+    """2**p s with p the rounded x, clipped to [low, high], and s the sign of the rounded y: -1, 0 or 1
 
-    Of two integers the even one: y = 0.5 gives s = 0.
+    Halves are rounded to even: y = 0.5 gives s = 0.
 
     Source: DeepShift-PS in M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298).
     """
@@ -190,7 +190,7 @@ def shift_sign(x: Operand, y: Operand, low: float, high: float) -> Operand:
 
 
 def shift_sign_grad_x(g: Operand, x: Operand, y: Operand, low: float, high: float) -> Operand:
-    """g log(2) shift_sign(x, y): rounding passes the gradient on"""
+    """g log(2) shift_sign(x, y): the gradient passes through rounding unchanged"""
     return g * (_LOG_2 * shift_sign(x, y, low, high))
 
 
@@ -207,7 +207,7 @@ gradients("shift_sign", shift_sign_grad_x, same_grad)  # the sign's gradient is 
 
 @formula
 def fixed_point(x: Operand, scale: float, low: float, high: float) -> Operand:
-    """floor(scale x) / scale, limited to low and high
+    """floor(scale x) / scale, clipped to [low, high]
 
     Source: M. Elhoushi et al., "DeepShift", 2019 (arXiv:1905.13298).
     """
@@ -218,14 +218,14 @@ def fixed_point(x: Operand, scale: float, low: float, high: float) -> Operand:
 
 @formula
 def fixed_point_grad(g: Operand, x: Operand, scale: float, low: float, high: float) -> Operand:
-    """g where nothing was limited, 0 elsewhere"""
+    """g where x was not clipped, 0 elsewhere"""
     y = floor(x * scale) / scale
     return where((y >= low) & (y <= high), g, 0.0)
 
 
 @formula
 def uniform(x: Operand, y: Operand, low: float, high: float) -> Operand:
-    """y q with q the integer next to x / y, of two the even one, limited to low and high; y is the step, which is given
+    """y q with q = x / y rounded to an integer, halves to even, and clipped to [low, high]; the step y is not learned
 
     Source: B. Jacob et al., "Quantization and Training of Neural Networks for Efficient Integer-Arithmetic-Only
     Inference", 2017 (arXiv:1712.05877).
@@ -237,7 +237,7 @@ def uniform(x: Operand, y: Operand, low: float, high: float) -> Operand:
 
 @formula
 def affine_levels(x: Operand, scale: float, inverse: float, low: float, high: float) -> Operand:
-    """``uniform`` with a number for the step: scale times the integer next to inverse x, inverse being 1 / scale"""
+    """``uniform`` with a scalar step: scale times inverse x, rounded and clipped; inverse is 1 / scale"""
     q = nearest(x * inverse)
     q = where(q < low, low, q)
     return where(q > high, high, q) * scale
@@ -245,7 +245,7 @@ def affine_levels(x: Operand, scale: float, inverse: float, low: float, high: fl
 
 @formula
 def affine_levels_grad(g: Operand, x: Operand, scale: float, inverse: float, low: float, high: float) -> Operand:
-    """g where q was not limited, 0 elsewhere"""
+    """g where q was not clipped, 0 elsewhere"""
     q = nearest(x * inverse)
     return where((q >= low) & (q <= high), g, 0.0)
 
@@ -266,14 +266,14 @@ def learned_step_grad_x(g: Operand, x: Operand, y: Operand, low: float, high: fl
 
 
 def learned_step_grad_y(g: Operand, x: Operand, y: Operand, low: float, high: float, slope: float) -> Operand:
-    """slope g times low where x / y <= low, high where x / y >= high, and the rounding error between"""
+    """slope g times: low where x / y <= low, high where x / y >= high, else the rounding error q - x / y"""
     v = x / y
     return g * slope * where(v <= low, low, where(v >= high, high, nearest(v) - v))
 
 
 @formula
 def unit_levels(x: Operand, levels: float) -> Operand:
-    """x limited to 0 and 1, and rounded to multiples of 1 / levels, of two to the even one
+    """x clipped to [0, 1] and rounded to multiples of 1 / levels, halves to even
 
     Source: S. Zhou et al., "DoReFa-Net", 2016 (arXiv:1606.06160).
     """
@@ -297,14 +297,14 @@ def tanh_levels(x: Operand, y: Operand, levels: float) -> Operand:
 
 
 def tanh_levels_grad_x(g: Operand, x: Operand, y: Operand) -> Operand:
-    """g (1 - tanh(x)**2) / y: rounding passes the gradient on, y is constant"""
+    """g (1 - tanh(x)**2) / y: the gradient passes through rounding unchanged, y is constant"""
     t = tanh(x)
     return g * ((1.0 - t * t) / y)
 
 
 @formula
 def pact(x: Operand, y: Operand, levels: float) -> Operand:
-    """x limited to 0 and y, and rounded to multiples of y / levels; the limit y is learned
+    """x clipped to [0, y] and rounded to multiples of y / levels; the limit y is learned
 
     Source: J. Choi et al., "PACT: Parameterized Clipping Activation", 2018 (arXiv:1805.06085).
     """
@@ -322,7 +322,7 @@ def pact_grad_y(g: Operand, x: Operand, y: Operand) -> Operand:
     return where(x >= y, g, 0.0)
 
 
-gradients("uniform", same_grad, constant_grad)  # of weights, whose step lets nothing be limited
+gradients("uniform", same_grad, constant_grad)  # for weights: their step is so large that nothing is clipped
 gradients("learned_step", learned_step_grad_x, learned_step_grad_y)
 gradients("tanh_levels", tanh_levels_grad_x, constant_grad)
 gradients("pact", pact_grad_x, pact_grad_y)

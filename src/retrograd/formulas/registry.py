@@ -14,8 +14,8 @@ _NUMBERS = ("float", float, "bool")
 class Form(NamedTuple):
     """The signature of a formula: operands, then numbers, annotated as float (or, in updates, bool).
 
-    operands, numbers: their names. conditions: operands that hold truth values, annotated as Truth; ``truth``: the
-    result does. results: their number.
+    operands, numbers: their names. conditions: for each operand, whether it is boolean (annotated as Truth). truth:
+    whether the result is boolean. results: the number of results.
     """
 
     operands: tuple[str, ...]
@@ -27,7 +27,7 @@ class Form(NamedTuple):
 
 FORMULAS: dict[str, Formula] = {}
 GRADIENTS: dict[str, tuple[Formula, ...]] = {}  # by operator: the declared gradient of each operand
-UPDATES: dict[str, Formula] = {}  # of optimizers: both kernel sets run them over many arrays at once
+UPDATES: dict[str, Formula] = {}  # of optimizers, by name: both kernel sets run an update over lists of arrays
 
 
 def formula(function: F) -> F:
@@ -52,8 +52,8 @@ def like(name: str) -> Callable[[F], F]:
 def gradients(name: str, *parts: Formula) -> None:
     """Declare the gradient of each operand of ``name``, a formula or primitive.
 
-    Each takes g and, by name, operands, numbers and the result ``y`` (of an operator of x). They may broadcast. A
-    single gradient ``<name>_grad`` needs no declaration.
+    Each takes g and any of the operands, the numbers and the result (``y``, for an operator of x), by parameter name.
+    Operands may broadcast. A single gradient ``<name>_grad`` needs no declaration.
     """
     GRADIENTS[name] = parts
 
@@ -71,7 +71,7 @@ def same_grad(g: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def form(function: Formula) -> Form:
-    """The signature of a formula."""
+    """Return the signature of a formula."""
     if isinstance(function, Together):
         return function.form
     function = getattr(function, "__wrapped__", function)
@@ -84,7 +84,7 @@ def form(function: Formula) -> Form:
 
 
 def gradients_of(name: str) -> tuple[Formula, ...]:
-    """The declared gradient of each operand; empty if none is declared."""
+    """Return the declared gradient of each operand; empty if none is declared."""
     one = FORMULAS.get(f"{name}_grad")
     return GRADIENTS.get(name) or ((one,) if one else ())
 
@@ -109,7 +109,7 @@ class Together:
 
 
 def fused(operators: Container[str]) -> dict[str, Formula]:
-    """The gradients of several operands that one kernel computes, by its name: those that are not g itself."""
+    """Return the gradients of each operator as one formula, by kernel name, without those that are g itself."""
     found: dict[str, Formula] = {}
     for operator, parts in GRADIENTS.items():
         if operator not in operators:

@@ -1,10 +1,10 @@
 """Symbolic tracing of user formulas: symbols, the traced expression, and its source code.
 
-A ``Trace`` holds the operations of a formula in order, equal ones once. Its source runs on Tensors, on arrays and on
+A ``Trace`` is the list of the operations of a formula, without duplicates. Its source runs on Tensors, on arrays and on
 registers; ``differentiation.py`` adds the operations of the gradient.
 
 A user's function runs unchanged, but its calls are looked up first: a public operator becomes the primitive or formula
-of this name, another user function is run on symbols likewise, and other operators are refused.
+of this name, another user function is also run on symbols, and other operators are refused.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class FormulaError(ValueError):
 
 
 class Symbol:
-    """A value in a formula: one element of an ``operand``, a ``number`` for all elements, or a ``truth``."""
+    """A value in a formula: an element of an ``operand``, a scalar ``number``, or a boolean (``truth``)."""
 
     arguments: tuple[Symbol, ...]
     kind: str
@@ -49,7 +49,7 @@ class Symbol:
     def __init__(self, trace: Trace, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any) -> None:
         self.trace, self.operation, self.arguments, self.kind, self.value = trace, operation, arguments, kind, value
         self.place: int = len(trace.symbols)
-        self.rule: Any = None  # of a call: the declared gradient of the function
+        self.rule: Any = None  # for a call: the declared gradient of the function
 
     @staticmethod
     def __primitive__(name: str, operands: tuple[Any, ...]) -> Symbol:
@@ -188,7 +188,7 @@ class Trace:
 
     @property
     def parameters(self) -> list[Symbol]:
-        """Operands first."""
+        """All parameters: operands, then numbers."""
         return self.operands + self.numbers
 
     def make(self, operation: str, arguments: tuple[Symbol, ...], kind: str, value: Any = None) -> Symbol:
@@ -277,7 +277,7 @@ class Trace:
         return self.make(sign, (x, y), "truth")
 
     def connective(self, name: str, *conditions: Any) -> Symbol:
-        """Of conditions."""
+        """Combine conditions by "and", "or" or "not"."""
         for condition in conditions:
             if not isinstance(condition, Symbol) or condition.kind != "truth":
                 raise FormulaError("&, | and ~ combine conditions; put comparisons into parentheses: (x > 0) & (x < 1)")
@@ -329,7 +329,7 @@ _SUM, _PRODUCT, _NEGATIVE, _ATOM = 1, 2, 3, 4  # precedence, increasing
 _BINDS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _LONG = 72  # characters, beyond which a value gets a name
-NAMES = {**PRIMITIVES, **CONSTANTS}  # that a source may use
+NAMES = {**PRIMITIVES, **CONSTANTS}  # names that the source may use
 
 
 def inner(symbol: Symbol) -> Symbol:
@@ -342,21 +342,21 @@ def inner(symbol: Symbol) -> Symbol:
 def function(name: str, comment: str, trace: Trace, results: list[Symbol]) -> Callable[..., Any]:
     """The function of a trace's parameters that returns the results.
 
-    It has a source and ``digest``, a hash of it.
+    Its attributes ``source`` and ``digest`` are its source code and a hash of its parameters and body.
     """
     body = _body(trace, results)
     parameters = [parameter.value for parameter in trace.operands]
     parameters += [f"{parameter.value}: float" for parameter in trace.numbers]
     digest = hashlib.sha256("\n".join((*parameters, *body)).encode()).hexdigest()[:32]
     lines = [f"def {name}({', '.join(parameters)}):", f"    # {comment}", *("    " + line for line in body)]
-    text = "\n".join(lines) + "\n"
-    file = f"<formula {name} {hashlib.sha256(text.encode()).hexdigest()[:16]}>"  # a file name per source
-    linecache.cache[file] = len(text), None, text.splitlines(keepends=True), file
+    source = "\n".join(lines) + "\n"
+    file = f"<formula {name} {hashlib.sha256(source.encode()).hexdigest()[:16]}>"  # a file name per source
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file
     scope: dict[str, Any] = {**NAMES, "__name__": __package__}
-    exec(compile(text, file, "exec", dont_inherit=True), scope)
+    exec(compile(source, file, "exec", dont_inherit=True), scope)
     made: Callable[..., Any] = scope[name]
     made.digest = made.kernel = digest  # type: ignore[attr-defined]
-    made.text, made.results = text, len(results)  # type: ignore[attr-defined]
+    made.source, made.results = source, len(results)  # type: ignore[attr-defined]
     return made
 
 
@@ -364,20 +364,20 @@ def _body(trace: Trace, results: list[Symbol]) -> list[str]:
     """The lines of the function: a value that is used twice, or is long, gets a name."""
     results = [inner(result) for result in results]
     uses = _uses(results)
-    taken = {parameter.value for parameter in trace.parameters} | NAMES.keys()
-    names = (name for number in range(1, 2 * len(trace.symbols) + 2) if (name := f"t{number}") not in taken)
-    texts: dict[int, tuple[str, int]] = {}
+    used_names = {parameter.value for parameter in trace.parameters} | NAMES.keys()
+    names = (name for number in range(1, 2 * len(trace.symbols) + 2) if (name := f"t{number}") not in used_names)
+    sources: dict[int, tuple[str, int]] = {}
     lines = []
     for symbol in trace.symbols:
         if symbol.place not in uses:
             continue
-        text, binds = expression(symbol, [texts[inner(each).place] for each in symbol.arguments])
-        if symbol.arguments and (uses[symbol.place] > 1 or len(text) > _LONG):
+        source, binds = expression(symbol, [sources[inner(each).place] for each in symbol.arguments])
+        if symbol.arguments and (uses[symbol.place] > 1 or len(source) > _LONG):
             local = next(names)
-            lines.append(f"{local} = {text}")
-            text, binds = local, _ATOM
-        texts[symbol.place] = text, binds
-    return [*lines, "return " + ", ".join(texts[result.place][0] for result in results)]
+            lines.append(f"{local} = {source}")
+            source, binds = local, _ATOM
+        sources[symbol.place] = source, binds
+    return [*lines, "return " + ", ".join(sources[result.place][0] for result in results)]
 
 
 def _uses(results: list[Symbol]) -> dict[int, int]:
@@ -410,7 +410,7 @@ def expression(symbol: Symbol, parts: list[tuple[str, int]]) -> tuple[str, int]:
         return f"-{at_least(parts[0], _ATOM)}", _NEGATIVE
     if operation in _COMPARISONS:
         return f"{parts[0][0]} {operation} {parts[1][0]}", 0
-    return f"{operation}({', '.join(text for text, _ in parts)})", _ATOM
+    return f"{operation}({', '.join(source for source, _ in parts)})", _ATOM
 
 
 # ---- Running a user's function on symbols ---------------------------------------------------------------------------
@@ -419,18 +419,18 @@ _PACKAGE = __name__.partition(".")[0]
 _MARK = "__run_on_symbols__"  # in the globals of functions that run on symbols
 
 
-class Meanings:
-    """The meaning of public functions on symbols, by object."""
+class Replacements:
+    """Replacements of public functions for runs on symbols, by object."""
 
     def __init__(self, known: Mapping[Callable[..., Any], Callable[..., Any]]) -> None:
-        self._known = {id(function): meaning for function, meaning in known.items()}
+        self._known = {id(function): replacement for function, replacement in known.items()}
         self._known.update((id(function), function) for function in PRIMITIVES.values())
         self._kept = list(known)  # keeps the objects alive, so that their ids stay valid
         self.names: list[str] = sorted({function.__name__ for function in (*known, *PRIMITIVES.values())})
 
     def of(self, value: Any, clones: dict[int, Any]) -> Any:
         """The replacement of a value in a function that runs on symbols."""
-        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # the operator is inside
+        if isinstance(value, FunctionType) and hasattr(value, "has_forms"):  # unwrap the operator
             value = value.__wrapped__  # type: ignore[attr-defined]
         if id(value) in self._known:
             return self._known[id(value)]
@@ -451,7 +451,7 @@ class Meanings:
         return refuse
 
     def clone(self, function: FunctionType, clones: dict[int, Any]) -> Any:
-        """The function with its names replaced by their meanings."""
+        """Return the function with its global names and closure variables replaced."""
         if id(function) in clones:
             return clones[id(function)]
         scope: dict[str, Any] = {**function.__globals__, _MARK: True}
@@ -473,11 +473,11 @@ class Meanings:
 class _Module:
     """A module used in a function that runs on symbols."""
 
-    def __init__(self, module: ModuleType, meanings: Meanings, clones: dict[int, Any]) -> None:
-        self._module, self._meanings, self._clones = module, meanings, clones
+    def __init__(self, module: ModuleType, replacements: Replacements, clones: dict[int, Any]) -> None:
+        self._module, self._replacements, self._clones = module, replacements, clones
 
     def __getattr__(self, name: str) -> Any:
-        return self._meanings.of(getattr(self._module, name), self._clones)
+        return self._replacements.of(getattr(self._module, name), self._clones)
 
 
 def _names(code: CodeType) -> set[str]:
@@ -486,29 +486,29 @@ def _names(code: CodeType) -> set[str]:
     return set(code.co_names).union(*inside)
 
 
-def run(name: str, function: FunctionType, arguments: list[Any], meanings: Meanings) -> Any:
-    """The result of a user's function of symbols.
+def run(name: str, function: FunctionType, arguments: list[Any], replacements: Replacements) -> Any:
+    """Return the result of a user's function on symbols.
 
     Raises:
-        FormulaError: it cannot be run on them; with file, line and reason.
+        FormulaError: it cannot be run on symbols; the message gives file, line and reason.
     """
     try:
-        return meanings.clone(function, {})(*arguments)
+        return replacements.clone(function, {})(*arguments)
     except RecursionError:
         raise FormulaError(f"{place(name, function)}: it recurses without end") from None
     except Exception as error:
-        if isinstance(error, FormulaError) and getattr(error, "placed", False):
+        if isinstance(error, FormulaError) and getattr(error, "located", False):
             raise
         reason = str(error) if isinstance(error, FormulaError) else f"{type(error).__name__}: {error}"
         if isinstance(error, NameError) and error.name in NAMES:
             reason += f"; from {_PACKAGE}.formulas import {error.name}"
-        placed = FormulaError(f"{_where(name, function, error)}: {reason}")
-        placed.placed = True  # type: ignore[attr-defined]
-        raise placed from None
+        located = FormulaError(f"{_where(name, function, error)}: {reason}")
+        located.located = True  # type: ignore[attr-defined]
+        raise located from None
 
 
 def _where(name: str, function: FunctionType, error: BaseException) -> str:
-    """The innermost user line of an error."""
+    """Return the innermost line of user code in the traceback of an error."""
     trace, found = error.__traceback__, None
     while trace is not None:
         if _MARK in trace.tb_frame.f_globals:
@@ -517,8 +517,8 @@ def _where(name: str, function: FunctionType, error: BaseException) -> str:
     if found is None:
         return place(name, function)
     file, line = found.tb_frame.f_code.co_filename, found.tb_lineno
-    text = linecache.getline(file, line).strip()
-    return f"formula {name}: {file}, line {line}: {text}"
+    source = linecache.getline(file, line).strip()
+    return f"formula {name}: {file}, line {line}: {source}"
 
 
 def place(name: str, function: FunctionType) -> str:
@@ -526,11 +526,11 @@ def place(name: str, function: FunctionType) -> str:
     return f"formula {name}: {function.__code__.co_filename}, line {function.__code__.co_firstlineno}"
 
 
-def require_text(name: str, function: FunctionType) -> None:
+def require_source(name: str, function: FunctionType) -> None:
     """Refuse a function whose source cannot be found.
 
     Raises:
-        FormulaError: with the remedy.
+        FormulaError: it cannot be found; the message says what to do.
     """
     try:
         inspect.getsource(function)

@@ -1,6 +1,6 @@
 """Exponential, logarithmic, trigonometric, hyperbolic, and error functions, and the normal log-density.
 
-Most functions themselves are primitives; here are their gradients. A gradient takes the input x or the result y,
+Most of these functions are primitives; this file defines their gradients. A gradient takes the input x or the result y,
 whichever is cheaper.
 """
 
@@ -77,7 +77,7 @@ def logit(x: Operand, low: float, high: float) -> Operand:
 @formula
 def logit_grad(g: Operand, x: Operand, low: float, high: float) -> Operand:
     """g / (x (1 - x)), 0 where x is not between low and high, NaN where the logit is"""
-    z = where(x < low, 0.5, where(x > high, 0.5, x))  # where the gradient is 0, so are its derivatives
+    z = where(x < low, 0.5, where(x > high, 0.5, x))  # where the gradient is 0, its derivatives are 0, too
     d = z * (1.0 - z)
     gx = where(d < 0.0, _NAN, g / d)
     return where(x < low, 0.0, where(x > high, 0.0, gx))

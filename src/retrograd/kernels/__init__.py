@@ -1,6 +1,6 @@
-"""The compiled kernels: ``kernels.conv(...)`` is that of ``kernels.compiled``, which is loaded on first use.
+"""Lazy access to the compiled kernels: ``kernels.conv`` is ``kernels.compiled.conv``, imported on first use.
 
-``interface`` lists all kernels, with their signatures; ``textbook`` has them in plain NumPy.
+``interface`` declares all kernels and their signatures; ``textbook`` implements them in plain NumPy.
 """
 
 from importlib import import_module

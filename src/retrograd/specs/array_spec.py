@@ -22,7 +22,7 @@ class Spec(NamedTuple):
 
 
 def spec_of(value: Any) -> Any:
-    """The ``Spec`` of an array; of tuples and lists, those of the arrays in them."""
+    """The ``Spec`` of an array, or of each array in nested tuples and lists."""
     return mapped(value, lambda leaf: Spec(leaf.shape, leaf.dtype) if _is_array(leaf) else leaf)
 
 

@@ -37,7 +37,7 @@ __all__ = [
     "shared_padding",
 ]
 
-_LARGEST = 2**40  # limit of all sizes: a product of two, times the bytes of an element, usually fits into 64 bits
+_LARGEST = 2**40  # limit of every size, so that the byte counts of realistic arrays fit into 64 bits
 PADDING_WORDS = ("valid", "same", "same_upper", "same_lower", "causal")
 
 # Hashable arguments of the builders: one number for all axes, or one entry per axis (for padding, a pair).
@@ -139,14 +139,14 @@ def conv_window(
     groups = as_tuple(groups, 1, "groups", at_least=1)[0]
     output = []
     for axis, (i, r, s, d, (lo, hi)) in enumerate(zip(input, kernel, stride, dilation, pairs, strict=True)):
-        room = i + lo + hi - d * (r - 1) - 1
-        if room < 0:
+        last_start = i + lo + hi - d * (r - 1) - 1
+        if last_start < 0:
             raise ValueError(
                 f"no output on axis {axis}: O = (I + lo + hi - dilation*(R - 1) - 1)//stride + 1 = "
-                f"({i} + {lo} + {hi} - {d}*({r} - 1) - 1)//{s} + 1 = {room // s + 1} must be at least 1; "
+                f"({i} + {lo} + {hi} - {d}*({r} - 1) - 1)//{s} + 1 = {last_start // s + 1} must be at least 1; "
                 f"take a larger input or padding, or a smaller kernel or dilation"
             )
-        output.append(room // s + 1)
+        output.append(last_start // s + 1)
     return Window(input, kernel, tuple(output), stride, dilation, pairs, groups)
 
 

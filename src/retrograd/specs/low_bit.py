@@ -8,8 +8,8 @@ lowest bits:
     int8      4           uint8 or int8            code - zero point (a filter's code is int8, and the value itself)
     int16     2           int16                    the code itself
 
-The channels of a group fill whole words: C channels take ceil(C / codes per word) words. The codes beyond C in the last
-word do not matter for int8 and int16, whose filters are 0 there, and are 0 for binary. An array of codes is
+The channels of a group fill whole words: C channels take ceil(C / codes per word) words. The codes beyond C in the
+last word are padding: 0 for binary; of any value for int8 and int16, whose filters are 0 there. An array of codes is
 C-contiguous with axes (N, *S, G*K): K codes (uint32 words for binary) of each of the G groups at a position.
 
 Sums of products are int32: ``fits`` checks that no filter can cause an overflow.

@@ -1,10 +1,10 @@
 """The compiled kernels, for speed: arrays in, arrays out, with the signatures of ``retrograd.kernels.textbook``.
 
-What a kernel computes is documented there, once; a docstring here says how, where that is not obvious.
+The textbook set documents what a kernel computes; a docstring here says how, where that is not obvious.
 
-A module and its ``_jit`` module for each subject; convolution and recurrent layers are folders of such pairs. The
-module (``pooling.py``) holds wrappers, which check nothing, cut the work into tasks by shape and launch them, and the
-plans, the integers that both modules read; ``pooling_jit.py`` holds what one task does, in the part of Python that
+Each subject is a module and its ``_jit`` module; convolution and recurrent layers are folders of such pairs. The module
+(``pooling.py``) has the wrappers, which check nothing, divide the work into tasks by shape and launch them, and makes
+the plans, the integers that both modules read. ``pooling_jit.py`` has the body of one task, in the part of Python that
 Numba compiles. Files without ``_jit`` import neither Numba nor machine code.
 
 The subjects build on ``machine/`` (compiler, cache, threads, micro-kernels, vectors), ``memory/`` (copies and the

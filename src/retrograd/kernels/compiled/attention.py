@@ -1,8 +1,8 @@
 """Scaled dot-product attention, block by block, and the plan of its blocks.
 
-A task takes as many queries as a panel of the micro-kernel has columns and walks over the keys in blocks. It holds the
-scores transposed, a row per key: then the values of a query (maximum, sum, upstream product) are a lane of a register,
-and all products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
+A task processes as many queries as a panel of the micro-kernel has columns, over blocks of keys. It keeps the scores
+transposed, one row per key. So the values of a query (maximum, sum, upstream product) are a lane of a register, and all
+products read their operands in place, except the queries (and the upstream gradient), which a task packs once.
 The gradient recomputes the scores from the logarithm of their sum, which the forward pass saves.
 
 Source: M. Milakov, N. Gimelshein, "Online normalizer calculation for softmax", 2018, arXiv:1805.02867; T. Dao et al.,
@@ -92,7 +92,7 @@ def plan_attention(
     bias: tuple[int, ...],
     causal: bool,
     dtype: str,
-    wanted: tuple[bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool],
 ) -> Plan:
     (_, heads, queries, depth), (_, key_heads, keys, value_depth) = q, v
     shape = tile(dtype, "rows", queries)
@@ -105,10 +105,10 @@ def plan_attention(
     products = {
         name: _product(dtype, form, tile(dtype, form, columns), True) if used else [0] * ROW_PRODUCT.words
         for name, columns, form, used in (
-            ("into_query", depth, "near", wanted[0]),
-            ("into_key", depth, "rows", wanted[1]),
-            ("into_value", value_depth, "rows", wanted[2]),
-            ("output", value_depth, "near", not any(wanted)),
+            ("into_query", depth, "near", needs_grad[0]),
+            ("into_key", depth, "rows", needs_grad[1]),
+            ("into_value", value_depth, "rows", needs_grad[2]),
+            ("output", value_depth, "near", not any(needs_grad)),
         )
     }
     widest = max(width, depth, value_depth) + shape.lanes
@@ -136,9 +136,9 @@ def plan_attention(
         value_depth=value_depth,
         causal=causal,
         biased=bool(bias),
-        want_query=wanted[0],
-        want_key=wanted[1],
-        want_value=wanted[2],
+        want_query=needs_grad[0],
+        want_key=needs_grad[1],
+        want_value=needs_grad[2],
         bias=bias or (0, 0, 0, 0),
         scores=_product(dtype, "rows", whole, False),
         **arrays,
@@ -201,7 +201,7 @@ def attention_grad(
     bias: np.ndarray | None,
     scale: float,
     causal: bool,
-    wanted: tuple[bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
     q, k, v, y, g = (_rows(a) for a in (q, k, v, y, g))
     gradients = [_empty_like_rows(a, a.shape[3]) for a in (q, k, v)]
@@ -211,7 +211,7 @@ def attention_grad(
     else:
         bias, bias_steps = _by_query(bias, q)
         steps = tuple(_steps(a) for a in (q, k, v, y, g, *gradients))
-        plan = plan_attention(q.shape, k.shape, v.shape, steps, bias_steps, causal, q.dtype.char, wanted)
+        plan = plan_attention(q.shape, k.shape, v.shape, steps, bias_steps, causal, q.dtype.char, needs_grad)
         _BACKWARD[q.dtype.char](
             k.shape[0] * k.shape[1],
             q,
@@ -229,7 +229,7 @@ def attention_grad(
             zeros_of(plan.widest, q.dtype.char),
             scale,
         )
-    gq, gk, gv = (gradient if want else None for gradient, want in zip(gradients, wanted, strict=True))
+    gq, gk, gv = (gradient if needed else None for gradient, needed in zip(gradients, needs_grad, strict=True))
     return gq, gk, gv
 
 

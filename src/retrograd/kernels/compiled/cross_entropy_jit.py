@@ -296,8 +296,8 @@ def picked(
     i = first - o * inner
     for place in range(first, last):
         if inner == 1:  # each in a separate cache line
-            later = min(last - 1, place + _SOON)
-            _soon(x, later * length + labels[later])
+            upcoming = min(last - 1, place + _SOON)
+            _soon(x, upcoming * length + labels[upcoming])
         label = labels[place]
         loss[place] = 0.0
         if 0 <= label < length and label != ignored:

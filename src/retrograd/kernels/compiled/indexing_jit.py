@@ -134,7 +134,7 @@ def _is_below(x: float, y: float) -> bool:
 
 
 def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float], bool]) -> Body:
-    """The k first of each row in order; most registers hold no number that precedes the k-th found so far."""
+    """The first k of each row, in order. Most registers are skipped: no number precedes the k-th found so far."""
 
     def body(
         task: int, worker: int, x: Array, values: Array, indices: Table, rows: int, length: int, k: int, per_task: int
@@ -360,7 +360,7 @@ def csr_product_pair(
     next_starts: Table,
     next_indices: Table,
     y: Array,
-    room: Array,
+    scratch: Array,
     rows: int,
     extent: int,
     columns: int,
@@ -374,10 +374,10 @@ def csr_product_pair(
     for row in range(task * per_task, min(total_rows, (task + 1) * per_task)):
         o = row // rows
         width = across * inner
-        _line(x, o * extent * width, weights, starts, indices, row - o * rows, room, between, width)
+        _line(x, o * extent * width, weights, starts, indices, row - o * rows, scratch, between, width)
         for q in range(columns):
             if inner == 1:
-                y[row * columns + q] = _number(room, between, next_weights, next_starts, next_indices, q)
+                y[row * columns + q] = _number(scratch, between, next_weights, next_starts, next_indices, q)
             else:
                 to = (row * columns + q) * inner
-                _line(room, between, next_weights, next_starts, next_indices, q, y, to, inner)
+                _line(scratch, between, next_weights, next_starts, next_indices, q, y, to, inner)

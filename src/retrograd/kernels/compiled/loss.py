@@ -79,7 +79,7 @@ def element_loss_grad(
 
 
 def _ordered(operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The operands in the memory order of the first, which also stands in for a missing third."""
+    """The operands in the memory order of the first, which is also passed in place of a missing third."""
     x = dense(operands[0])
     t = like(operands[1], x)
     return x, t, like(operands[2], x) if len(operands) > 2 else x
@@ -221,7 +221,7 @@ def _in_c_order(a: np.ndarray) -> np.ndarray:
 
 
 def _weights(weight: np.ndarray | None, x: np.ndarray) -> np.ndarray:
-    """The class weights for the kernel; x stands in if there are none."""
+    """The class weights for the kernel; x as a placeholder if there are none."""
     return x if weight is None else _in_c_order(weight)
 
 
@@ -279,9 +279,17 @@ def multilabel_margin_loss(x: np.ndarray, targets: np.ndarray) -> np.ndarray:
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     loss = np.empty(rows, x.dtype, like=x)
     if rows:
-        room = length + _WIDEST
+        scratch_size = length + _WIDEST
         _MULTILABEL[x.dtype.char](
-            -(-rows // per_task), x, targets, loss, per_thread(room, x.dtype.char), room, rows, length, per_task
+            -(-rows // per_task),
+            x,
+            targets,
+            loss,
+            per_thread(scratch_size, x.dtype.char),
+            scratch_size,
+            rows,
+            length,
+            per_task,
         )
     return loss
 
@@ -290,9 +298,17 @@ def multilabel_margin_loss_slopes(x: np.ndarray, targets: np.ndarray) -> np.ndar
     x, targets, (rows, length, per_task) = *_contiguous(x, targets), _split(x)
     slopes = np.empty_like(x)
     if rows:
-        room = length + _WIDEST
+        scratch_size = length + _WIDEST
         _MULTILABEL_SLOPES[x.dtype.char](
-            -(-rows // per_task), x, targets, slopes, per_thread(room, x.dtype.char), room, rows, length, per_task
+            -(-rows // per_task),
+            x,
+            targets,
+            slopes,
+            per_thread(scratch_size, x.dtype.char),
+            scratch_size,
+            rows,
+            length,
+            per_task,
         )
     return slopes
 
@@ -322,15 +338,15 @@ def ctc_loss(
     loss = np.empty(N, x.dtype, like=x)
     alpha = np.full((N, T, width + 2), -np.inf, x.dtype, like=x)
     if N:
-        room = 2 * width
+        scratch_size = 2 * width
         _CTC_FORWARD[x.dtype.char](
             N,
             x,
             *_integers(targets, input_lengths, target_lengths),
             loss,
             alpha,
-            per_thread(room, x.dtype.char),
-            room,
+            per_thread(scratch_size, x.dtype.char),
+            scratch_size,
             T,
             N,
             C,
@@ -362,7 +378,7 @@ def ctc_loss_grad(
         rows[:, :, 2 : 2 * S + 3] = alpha
     gx = np.empty_like(x)
     if N:
-        room = 5 * width + 2 * _WIDEST + _rounded(C)
+        scratch_size = 5 * width + 2 * _WIDEST + _rounded(C)
         _CTC_BACKWARD[x.dtype.char](
             N,
             np.ascontiguousarray(g, like=g),
@@ -371,8 +387,8 @@ def ctc_loss_grad(
             np.ascontiguousarray(loss, like=loss),
             rows,
             gx,
-            per_thread(room, x.dtype.char),
-            room,
+            per_thread(scratch_size, x.dtype.char),
+            scratch_size,
             T,
             N,
             C,

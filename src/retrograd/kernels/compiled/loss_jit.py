@@ -146,8 +146,10 @@ def _loss_grad(function: Callable[..., Any], three: bool) -> Body:
 def _uniform(formula: Callable[..., Any], operands: str) -> Callable[..., Any]:
     """The formula as a function of all arguments of the loop: the named operands and a number."""
     one, names = form(formula), operands.split()
-    text = f"lambda {', '.join(names)}, a: formula({', '.join(names[: len(one.operands)] + ['a'] * len(one.numbers))})"
-    return helper(eval(text, {"formula": register(formula)}))
+    source = (
+        f"lambda {', '.join(names)}, a: formula({', '.join(names[: len(one.operands)] + ['a'] * len(one.numbers))})"
+    )
+    return helper(eval(source, {"formula": register(formula)}))
 
 
 def __getattr__(name: str) -> Body:
@@ -230,13 +232,13 @@ def multilabel_margin(
     targets: Table,
     loss: Array,
     scratch: Array,
-    room: int,
+    scratch_size: int,
     rows: int,
     length: int,
     per_task: int,
 ) -> None:
     """loss[n] = sum over targets j and others i of max(0, 1 - x[n, j] + x[n, i]) / length; -1 ends the targets"""
-    others = offset(scratch, worker * room)  # 1 for others, 0 for targets
+    others = offset(scratch, worker * scratch_size)  # 1 for others, 0 for targets
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
         for i in range(0, length, lanes(x)):
@@ -266,13 +268,13 @@ def multilabel_margin_slopes(
     targets: Table,
     slopes: Array,
     scratch: Array,
-    room: int,
+    scratch_size: int,
     rows: int,
     length: int,
     per_task: int,
 ) -> None:
     """Each pair that violates the margin adds 1 / length to the other class and subtracts it from the target."""
-    others = offset(scratch, worker * room)
+    others = offset(scratch, worker * scratch_size)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin = row * length
         for i in range(0, length, lanes(x)):
@@ -337,7 +339,7 @@ def ctc_forward(
     loss: Array,
     alpha: Array,
     scratch: Array,
-    room: int,
+    scratch_size: int,
     T: int,
     N: int,
     C: int,
@@ -352,7 +354,7 @@ def ctc_forward(
         loss[task] = 0.0 if labels == 0 else -_NOTHING
         return
     goals = offset(targets, task * S)
-    emitted = offset(scratch, worker * room)
+    emitted = offset(scratch, worker * scratch_size)
     skip = offset(emitted, width)  # 0 where the state two before may be skipped, else -inf
     _clear(emitted, 2 * width, _NOTHING)
     for k in range(1, labels):
@@ -372,7 +374,7 @@ def ctc_forward(
             y = _log_sum(load(before, s), load(before, s - 1), load(before, s - 2) + load(skip, s))
             store(row, s, y + load(emitted, s))
     last = row[states - 1]
-    other = row[states - 2] if labels else full_stop(last)
+    other = row[states - 2] if labels else minus_infinity(last)
     top = max(last, other)
     if last != last or other != other or top == _NOTHING:
         loss[task] = -(last + other)
@@ -381,8 +383,8 @@ def ctc_forward(
 
 
 @helper
-def full_stop(x: Any) -> Any:
-    """-inf of x's type, whatever x."""
+def minus_infinity(x: Any) -> Any:
+    """Return -inf in x's type."""
     return x * 0.0 + _NOTHING
 
 
@@ -398,7 +400,7 @@ def ctc_backward(
     alpha: Array,
     gx: Array,
     scratch: Array,
-    room: int,
+    scratch_size: int,
     T: int,
     N: int,
     C: int,
@@ -420,21 +422,21 @@ def ctc_backward(
     if impossible:
         return
     goals = offset(targets, task * S)
-    emitted = offset(scratch, worker * room)
+    emitted = offset(scratch, worker * scratch_size)
     skip = offset(emitted, width)  # 0 where the state two after may be skipped, else -inf
     passed = offset(skip, width)
     beta = offset(passed, width)  # of time t, followed by those of t + 1; they are swapped
-    later = offset(beta, width + lanes(x))
-    share = offset(later, width + lanes(x))  # of each class
+    beta_next = offset(beta, width + lanes(x))
+    share = offset(beta_next, width + lanes(x))  # of each class
     _clear(emitted, 5 * width + 2 * lanes(x), _NOTHING)
     for k in range(labels - 1):
         if goals[k] != goals[k + 1]:
             skip[2 * k + 1] = 0.0
     step = width + 2
     # a path ends in the last state or the one before it
-    later[states - 1] = 0.0
+    beta_next[states - 1] = 0.0
     if labels:
-        later[states - 2] = 0.0
+        beta_next[states - 2] = 0.0
     first = True
     total_loss = full(x, loss[task])
     factor = full(x, g[task])
@@ -446,9 +448,9 @@ def ctc_backward(
         for s in range(0, states, lanes(x)):
             e = load(emitted, s)
             if first:
-                y = load(later, s)
+                y = load(beta_next, s)
             else:
-                y = _log_sum(load(later, s), load(later, s + 1), load(later, s + 2) + load(skip, s))
+                y = _log_sum(load(beta_next, s), load(beta_next, s + 1), load(beta_next, s + 2) + load(skip, s))
             store(beta, s, y + e)
             p = exp(load(ends, s) + y + total_loss)
             store(passed, s, select(e == _NOTHING, full_like(e, 0.0), p))
@@ -467,5 +469,5 @@ def ctc_backward(
             c += lanes(x)
         if c < C:
             store_first(gx, q + c, (exp(load_first(row, c, C - c)) - load(share, c)) * factor, C - c)
-        beta, later = later, beta
+        beta, beta_next = beta_next, beta
         t -= 1

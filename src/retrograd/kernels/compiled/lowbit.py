@@ -1,12 +1,11 @@
 """Low-bit codes, filters, and products, exact in int32, and the plan of their tasks.
 
-The walk over pixels, phases and taps is that of ``convolution/direct_plan.py``. What is added is the border: pixels
-whose taps are not all inside the input start from another row of numbers. Along an axis the first
-``low`` positions and those from ``high`` on each have a class of their own, all between share one.
+Pixels, phases and taps are traversed as in ``convolution/direct_plan.py``, through a table of addresses and without a
+copy of the input. The border needs more: a tap in the padding reads words of zeros, whose values are not 0. What they
+add is known for every set of such taps, and the sums of a pixel start from its negative.
 
-It goes tap by tap through a table of addresses, as ``convolution/direct.py``: no copy of the input. A tap in the
-padding reads words of zeros, whose values are not 0; what they add is known for every set of such taps, and the sums of
-a pixel start from its opposite.
+So pixels are divided into classes with the same taps inside the input, and each class has its own row of initial sums.
+Along an axis, each of the first ``low`` positions and of those from ``high`` on is a class; all between share one.
 """
 
 from __future__ import annotations
@@ -184,7 +183,7 @@ class Products:
     scratch: int  # words per thread
     taps: tuple[int, ...]  # of the filters, in the order of the phases
     inside: np.ndarray  # (classes, taps) float64: 1 where a tap is inside of the input for pixels of the class
-    outside: np.ndarray  # likewise; the other taps are those of other phases
+    outside: np.ndarray  # for each class, the taps in the padding; other phases have the remaining taps
 
 
 def products_plan(
@@ -205,7 +204,7 @@ def products_plan(
     """
     shape = integer_tile(columns)
     kernel, bits = [axis.kernel for axis in axes], result == "t"
-    # whole vectors of bits need no other channel's byte, except behind the last channel
+    # whole vectors of bits can be stored if they are whole bytes and do not overlap the next group
     in_tile = bits and (shape.lanes % 8 > 0 or (groups > 1 and columns % shape.lanes > 0))
     found, order, _ = phases(
         axes,
@@ -223,10 +222,12 @@ def products_plan(
     masks: list[tuple[np.ndarray, np.ndarray]] = []
     for phase in found:
         border, inside, outside = _border(phase, extents, classes, len(order))
-        wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * words * columns * groups // TASK_WORK))
+        target_tasks = max(
+            1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * words * columns * groups // TASK_WORK)
+        )
         near = -(-groups * row * shape.columns // _NEAR)
-        part_cuts = 1 if shared else min(parts, max(near, -(-wanted // phase.tiles)))
-        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        part_cuts = 1 if shared else min(parts, max(near, -(-target_tasks // phase.tiles)))
+        tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         for p, t in product(range(part_cuts), range(tile_cuts)):
             task = TASK.pack(
                 phase=start,
@@ -316,7 +317,7 @@ def lowbit_conv(
     plan, memory, row = _plan(
         window, len(x), filters.element, filters.transposed, filters.groups, filters.channels, filters.outputs, result
     )
-    if result in _CODES:  # bits are set one by one; other codes are 0 beyond the channels
+    if result in _CODES:  # zeros: bits are set one by one, and other codes are 0 beyond the channels
         y = target = (np.zeros if result == "t" or memory[-1] > filters.outputs else np.empty)(memory, dtype)
     else:
         target = aligned(prod(memory), dtype.char).reshape(memory)
@@ -351,7 +352,7 @@ _NOTHING = np.zeros(1, np.uint8)
 
 
 def _bytes(x: np.ndarray | None, dtype: np.dtype[Any]) -> np.ndarray:
-    """The memory of an array of this type, made contiguous; something if there is none."""
+    """The memory of an array of this dtype, made contiguous; a placeholder if there is none."""
     return _NOTHING if x is None else np.ascontiguousarray(x, dtype, like=x).view(np.uint8)
 
 
@@ -406,9 +407,9 @@ def _starts(
 ) -> np.ndarray:
     """The initial sums for each class of pixels and each channel, int32 [class][group][column], cached in ``filters``.
 
-    start[class, k] = bias[k] + sum over taps of sums[tap, k] * (read if it is inside of the input, else skipped)
+    start[class, k] = bias[k] + sum over taps of sums[tap, k] * (read if the tap is inside the input, else skipped)
 
-    and for binary also the number of products: each is 1, less 2 where bits differ.
+    For binary the number of products is added, too: a product is 1, less 2 where the bits differ.
     """
     bias = then.bias if isinstance(then, Requantized) else None
     key = window, zero_point

@@ -25,7 +25,7 @@ from .machine.simd import (
     store_shorts,
 )
 
-# ---- Sums as bits, where vectors of them are not whole bytes of their own -------------------------------------------
+# ---- Conversion of sums to bits, where the bits of a vector do not fill whole bytes ---------------------------------
 
 # mypy: ignore-errors
 
@@ -34,8 +34,8 @@ from .machine.simd import (
 def bits(sums, target, column, count, threshold, flip):  # type: ignore[no-untyped-def]
     """target[channel] = (sum >= threshold[channel]) != (flip[channel] != 0), channels from ``column`` on, one bit each.
 
-    The sums can be read a register past their end. The target, bytes of one pixel, is 0 where nothing was written;
-    bits of other channels in the same bytes stay.
+    The memory after the sums is readable for one more register. The target, the bytes of one pixel, is 0 where nothing
+    was written; bits of other channels in the same bytes are kept.
     """
     for j in range(0, count, lanes(sums)):
         at, some = column + j, count - j

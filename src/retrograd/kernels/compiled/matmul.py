@@ -90,12 +90,14 @@ def plan_product(
     dense = int(form == "dense")
     if block * min(columns, _GROUP * shape.width) * size <= _NEAR:
         form = "near" if dense else "near_rows"
-    wanted = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
-    if packing and shape.panels == len(batch) == 1 < wanted and rows < 2 * _TASK_ROWS:  # as a narrow weight's gradient
-        shape = tile(dtype, form, columns, max(1, shape.vectors // wanted))
+    target_tasks = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
+    if (
+        packing and shape.panels == len(batch) == 1 < target_tasks and rows < 2 * _TASK_ROWS
+    ):  # for example the gradient of a narrow weight
+        shape = tile(dtype, form, columns, max(1, shape.vectors // target_tasks))
     product_words = even_product(dtype, form, shape, rows, not packing)
     tiles = int(product_words[PRODUCT.tiles])
-    each = -(-wanted // len(batch))
+    each = -(-target_tasks // len(batch))
     panel_cuts = min(shape.panels, each)
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
     parts = [

@@ -197,7 +197,7 @@ def _columns(wide: Any, term: Any, join: Any, center: Any, collect: Any, first: 
 
     def block(access: Access) -> Callable[..., None]:
         load, store, near = access.load, access.store, access.ahead(ahead)
-        together = TOGETHER if access.registers > 1 else 1  # a few columns are worth no risk
+        together = TOGETHER if access.registers > 1 else 1  # few columns: add each term in float64
 
         @helper
         def columns(
@@ -372,7 +372,7 @@ def sums_columns(
 # A sum, a mean and the sum of squares about it, or two sums, from those of pieces.
 #
 # Each result has ``parts`` pieces in steps of p_step, ``repeats`` times in steps of repeat_step. ``count`` adjacent
-# results are merged at once; their first numbers start at ``at``, the second ones at at + second.
+# results are merged together; their first numbers start at ``at``, the second ones at ``at + second``.
 
 # mypy: ignore-errors
 

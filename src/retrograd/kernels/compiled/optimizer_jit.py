@@ -1,10 +1,10 @@
 # mypy: ignore-errors
-"""Optimizers' updates over all tensors of a group at once: one launch, whatever the number of tensors.
+"""Optimizers' updates of all tensors of a group in one launch.
 
 The elements of all tensors are numbered consecutively, and a task is ``per_task`` of them. Each tensor has a row of
 ``COLUMNS`` integers in a table: the objects of its arrays (parameter, gradient, three states), the number of its first
 element, and its size. Its arrays share one memory order, so the order does not matter. Where an update has fewer
-arrays, the parameter stands in for them and is not read.
+arrays, the parameter fills the remaining slots and is not read.
 
 ``_step`` walks the tensors with an update of formulas/optimizers.py; ``_CHANGES`` loads its operands and stores its
 results. The compiler hoists computations on numbers alone out of the loops.
@@ -213,7 +213,7 @@ def norm(task: int, worker: int, model: Array, table: Table, tensors: int, parti
 
 
 def __getattr__(name: str) -> Callable[..., None]:
-    """The kernel of an update. (No other name of this file may be an update's.)"""
+    """The kernel of an update. (No other name in this file may be that of an update.)"""
     if name not in UPDATES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _step(UPDATES[name])

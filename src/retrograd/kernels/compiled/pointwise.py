@@ -47,7 +47,7 @@ def in_order_of_last(arrays: tuple[np.ndarray, ...]) -> list[np.ndarray]:
 def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     """A kernel of operands that broadcast, and numbers.
 
-    Of several results, the last arguments say which are wanted; the others are None.
+    If there are several results, the last arguments say which are needed; the others are None.
     """
     operands, results = len(form.operands), form.results
 
@@ -61,12 +61,12 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
         char = arrays[-1].dtype.char
-        wanted = values[-results:]
-        found = [np.empty(shape, char, like=arrays[-1]) if want else None for want in wanted]
-        if all(wanted):
+        needed = values[-results:]
+        found = [np.empty(shape, char, like=arrays[-1]) if need else None for need in needed]
+        if all(needed):
             rows[char](tasks, *arrays, *found, *steps, *values[operands:])
         else:
-            some = found[wanted.index(True)]  # what is not wanted is not written
+            some = found[needed.index(True)]  # results that are not needed are not written: any array will do
             targets = [some if each is None else each for each in found]
             rows[char](tasks, *arrays, *targets, *steps, *values[operands:])
         return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
@@ -75,7 +75,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
 
 
 def same_or_broadcast(dense: Kernel, rows: Kernel, form: Form) -> Callable[..., np.ndarray]:
-    """As ``broadcast``, with a kernel for operands that lie alike in memory."""
+    """As ``broadcast``, with a separate kernel for operands of one memory layout."""
     last, otherwise = len(form.operands) - 1, broadcast(rows, form)
 
     def run(*values: Any) -> np.ndarray:
@@ -90,7 +90,7 @@ def _planned(arrays: tuple[np.ndarray, ...]) -> tuple[Any, ...]:
     plan = _rows(*[(array.shape, array.strides, array.itemsize) for array in arrays])
     if plan is None:
         copies = _copies(arrays)
-        if _rows(*_layouts(copies)) is None:  # operands that miss several axes in turn
+        if _rows(*_layouts(copies)) is None:  # an operand is repeated along axes that are not adjacent
             copies = tuple([array.copy() for array in np.broadcast_arrays(*copies)])
         return _planned(copies)
     shape, back, repeat, tasks, steps = plan
@@ -206,12 +206,12 @@ def in_rows(name: str, formula: Callable[..., Any]) -> bool:
 KERNELS: dict[str, Callable[..., Any]] = {name: _kernel(name, formula) for name, formula in (POINTWISE | FUSED).items()}
 
 
-# ---- The kernels of users' formulas: compiled when first used, and kept under a digest of their text ----------------
+# ---- The kernels of users' formulas: compiled on first use, and cached by a digest of their source ------------------
 
-_kernels: dict[str, Callable[..., Any]] = {}  # by digest: equal texts have one kernel
+_kernels: dict[str, Callable[..., Any]] = {}  # by digest: formulas with equal source share a kernel
 
 
-class _Own(Kernel):
+class _FormulaKernel(Kernel):
     """The handle on a formula's kernel."""
 
     def __init__(self, formula: Callable[..., Any]) -> None:
@@ -228,7 +228,7 @@ def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     digest: str = formula.digest  # type: ignore[attr-defined]
     run = _kernels.get(digest)
     if run is None:
-        handle, one = _Own(formula), form(formula)
+        handle, one = _FormulaKernel(formula), form(formula)
         made = broadcast(handle, one) if one.results > 1 else same_shape(handle, len(one.operands))
         run = _kernels.setdefault(digest, wraps(formula)(made))
     return run

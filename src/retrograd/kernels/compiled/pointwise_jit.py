@@ -98,9 +98,9 @@ def rows(
 ) -> Body:
     """y[o, m, i] = function(x[o, m, i]..., numbers...): y dense with n elements, each x with any steps along o and m.
 
-    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Of several results only those
-    wanted are written; flags for them follow the numbers, as in the function's arguments. ``sources`` and ``targets``:
-    "Array" or "Truth", for each operand and result.
+    The step of an operand along i is 0 or 1. The last row may be shorter than ``inner``. Several results have flags,
+    after the numbers, as in the function's arguments: only results whose flag is set are written. ``sources`` and
+    ``targets``: "Array" or "Truth", for each operand and result.
     """
 
     def body(task, worker, x, y, n, inner, middle, rows_per_task, outer_steps, middle_steps, steps, numbers):
@@ -132,8 +132,8 @@ def rows(
                 o += 1
 
     steps = ("int",) * len(sources)
-    wanted = ("int",) * (len(targets) if len(targets) > 1 else 0)
-    body.parameters = sources, targets, *("int",) * 4, steps, steps, steps, ("float",) * numbers + wanted
+    flags = ("int",) * (len(targets) if len(targets) > 1 else 0)
+    body.parameters = sources, targets, *("int",) * 4, steps, steps, steps, ("float",) * numbers + flags
     return body
 
 
@@ -235,25 +235,25 @@ def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
     if not in_rows:
         return dense(formula, len(one.operands), len(one.numbers))
     if one.results > 1:
-        formula = _of_wanted(formula)
+        formula = _with_flags(formula)
     sources = tuple("Truth" if condition else "Array" for condition in one.conditions)
     return rows(formula, sources, len(one.numbers), ("Truth" if one.truth else "Array",) * one.results)
 
 
-def _of_wanted(formula: Callable[..., Any]) -> Callable[..., Any]:
-    """A formula of several results that also takes flags of those wanted, and computes only these if separate."""
+def _with_flags(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """A formula of several results with a flag for each; separate formulas are computed only if their flag is set."""
     one, parts = form(formula), formula.parts if isinstance(formula, Together) else ()
     flags = [f"want_{place}" for place in range(one.results)]
-    texts = [f"_{place}({', '.join(sum(form(part)[:2], ()))})" for place, part in enumerate(parts)]
+    calls = [f"_{place}({', '.join(sum(form(part)[:2], ()))})" for place, part in enumerate(parts)]
     first = one.operands[0]
-    chosen = [f"{text} if {flag} else {first}" for text, flag in zip(texts, flags, strict=False)]
+    chosen = [f"{call} if {flag} else {first}" for call, flag in zip(calls, flags, strict=False)]
     result = f"({', '.join(chosen)})" if parts else f"formula({', '.join(one.operands + one.numbers)})"
     scope = {f"_{place}": part for place, part in enumerate(parts)} | {"formula": formula}
     return helper(eval(f"lambda {', '.join((*one.operands, *one.numbers, *flags))}: {result}", scope))
 
 
 def __getattr__(name: str) -> Body:
-    """The kernel of a formula or primitive, or of several gradients. (No other name of this file may be one's.)"""
+    """The kernel of a formula, primitive or several gradients. (No other object in this file may have its name.)"""
     own = name.removesuffix("_broadcast")
     formula = FUSED.get(own) or POINTWISE.get(own)
     if formula is None:

@@ -203,10 +203,10 @@ def _whole(axis: Axis) -> bool:
 
 def _blocks(channels: int, others: int, work: int) -> tuple[int, int]:
     """Channels per block, and blocks: one if ``others`` suffice for all threads, else more."""
-    wanted = 1 if others >= 8 else max(1, min(work // _WORK, channels // _FEWEST_CHANNELS))
-    if wanted == 1:
+    target_blocks = 1 if others >= 8 else max(1, min(work // _WORK, channels // _FEWEST_CHANNELS))
+    if target_blocks == 1:
         return channels, 1
-    block = -(-channels // wanted // _FEWEST_CHANNELS) * _FEWEST_CHANNELS
+    block = -(-channels // target_blocks // _FEWEST_CHANNELS) * _FEWEST_CHANNELS
     return block, -(-channels // block)
 
 

@@ -77,8 +77,8 @@ def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-un
                 end += 2
     run = 1
     if last_w - first_w == plan[POOL.kernel + 2] and plan[POOL.stride + 2] > 0:
-        room = plan[POOL.input + 2] - 1 - at_w - (plan[POOL.kernel + 2] - 1) * plan[POOL.dilation + 2]
-        run = min(plan[POOL.output + 2] - out_w, room // plan[POOL.stride + 2] + 1)
+        slack = plan[POOL.input + 2] - 1 - at_w - (plan[POOL.kernel + 2] - 1) * plan[POOL.dilation + 2]
+        run = min(plan[POOL.output + 2] - out_w, slack // plan[POOL.stride + 2] + 1)
     return at_w, end, run
 
 
@@ -135,11 +135,11 @@ def _clear_ahead(gx, plan, n, at_d, at_h, all_rows, fresh, first, last):  # type
 def _over_windows(
     block: Callable[[Access], Callable[..., bool]], gradient: bool = False, whole: Access = WIDE
 ) -> Callable[..., bool]:
-    """A function: all outputs of some rows, and one block of channels.
+    """Return a function that loops over all outputs of some rows, for one block of channels.
 
     block(a, b, indices, plan, scratch, begin, end, at, to, place, n) computes some channels of one output: tap 0 is at
     a[at] or, with ``gradient``, at b[at], and has the index ``place``; the output is at ``to``, the taps are
-    scratch[begin:end]. If it returns False, so does the function, at once. With ``gradient`` b is set to 0 first.
+    scratch[begin:end]. If it returns False, the function returns False, too. With ``gradient`` b is set to 0 first.
     """
     of_whole, of_part, registers = block(whole), block(PART), whole.registers
 

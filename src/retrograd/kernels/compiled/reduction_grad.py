@@ -1,6 +1,6 @@
 """Arrays combined with the results of a reduction, in one pass over memory: gradients of reductions, normalization.
 
-The small operands have x's number of axes and extent 1 along the reduced ones.
+The reduced operands have as many axes as x, with extent 1 along the reduced ones.
 """
 
 from __future__ import annotations
@@ -63,19 +63,19 @@ def normalize(x: np.ndarray, mean: np.ndarray, factor: np.ndarray, shift: np.nda
     return _spread(NORMALIZE, x, x, mean, factor, shift)
 
 
-def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) -> np.ndarray:
-    """A kernel of large g and x and up to four small operands."""
+def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *reduced: np.ndarray) -> np.ndarray:
+    """Run a kernel on g and x, of full size, and up to four reduced operands."""
     same, x = g is x, dense(x)
     z = np.empty_like(x)
     if not x.size:
         return z
-    plan = _plan(x.shape, x.strides, small[0].shape)
+    plan = _plan(x.shape, x.strides, reduced[0].shape)
     if plan is None:  # reduced and kept axes alternate too often
-        small = tuple(np.broadcast_to(array, x.shape) for array in small)
+        reduced = tuple(np.broadcast_to(array, x.shape) for array in reduced)
         plan = _plan(x.shape, x.strides, x.shape)
         assert plan is not None
     order, repeat, tasks, numbers = plan
-    rows = [np.ascontiguousarray(array.transpose(order), like=array) for array in small]
+    rows = [np.ascontiguousarray(array.transpose(order), like=array) for array in reduced]
     if repeat > 1:
         rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
     rows += rows[:1] * (4 - len(rows))  # unused operands
@@ -84,12 +84,12 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *small: np.ndarray) 
 
 
 @lru_cache(maxsize=4096)
-def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
+def _plan(shape: Shape, strides: Shape, reduced: Shape) -> _Plan | None:
     """A dense x of this shape seen as (outer, middle, inner); None if it needs more axes."""
     order = memory_axes(shape, strides)
     groups: Groups = []
     for axis in order:
-        append(groups, small[axis] != shape[axis], shape[axis])
+        append(groups, reduced[axis] != shape[axis], shape[axis])
     n = prod(shape)
     repeat = 1
     if len(groups) == 2 and groups[0][0] and groups[1][1] < _SHORT and n >= _MANY:
@@ -102,9 +102,9 @@ def _plan(shape: Shape, strides: Shape, small: Shape) -> _Plan | None:
         return None
     steps: list[int] = []
     size = 1
-    for reduced, extent in reversed(groups):
-        steps.insert(0, 0 if reduced else size)
-        size *= 1 if reduced else extent
+    for is_reduced, extent in reversed(groups):
+        steps.insert(0, 0 if is_reduced else size)
+        size *= 1 if is_reduced else extent
     groups, steps = [(True, 1)] * (3 - len(groups)) + groups, [0] * (3 - len(groups)) + steps
     (_, _), (_, middle), (_, inner) = groups
     rows_per_task = CHUNK // inner or 1

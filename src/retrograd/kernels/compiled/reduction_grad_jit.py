@@ -125,10 +125,10 @@ def _signed(g: Any, x: Any, gy: Any, b: Any, c: Any, d: Any) -> Any:
 
 
 @helper
-def _first_small(g: Any, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
+def _first_reduced(g: Any, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return a
 
 
 normalize, normalize_grad = helper(_over_rows(_about_mean)), helper(_over_rows(about_mean_grad, 2))
 ties, logsumexp_grad = _over_rows(_ties), _over_rows(_exponential)
-signed, spread = _over_rows(_signed), _over_rows(_first_small, 0)
+signed, spread = _over_rows(_signed), _over_rows(_first_reduced, 0)

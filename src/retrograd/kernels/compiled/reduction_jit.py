@@ -352,11 +352,11 @@ def place_in_rows(
     four = 4 * lanes(x)
     for row in range(task * per_task, min(rows, (task + 1) * per_task)):
         begin, value = row * length, values[row]
-        end, wanted = begin + length, four_times(full(x, value))
+        end, target = begin + length, four_times(full(x, value))
         i = begin
         while i + four <= end:
             v = load_wide(x, i)
-            if any_lane(either(v == wanted, v != v)):
+            if any_lane(either(v == target, v != v)):
                 break
             i += four
         while not (x[i] == value or x[i] != x[i]):

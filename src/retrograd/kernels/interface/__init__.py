@@ -1,7 +1,7 @@
 """Every kernel by name: its signature, the shapes and types of its results, and what it computes, in one line.
 
-``kernels.softmax(x, axis)`` (see ``retrograd.kernel_set``) calls the kernel of this name in the set that runs. The
-textbook set has its mathematics in plain NumPy, the compiled set the fast form; both have the signature below. An array
+``kernels.softmax(x, axis)`` (see ``retrograd.kernel_set``) calls the kernel of this name in the active set. The
+textbook set implements it in plain NumPy, the compiled set in machine code; both have the signature below. An array
 that a kernel changes in place is named in ``writes`` or ``changes``.
 """
 

@@ -13,7 +13,7 @@ from ...specs.array_spec import Array, Spec
 from .kernel import INT64, Axes, Pair, Three, along, declare
 
 Csr = tuple[Array, Array, Array]  # starts, indices, weights
-# an index with arrays: what gives a view first, then axes of it and the arrays that select along these
+# an index with arrays: its basic part, applied first; then axes of that view and the index arrays along them
 Places = tuple[tuple[Any, ...] | None, Axes, tuple[Array, ...]]
 FLOAT64, BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 _BY_VALUE = "how many elements there are depends on their values"
@@ -43,7 +43,7 @@ def _quantiles(x: Spec, q: Spec, axis: int, interpolation: str, skip: bool) -> t
 class Indexing:
     """Indices: gather and scatter, masks, sorting, search, embeddings, sparse matrices."""
 
-    # ---- elements and lines by index
+    # ---- elements and slices by index
 
     @declare(lambda x, indices, axis: x._replace(shape=indices.shape))
     def pick(self, x: Array, indices: Array, axis: int) -> Array:
@@ -51,7 +51,7 @@ class Indexing:
 
     @declare(lambda g, indices, axis, extent, order: along(g, axis, extent))
     def place(self, g: Array, indices: Array, axis: int, extent: int, order: Axes) -> Array:
-        """Zeros, with g at indices along an axis; order is that of the axes in memory."""
+        """Zeros, with g at indices along an axis; ``order``: the memory order of the axes."""
 
     @declare(lambda x, k, axis, largest: along(x, axis, k)._replace(dtype=INT64))
     def topk(self, x: Array, k: int, axis: int, largest: bool) -> Array:
@@ -63,11 +63,11 @@ class Indexing:
 
     @declare(lambda x, indices, axis, filling=0.0: along(x, axis, indices.shape[0]))
     def lines(self, x: Array, indices: Array, axis: int, filling: float = 0.0) -> Array:
-        """The lines of x at indices along an axis; a filling for the index -1."""
+        """The slices of x at indices along an axis; ``filling`` for the index -1."""
 
     @declare(lambda x, indices, axis: along(x, axis, indices.shape[0]))
     def take(self, x: Array, indices: Array, axis: int) -> Array:
-        """The lines of x, of any type, at indices along an axis."""
+        """The slices of x, of any dtype, at indices along an axis."""
 
     # ---- sparse matrices
 
@@ -105,11 +105,11 @@ class Indexing:
     def scatter_extreme(
         self, x: Array, src: Array, indices: Array, axis: int, sign: int, include: bool
     ) -> tuple[Array, Array, Array, Array]:
-        """The extremes of x and of src at indices along an axis; where x and src have them; how many share each."""
+        """The extremes of x and src at indices along an axis; masks of the elements equal to them; the tie counts."""
 
     @declare(lambda indices, axis, shape, include: Spec(shape, INT64))
     def scatter_count(self, indices: Array, axis: int, shape: tuple[int, ...], include: bool) -> Array:
-        """The number of indices for each place, and 1 for itself with include; at least 1."""
+        """How many indices refer to each position, plus 1 with ``include``; at least 1."""
 
     @declare(lambda total, count: total)
     def floor_mean(self, total: Array, count: Array) -> Array:
@@ -117,7 +117,7 @@ class Indexing:
 
     @declare(lambda indices, axis, shape: (Spec((int(np.prod(indices.shape)),), INT64),) * 2)
     def scatter_turns(self, indices: Array, axis: int, shape: tuple[int, ...]) -> Pair:
-        """The flat place of each index along an axis, and how many equal ones are before it."""
+        """The flat position of each index along an axis, and how many equal positions are before it."""
 
     @declare(lambda indices, axis: (indices,) * len(indices.shape))
     def coordinates(self, indices: Array, axis: int) -> tuple[Array, ...]:
@@ -133,19 +133,19 @@ class Indexing:
 
     @declare(lambda places, shape, dtype: Spec(_selected(places, shape), np.dtype(dtype)))
     def last_writes(self, places: Places, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-        """1 for each value that ``put`` leaves in its place, 0 for one that it overwrites."""
+        """1 for each value of ``put`` that remains in the result, 0 for those overwritten by a later one."""
 
     @declare(lambda index, extent: index)
     def normalize_index(self, index: Array, extent: int) -> Array:
-        """Indices of which negative ones count from the end, counted from the front."""
+        """The indices with negative ones, which count from the end, made nonnegative."""
 
     @declare(lambda arrays, shape: Spec((int(np.prod(arrays[0].shape)),), INT64))
     def ravel_multi_index(self, arrays: tuple[Array, ...], shape: tuple[int, ...]) -> Array:
-        """Flat places of indices along the axes of a shape, in one vector."""
+        """The flat positions, a vector, of indices along the axes of a shape."""
 
     @declare(lambda flat, shape: (flat,) * len(shape))
     def unravel_index(self, flat: Array, shape: tuple[int, ...]) -> tuple[Array, ...]:
-        """The indices along the axes of a shape of flat places."""
+        """The indices along the axes of a shape for flat positions in it."""
 
     # ---- masks
 
@@ -155,15 +155,15 @@ class Indexing:
 
     @declare(None, host=_BY_VALUE)
     def argwhere(self, x: Array) -> Array:
-        """The indices of the elements that are not 0, a row for each."""
+        """The indices of the elements that are not 0, one row per element."""
 
     @declare(lambda x, size, fill_value: Spec((size, len(x.shape)), INT64))
     def nonzero_static(self, x: Array, size: int, fill_value: int) -> Array:
-        """The first rows of ``argwhere``, then rows of a filling."""
+        """The first rows of ``argwhere``, padded with rows of ``fill_value``."""
 
     @declare(lambda x, v, mask: x._replace(shape=mask.shape))
     def masked_fill(self, x: Array, v: Array, mask: Array) -> Array:
-        """v where a mask is True, else x; elements of any type."""
+        """v where a mask is True, else x; elements of any dtype."""
 
     # ---- sorting
 
@@ -177,7 +177,7 @@ class Indexing:
 
     @declare(lambda x, axis, skip: _indices(x, axis))
     def median_index(self, x: Array, axis: int, skip: bool) -> Array:
-        """The index of the median along an axis, with NaN among the elements."""
+        """The index of the median along an axis; of the first NaN, unless NaN are skipped."""
 
     @declare(lambda x, axis: _indices(x, axis))
     def mode(self, x: Array, axis: int) -> Array:
@@ -191,13 +191,13 @@ class Indexing:
 
     @declare(None, host=_BY_VALUE)
     def unique(self, x: Array, axis: int | None) -> Three:
-        """The distinct elements, sorted; where those of x are among them; how often each occurs."""
+        """The distinct elements, sorted; the index of each element of x among them; the number of occurrences."""
 
     @declare(None, host=_BY_VALUE)
     def unique_consecutive(
         self, x: Array, axis: int, inverse: bool, counts: bool
     ) -> tuple[Array, Array | None, Array | None]:
-        """x with equal neighbors merged; where each element of x is in that; how many were merged."""
+        """x with equal neighbors merged; the index in the result of each element of x; the run lengths."""
 
     # ---- search and histograms
 
@@ -219,7 +219,7 @@ class Indexing:
 
     @declare(lambda x, bins, low, high: x._replace(shape=(bins,)))
     def histc(self, x: Array, bins: int, low: float, high: float) -> Array:
-        """The number of elements in equal parts of a range."""
+        """The number of elements in bins of equal width."""
 
     @declare(lambda x, edges, weights, density: x._replace(shape=(edges.shape[0] - 1,)))
     def histogram(self, x: Array, edges: Array, weights: Array | None, density: bool) -> Array:
@@ -256,7 +256,7 @@ class Indexing:
 
     @declare(None, host="how many entries are padding depends on their values")
     def without_padding(self, indices: Array, starts: Array, padding: int) -> Three:
-        """The entries of bags that are not padding, where the bags start among them, and where the entries were."""
+        """The entries of bags that are not padding, where the bags start among them, and their former positions."""
 
     @declare(None, host="how many rows are too long depends on their values")
     def long_rows(self, weight: Array, indices: Array, max_norm: float, norm_type: float) -> Pair:
@@ -272,4 +272,4 @@ class Indexing:
 
     @declare(lambda rows, count: Spec((count,), INT64))
     def inverse_rows(self, rows: Array, count: int) -> Array:
-        """The place among rows of each of count rows, or -1."""
+        """The position in ``rows`` of each row number below ``count``, or -1."""

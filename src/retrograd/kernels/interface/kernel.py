@@ -24,9 +24,10 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 class Kernel:
     """A kernel of the interface.
 
-    text: declares the signature, and says what the kernel computes. spec: the results from the arguments, both as
-    ``Spec``; None if they depend on values. writes: the parameter that it overwrites. changes: one that it reads and
-    overwrites; ``*columns`` stands for all that follow. host: why the results depend on values, if they do.
+    declaration: the function that declares the signature and documents the kernel. spec: computes the specification of
+    the results from the arguments, with a ``Spec`` for each array; None if it depends on values. writes: the parameter
+    that the kernel overwrites. changes: one that it reads and overwrites; ``*columns`` means all that follow. host: why
+    the results depend on values, if they do.
     """
 
     host: str
@@ -37,15 +38,17 @@ class Kernel:
     def __init__(
         self,
         name: str,
-        text: Callable[..., Any],
+        declaration: Callable[..., Any],
         spec: Callable[..., Any] | None,
         writes: str = "",
         changes: str = "",
         host: str = "",
     ) -> None:
-        self.name, self.text, self.spec, self.host = name, text, spec, host
+        self.name, self.declaration, self.spec, self.host = name, declaration, spec, host
         self.writes, self.changes = writes, changes
-        self.__doc__ = text.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, those that are wanted."
+        self.__doc__ = (
+            declaration.__doc__ or f"The gradients of ``{name.removesuffix('_grad')}``, for the inputs that need one."
+        )
 
     def __repr__(self) -> str:
         return f"<kernel {self.name}>"
@@ -55,14 +58,14 @@ KERNELS: dict[str, Kernel] = {}
 
 
 def declare(spec: Callable[..., Any] | None, **about: str) -> Callable[[_F], _F]:
-    def keep(text: Any) -> Any:
-        found = KERNELS[text.__name__] = Kernel(text.__name__, text, spec, **about)
+    def keep(declaration: Any) -> Any:
+        found = KERNELS[declaration.__name__] = Kernel(declaration.__name__, declaration, spec, **about)
         return found
 
     return keep
 
 
-# ---- rules that several kernels share ------------------------------------------------------------------------------
+# ---- Specifications shared by several kernels ----------------------------------------------------------------------
 
 
 def along(x: Spec, axis: int, size: int) -> Spec:
@@ -70,8 +73,8 @@ def along(x: Spec, axis: int, size: int) -> Spec:
     return x._replace(shape=(*x.shape[:axis], size, *x.shape[axis + 1 :]))
 
 
-def only(wanted: Sequence[bool], *specs: Spec) -> tuple[Spec | None, ...]:
-    return tuple([spec if want else None for spec, want in zip(specs, wanted, strict=True)])
+def only(needs_grad: Sequence[bool], *specs: Spec) -> tuple[Spec | None, ...]:
+    return tuple([spec if needed else None for spec, needed in zip(specs, needs_grad, strict=True)])
 
 
 def elementwise(formula: Callable[..., Any]) -> Callable[..., Any]:

@@ -16,7 +16,7 @@ from ...specs.geometry import AdaptiveWindow, Window
 from ...specs.recurrence import Recurrence, Weights
 from .kernel import BOOL, INT64, Axes, Pair, Three, declare, only
 
-Wanted = tuple[bool, bool, bool]
+NeedsGrad = tuple[bool, bool, bool]
 Padding = tuple[tuple[int, int], ...]
 
 
@@ -38,7 +38,7 @@ def _product(a: Spec, b: Spec, bias: Spec | None = None) -> Spec:
 
 
 def _leading(x: Spec, weight: Spec) -> Spec:
-    """The axes of x that weight has not."""
+    """The leading axes of x that weight does not have."""
     return x._replace(shape=x.shape[: len(x.shape) - len(weight.shape)])
 
 
@@ -86,7 +86,7 @@ class Layers:
     ) -> Array:
         """A convolution that reads x at offsets between its positions, times a mask."""
 
-    @declare(lambda g, x, offset, mask, w, window, wanted, workspace=None: only(wanted, x, offset, mask))
+    @declare(lambda g, x, offset, mask, w, window, needs_grad, workspace=None: only(needs_grad, x, offset, mask))
     def deform_conv_grad(
         self,
         g: Array,
@@ -95,7 +95,7 @@ class Layers:
         mask: Array | None,
         w: Array,
         window: Window,
-        wanted: Wanted,
+        needs_grad: NeedsGrad,
         workspace: int | None = None,
     ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``deform_conv`` to x, the offsets and the mask."""
@@ -112,7 +112,7 @@ class Layers:
 
     @declare(lambda offset, window, axis: (*[offset._replace(dtype=INT64)] * 2, offset))
     def deform_points(self, offset: Array, window: Window, axis: int) -> Three:
-        """The whole positions around the points of ``deform_conv``, and their distance from the lower one."""
+        """The integer positions below and above each point p of ``deform_conv``, and (p - below) - offset."""
 
     @declare(lambda x, y: (x._replace(shape=x.shape[:1]),) * 3)
     def row_products(self, x: Array, y: Array) -> Three:
@@ -137,7 +137,7 @@ class Layers:
     def attention(self, q: Array, k: Array, v: Array, bias: Array | None, scale: float, causal: bool) -> Pair:
         """y = softmax(scale q kT + bias) v; and the logarithm of the sum of exponentials of each query."""
 
-    @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, wanted: only(wanted, q, k, v))
+    @declare(lambda g, q, k, v, y, log_sum, bias, scale, causal, needs_grad: only(needs_grad, q, k, v))
     def attention_grad(
         self,
         g: Array,
@@ -149,11 +149,11 @@ class Layers:
         bias: Array | None,
         scale: float,
         causal: bool,
-        wanted: Wanted,
+        needs_grad: NeedsGrad,
     ) -> tuple[Array | None, Array | None, Array | None]:
         """The gradients of ``attention`` to q, k and v."""
 
-    @declare(None, host="what it saves for the gradient has a form of its own in each kernel set")
+    @declare(None, host="what it saves for the gradient differs between kernel sets")
     def recurrent(
         self,
         x: Array,
@@ -168,11 +168,11 @@ class Layers:
         """One layer of an RNN, LSTM or GRU: y, the last h and c, all cell states, and what the gradient needs."""
 
     @declare(
-        lambda gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, wanted, last=False: (
-            x if wanted[0] else None,
-            Spec((spec.directions, x.shape[1], spec.output), x.dtype) if wanted[1] else None,
-            Spec((spec.directions, x.shape[1], spec.hidden), x.dtype) if wanted[2] and spec.cells else None,
-            [*weights] if wanted[3] else None,
+        lambda gy, ghn, gcn, gcells, x, h0, c0, weights, lengths, spec, saved, needs_grad, last=False: (
+            x if needs_grad[0] else None,
+            Spec((spec.directions, x.shape[1], spec.output), x.dtype) if needs_grad[1] else None,
+            Spec((spec.directions, x.shape[1], spec.hidden), x.dtype) if needs_grad[2] and spec.cells else None,
+            [*weights] if needs_grad[3] else None,
         )
     )
     def recurrent_grad(
@@ -188,7 +188,7 @@ class Layers:
         lengths: Array | None,
         spec: Recurrence,
         saved: Any,
-        wanted: tuple[bool, bool, bool, bool],
+        needs_grad: tuple[bool, bool, bool, bool],
         last: bool = False,
     ) -> tuple[Array | None, Array | None, Array | None, list[Weights] | None]:
         """The gradients of ``recurrent`` to x, h0, c0 and the weights."""
@@ -243,7 +243,7 @@ class Layers:
 
     @declare(lambda mean, variance, weight, bias, eps: (weight, bias))
     def fixed_scale(self, mean: Array, variance: Array, weight: Array, bias: Array, eps: float) -> Pair:
-        """weight / sqrt(variance + eps), and bias - mean times it."""
+        """scale = weight / sqrt(variance + eps), and bias - mean scale."""
 
     @declare(lambda mean, inverse, eps: (_channels(mean),) * 2)
     def instance_statistics(self, mean: Array, inverse: Array, eps: float) -> Pair:
@@ -251,7 +251,7 @@ class Layers:
 
     @declare(lambda x, size, number: x._replace(shape=(x.shape[1], x.shape[1])))
     def channel_band(self, x: Array, size: int, number: float) -> Array:
-        """A number on the diagonals of neighboring channels, else 0."""
+        """A band matrix: ``number`` where two channels are neighbors, else 0."""
 
     @declare(lambda x, weight, bias, eps, centered: (x, *(_leading(x, weight),) * 2))
     def layer_norm(self, x: Array, weight: Array, bias: Array, eps: float, centered: bool) -> Three:
@@ -299,7 +299,7 @@ class Layers:
 
     @declare(lambda window, padding: Spec(window.output, INT64))
     def window_counts(self, window: Window, padding: Padding) -> Array:
-        """The number of taps of each window inside the input and a padding."""
+        """The number of taps of each window that are inside the input or a padding."""
 
     @declare(lambda window, padding, dtype: Spec(window.output, dtype))
     def window_factors(self, window: Window, padding: Padding, dtype: np.dtype[Any]) -> Array:
@@ -307,7 +307,7 @@ class Layers:
 
     @declare(lambda x, kernel, output, samples: Spec((*x.shape[:2], *output), INT64))
     def fractional_max_pool_indices(self, x: Array, kernel: Axes, output: Axes, samples: Array) -> Array:
-        """The flat index of the largest element of windows that begin at places given by samples."""
+        """The flat index of the largest element of windows whose positions are given by random samples."""
 
     @declare(lambda x, window: (_windows(x, window), _windows(x, window)._replace(dtype=INT64)))
     def adaptive_max_pool(self, x: Array, window: AdaptiveWindow) -> Pair:
@@ -331,11 +331,11 @@ class Layers:
     def interpolation_matrix(
         self, mode: str, extent: int, target: int, step: float, align_corners: bool, antialias: bool
     ) -> Three:
-        """The weights by which an axis of one extent becomes one of another: starts, indices, weights."""
+        """The CSR matrix that resamples an axis from one extent to another: starts, indices, weights."""
 
     @declare(lambda theta, extents, align_corners: theta._replace(shape=(prod(extents), len(extents) + 1)))
     def affine_points(self, theta: Array, extents: Axes, align_corners: bool) -> Array:
-        """The points of an image between -1 and 1, with a 1 behind their coordinates."""
+        """The homogeneous coordinates of the points of an image, from -1 to 1."""
 
     @declare(lambda x, extent, padding, align_corners: (x, x))
     def fold_points(self, x: Array, extent: int, padding: str, align_corners: bool) -> Pair:
@@ -343,7 +343,7 @@ class Layers:
 
     @declare(lambda x, shift, extent, padding, align_corners: x._replace(dtype=INT64))
     def neighbor_indices(self, x: Array, shift: int, extent: int, padding: str, align_corners: bool) -> Array:
-        """Whole coordinates x + shift, moved into an image, as integers from -1 to the extent."""
+        """The integer coordinates x + shift, moved into an image, from -1 to the extent."""
 
     @declare(lambda places, extents: (places[0], places[0]._replace(dtype=BOOL)))
     def grid_corner(self, places: Sequence[Array], extents: Sequence[int]) -> Pair:

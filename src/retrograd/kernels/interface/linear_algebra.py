@@ -12,7 +12,7 @@ from ...specs.array_spec import Array, Spec
 from .kernel import INT64, Axes, Pair, Three, along, declare
 
 INT32, BOOL = np.dtype(np.int32), np.dtype(np.bool_)
-FIRST = Spec((), INT64)  # the index of the first matrix that is refused, see textbook/linear_algebra.py
+FIRST = Spec((), INT64)  # the index of the first matrix that LAPACK refuses, see textbook/linear_algebra.py
 Type = np.dtype[Any]
 
 
@@ -80,7 +80,7 @@ class LinearAlgebra:
 
     @declare(lambda a, atol, rtol: _matrices(a, a.shape[-1], a.shape[-2]))
     def pseudo_inverse(self, a: Array, atol: Array, rtol: Array) -> Array:
-        """The Moore-Penrose inverses, with singular values below limits taken as 0."""
+        """The Moore-Penrose inverses, with singular values below the tolerances treated as 0."""
 
     @declare(lambda s, atol, rtol: Spec(np.broadcast_shapes(s.shape[:-1], atol.shape, rtol.shape), INT64))
     def singular_rank(self, s: Array, atol: Array, rtol: Array) -> Array:
@@ -110,7 +110,7 @@ class LinearAlgebra:
 
     @declare(_svd_complement)
     def svd_complement(self, a: Array) -> Array:
-        """The columns that make u, or v, square."""
+        """The columns that complete u, or v, to a square matrix."""
 
     @declare(lambda a, hermitian: _vectors(a, min(a.shape[-2:])))
     def singular_values(self, a: Array, hermitian: bool) -> Array:
@@ -134,11 +134,11 @@ class LinearAlgebra:
 
     @declare(lambda a: (a, _vectors(a, min(a.shape[-2:]))))
     def geqrf(self, a: Array) -> Pair:
-        """r and the reflections that make q, in one matrix, and their scales."""
+        """r and the Householder vectors of q in one matrix, and their scales tau."""
 
     @declare(lambda x, pivot: (x, _vectors(x, min(x.shape[-2:]))._replace(dtype=INT32)))
     def lu_factor(self, x: Array, pivot: bool) -> Pair:
-        """L and U in one matrix, and the exchanges of rows."""
+        """L and U in one matrix, and the pivots (row exchanges)."""
 
     @declare(lambda lu: _numbers(lu, INT32))
     def zero_pivot(self, lu: Array) -> Array:
@@ -146,15 +146,15 @@ class LinearAlgebra:
 
     @declare(lambda pivots, rows: Spec((*pivots.shape[:-1], rows), INT64))
     def lu_order(self, pivots: Array, rows: int) -> Array:
-        """The order of rows to which exchanges lead."""
+        """The permutation of rows that the pivots describe."""
 
     @declare(lambda order: order._replace(dtype=INT64))
     def inverse_permutation(self, order: Array) -> Array:
-        """The places of 0, 1, ... in an order, along the last axis."""
+        """The inverses of permutations, along the last axis."""
 
     @declare(lambda order, dtype: Spec((*order.shape, order.shape[-1]), dtype))
     def permutation_matrix(self, order: Array, dtype: Type) -> Array:
-        """The matrix that brings rows from an order into their places."""
+        """The permutation matrix p of an order: p[order[i], i] = 1."""
 
     @declare(lambda x: (x, x._replace(shape=x.shape[:-1], dtype=INT32), _numbers(x, INT32)))
     def ldl_factor(self, x: Array) -> Three:
@@ -180,7 +180,7 @@ class LinearAlgebra:
 
     @declare(lambda n, dtype: Spec((n // 2 + 1,), dtype))
     def half_weights(self, n: int, dtype: Type) -> Array:
-        """For how many frequencies of a real signal each of the half stands."""
+        """How many of the n frequencies of a real signal each of the half represents: 1 or 2."""
 
     @declare(lambda n, d, dtype: Spec((n,), dtype))
     def fft_frequencies(self, n: int, d: float, dtype: Type) -> Array:
@@ -224,7 +224,7 @@ class LinearAlgebra:
 
     @declare(lambda square, eps: (square, square._replace(dtype=BOOL)))
     def short_lengths(self, square: Array, eps: float) -> Pair:
-        """The square root, and whether it is below a number."""
+        """The square root, and whether it is below ``eps``."""
 
     @declare(lambda x: x)
     def signum(self, x: Array) -> Array:
@@ -252,4 +252,4 @@ class LinearAlgebra:
 
     @declare(lambda y, x: None, changes="y")
     def zero_masked_rows(self, y: Array, x: Array) -> None:
-        """0 in a softmax where all of its row of x is -inf."""
+        """Set the rows of the softmax y to 0 where all of the row of x is -inf."""

@@ -1,4 +1,4 @@
-"""Copies, types and shapes."""
+"""Copies, casts, strided layouts, triangles and diagonals, and the indices of sparse tensors."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -27,7 +27,7 @@ def _count(shape: tuple[int, ...], end: int) -> int:
 
 
 class Memory:
-    """Copies, types and shapes."""
+    """Copies, casts, strided layouts, triangles and diagonals, and the indices of sparse tensors."""
 
     # ---- copies
 
@@ -73,7 +73,7 @@ class Memory:
 
     @declare(lambda x, source, target, added, shared: x._replace(shape=target[0]))
     def rearranged(self, x: Array, source: Layout, target: Layout, added: bool, shared: Layout | None) -> Array:
-        """The elements of x at places given by strides, read at other ones."""
+        """The elements of x written to one strided layout and read from another."""
 
     @declare(lambda g, shape, offset, first, second: g._replace(shape=shape))
     def diagonal_fill(self, g: Array, shape: tuple[int, ...], offset: int, first: int, second: int) -> Array:
@@ -107,12 +107,12 @@ class Memory:
 
     @declare(None, host="there are as many as different places")
     def coalesced_places(self, places: Array, flat: Array) -> tuple[Array, Array]:
-        """The different places, sorted, and which of them each place is."""
+        """The distinct positions, sorted, and the index of each position among them."""
 
     @declare(lambda x, places, count: x._replace(shape=(count, *x.shape[1:])))
     def line_sums(self, x: Array, places: Array, count: int) -> Array:
-        """Lines of integers, added up at their places."""
+        """The sum of the integer slices of x at each position."""
 
     @declare(None, host="there are as many as the counts add up to")
     def repeated_indices(self, counts: Array, extent: int) -> Array:
-        """0, 1, ..., each as often as its count says."""
+        """0, 1, ..., each repeated by its count."""

@@ -26,7 +26,7 @@ def _broadcast(x: Spec, y: Spec) -> Spec:
 
 
 def _truth(x: Spec, *others: Spec) -> Spec:
-    """Truth values of broadcast operands."""
+    """The boolean result of broadcast operands."""
     return Spec(np.broadcast_shapes(x.shape, *[each.shape for each in others]), BOOL)
 
 
@@ -58,23 +58,23 @@ class Numeric:
 
     @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
     def integer_sum(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
-        """The sum of integers or truth values over axes, in a type."""
+        """The sum of integers or booleans over axes, in ``dtype``."""
 
     @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
     def integer_prod(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
-        """The product of integers or truth values over axes, in a type."""
+        """The product of integers or booleans over axes, in ``dtype``."""
 
     @declare(_over)
     def integer_amax(self, x: Array, axes: Axes, keepdims: bool) -> Array:
-        """The largest integer or truth value over axes."""
+        """The largest integer or boolean over axes."""
 
     @declare(_over)
     def integer_amin(self, x: Array, axes: Axes, keepdims: bool) -> Array:
-        """The smallest integer or truth value over axes."""
+        """The smallest integer or boolean over axes."""
 
     @declare(lambda x, axes, keepdims, dtype: _over(x, axes, keepdims)._replace(dtype=np.dtype(dtype)))
     def count_nonzero(self, x: Array, axes: Axes, keepdims: bool, dtype: Any) -> Array:
-        """The number of elements over axes that are not 0, in a type."""
+        """The number of elements over axes that are not 0, in ``dtype``."""
 
     @declare(lambda x, axes, keepdims: _over(x, axes, keepdims)._replace(dtype=BOOL))
     def all(self, x: Array, axes: Axes, keepdims: bool) -> Array:
@@ -138,7 +138,7 @@ class Numeric:
 
     @declare(lambda size, axes, smallest: _over(size, axes, True))
     def decisive(self, size: Array, axes: Axes, smallest: bool) -> Array:
-        """The element over axes that decides on the size of a norm."""
+        """The element over axes that dominates a norm: the largest, or the smallest that is positive."""
 
     @declare(lambda g, x: x)
     def signed(self, g: Array, x: Array) -> Array:
@@ -154,11 +154,11 @@ class Numeric:
 
     @declare(lambda x, axis: x._replace(dtype=INT64))
     def integer_cumsum(self, x: Array, axis: int) -> Array:
-        """Running sums of integers or truth values along an axis, in int64."""
+        """Running sums of integers or booleans along an axis, in int64."""
 
     @declare(lambda x, axis: x._replace(dtype=INT64))
     def integer_cumprod(self, x: Array, axis: int) -> Array:
-        """Running products of integers or truth values along an axis, in int64."""
+        """Running products of integers or booleans along an axis, in int64."""
 
     @declare(lambda x, axis: x)
     def logcumsumexp(self, x: Array, axis: int) -> Array:
@@ -178,7 +178,7 @@ class Numeric:
 
     @declare(_difference_weights)
     def difference_weights(self, distances: Array, order: int, dtype: Any) -> tuple[Array, ...]:
-        """The weights of values whose sum is a derivative."""
+        """The finite-difference weights of a derivative."""
 
     @declare(lambda x, axis, reverse: x)
     def cumsum(self, x: Array, axis: int, reverse: bool) -> Array:
@@ -200,7 +200,7 @@ class Numeric:
 
     @declare(lambda exponents, base, dtype: exponents._replace(dtype=np.dtype(dtype)))
     def powers_of_number(self, exponents: Array, base: float, dtype: Any) -> Array:
-        """base**exponent, in a type."""
+        """base**exponent, in ``dtype``."""
 
     @declare(lambda name, count, numbers: Spec((count,), FLOAT64))
     def window_function(self, name: str, count: int, numbers: tuple[float, ...]) -> Array:
@@ -248,19 +248,19 @@ class Numeric:
 
     @declare(_broadcast)
     def bitwise_and(self, x: Array, y: Array) -> Array:
-        """The bits that both have."""
+        """Bitwise AND."""
 
     @declare(_broadcast)
     def bitwise_or(self, x: Array, y: Array) -> Array:
-        """The bits that at least one has."""
+        """Bitwise OR."""
 
     @declare(_broadcast)
     def bitwise_xor(self, x: Array, y: Array) -> Array:
-        """The bits that exactly one has."""
+        """Bitwise XOR."""
 
     @declare(lambda x: x)
     def bitwise_not(self, x: Array) -> Array:
-        """The inverted bits."""
+        """Bitwise NOT."""
 
     @declare(_broadcast)
     def bitwise_left_shift(self, x: Array, y: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Losses, dropout, optimizers, and products of few bits."""
+"""Losses, dropout, sampling, distributions, optimizers, initialization, and low-bit arithmetic."""
 
 # mypy: disable-error-code="empty-body"
 
@@ -38,7 +38,7 @@ def _of_shifts(x: Spec, shifts: int) -> Spec:
 
 
 class Training:
-    """Losses, dropout, optimizers, and products of few bits."""
+    """Losses, dropout, sampling, distributions, optimizers, initialization, and low-bit arithmetic."""
 
     # ---- losses and dropout
 
@@ -143,7 +143,7 @@ class Training:
 
     @declare(None, host="how many elements it keeps as bits depends on the kernel set")
     def dropout(self, x: Array, p: float, key: int, stream: int) -> Pair:
-        """x / (1 - p) where a generator of this key keeps it, else 0; and what was kept."""
+        """x / (1 - p) where the random generator with this key keeps it, else 0; and the mask of what is kept."""
 
     @declare(lambda g, kept, p: g)
     def dropout_grad(self, g: Array, kept: Array, p: float) -> Array:
@@ -175,7 +175,7 @@ class Training:
 
     @declare(lambda values, lengths, longest: values._replace(shape=(*lengths.shape, longest)))
     def pad_rows(self, values: Array, lengths: Array, longest: int) -> Array:
-        """Concatenated rows one below the other, with zeros behind them."""
+        """Concatenated rows as a matrix, padded with zeros."""
 
     @declare(lambda lengths, dtype: lengths._replace(dtype=dtype))
     def inverse_lengths(self, lengths: Array, dtype: np.dtype[Any]) -> Array:
@@ -193,11 +193,11 @@ class Training:
         lambda cosine, targets, margin, dtype: (Spec(np.broadcast_shapes(cosine.shape, targets.shape), dtype),) * 2
     )
     def cosine_embedding_slopes(self, cosine: Array, targets: Array, margin: float, dtype: np.dtype[Any]) -> Pair:
-        """The slope and the start of the loss, which is piecewise linear in the cosine."""
+        """The slope and the intercept of the loss, which is piecewise linear in the cosine."""
 
     @declare(lambda mask, yes, no, dtype: mask._replace(dtype=dtype))
     def choose(self, mask: Array, yes: float, no: float, dtype: np.dtype[Any]) -> Array:
-        """One number where the mask is not 0, else another one."""
+        """``yes`` where the mask is not 0, else ``no``."""
 
     @declare(lambda x, low: (x, x))
     def clamp_parts(self, x: Array, low: float) -> Pair:
@@ -207,7 +207,7 @@ class Training:
     def shortfall(self, x: Array, low: float) -> Array:
         """low - x where x is below low, else 0."""
 
-    # ---- random choices
+    # ---- sampling
 
     @declare(lambda noise, mean, std, dtype: Spec(np.broadcast_shapes(noise.shape, mean.shape, std.shape), dtype))
     def scaled_noise(self, noise: Array, mean: Array, std: Array, dtype: np.dtype[Any]) -> Array:
@@ -249,7 +249,7 @@ class Training:
 
     @declare(lambda x, low, high, with_low, with_high, whole: Spec(_together(x, low, high), BOOL))
     def within_bounds(self, x: Array, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> Array:
-        """True where x is between two bounds and, with ``whole``, a whole number."""
+        """True where x is between two bounds and, with ``whole``, an integer."""
 
     @declare(lambda x: x._replace(dtype=BOOL))
     def is_real(self, x: Array) -> Array:
@@ -307,7 +307,7 @@ class Training:
 
     @declare(lambda g, previous, direction, step: (g, g))
     def curvature_pair(self, g: Array, previous: Array, direction: Array, step: float) -> Pair:
-        """g - previous and step direction, from which L-BFGS learns."""
+        """The curvature pair of L-BFGS: g - previous, and step * direction."""
 
     @declare(lambda y, x, factor: None, changes="y")
     def add_scaled(self, y: Array, x: Array, factor: float) -> None:
@@ -331,11 +331,11 @@ class Training:
 
     @declare(None, host="it is a number")
     def power_norm_of_all(self, arrays: Sequence[Array], order: float) -> float:
-        """The norm of an order of all elements of all arrays."""
+        """The p-norm, p = ``order``, of all elements of all arrays."""
 
     @declare(None, host="it is a number")
     def combined_norm(self, norms: Array, order: float) -> float:
-        """The norm of a vector from those of its parts."""
+        """The p-norm of a vector, computed from the p-norms of its parts."""
 
     # ---- gradients of each sample
 
@@ -343,11 +343,11 @@ class Training:
     def embedding_sample_grad(self, g: Array, indices: Array, shape: tuple[int, ...], padding: int | None) -> Array:
         """The gradient to an embedding's weight of each sample."""
 
-    @declare(None, host="it is a truth value")
+    @declare(None, host="the result is a Python bool")
     def agrees(self, x: Array, expected: Array, tolerance: float) -> bool:
-        """Whether x is what was expected, but for rounding."""
+        """Whether x equals ``expected`` up to rounding."""
 
-    # ---- first values of weights
+    # ---- initialization of weights
 
     @declare(lambda draw, shape, dtype, mean, std, low, high: Spec(shape, np.dtype(dtype)))
     def truncated_normal(
@@ -364,7 +364,7 @@ class Training:
 
     @declare(lambda y, groups: None, writes="y")
     def fill_dirac(self, y: Array, groups: int) -> None:
-        """A convolution's weight that passes its input on."""
+        """Fill the weight of a convolution so that it copies its input (Dirac initialization)."""
 
     @declare(lambda y, rows: None, changes="y")
     def clear_entries(self, y: Array, rows: Array) -> None:
@@ -376,17 +376,17 @@ class Training:
 
     @declare(lambda a, tau: a)
     def with_signs(self, a: Array, tau: Array) -> Array:
-        """Reflections, with the signs of R on their diagonal."""
+        """Householder vectors with the signs of R's diagonal stored on their diagonal."""
 
     @declare(lambda original, weight, matrix, u: matrix._replace(shape=matrix.shape[1:]))
     def spectral_start(self, original: Array, weight: Array, matrix: Array, u: Array) -> Array:
-        """The v that goes with the u of a spectral norm."""
+        """The right vector v of a spectral norm, given the left vector u."""
 
     # ---- sequences
 
     @declare(lambda count, dtype: Spec((count, count), np.dtype(dtype)))
     def causal_mask(self, count: int, dtype: np.dtype[Any]) -> Array:
-        """-inf, or True, for the keys behind a query, else 0."""
+        """-inf, or True, for the keys after a query, else 0."""
 
     @declare(None, host="the first count is the length of the result")
     def counts_above(self, counts: Array) -> Array:
@@ -409,7 +409,7 @@ class Training:
     # ---- low bits
     @declare(lambda x, groups=1: _packed(x, "binary", groups))
     def sign_bits(self, x: Array, groups: int = 1) -> Array:
-        """The signs of x as bits in words of 32."""
+        """The signs of x as bits, packed into 32-bit words."""
 
     @declare(lambda x, scale, zero_point=0, low=0, high=255, element="int8", groups=1: _packed(x, element, groups, low))
     def quantize_codes(
@@ -424,13 +424,13 @@ class Training:
     ) -> Array:
         """clip(round(x / scale) + zero_point, low, high) in words of 32 bits."""
 
-    @declare(None, host="filters have a form of their own in each kernel set")
+    @declare(None, host="the layout of filters differs between kernel sets")
     def lowbit_filters(
         self, element: str, w: Array, groups: int, transposed: bool = False, most: int | None = None
     ) -> Filters:
         """The weights of a layer as ``lowbit_conv`` reads them."""
 
-    @declare(None, host="what becomes of the sums decides their type")
+    @declare(None, host="the conversion of the sums decides their dtype")
     def lowbit_conv(
         self,
         x: Array,
@@ -453,11 +453,11 @@ class Training:
 
     @declare(lambda x: x)
     def round_to_bfloat16(self, x: Array) -> Array:
-        """The nearest numbers of 8 significant bits."""
+        """x rounded to 8 significant bits."""
 
     @declare(lambda x, bits: x)
     def round_to_grid(self, x: Array, bits: int) -> Array:
-        """The nearest multiples of the largest |x| / (2**(bits - 1) - 1)."""
+        """x rounded to multiples of max |x| / (2**(bits - 1) - 1)."""
 
     @declare(lambda x: Spec((), FLOAT64))
     def mean_absolute(self, x: Array) -> Array:
@@ -471,7 +471,7 @@ class Training:
 
     @declare(lambda codes, bits: Spec((-(-prod(codes.shape) * bits // 8),), UINT8))
     def pack_bits(self, codes: Array, bits: int) -> Array:
-        """Codes one after another in bytes."""
+        """Codes packed into a stream of bytes."""
 
     @declare(lambda stream, count, bits: Spec((count,), UINT8 if bits <= 8 else UINT16))
     def unpack_bits(self, stream: Array, count: int, bits: int) -> Array:
@@ -499,7 +499,7 @@ class Training:
 
     @declare(lambda x, step, high: Spec(np.broadcast_shapes(x.shape, step.shape), INT64))
     def integer_levels(self, x: Array, step: Array, high: int) -> Array:
-        """The integers next to x / step."""
+        """x / step rounded to integers."""
 
     @declare(lambda integers, step: Spec(np.broadcast_shapes(integers.shape, step.shape), step.dtype))
     def scaled_integers(self, integers: Array, step: Array) -> Array:
@@ -507,4 +507,4 @@ class Training:
 
     @declare(None, host="the values decide how many different numbers there are")
     def distinct_numbers(self, x: Array) -> Three:
-        """The different numbers of each row, how many there are, and the place of each element among them."""
+        """The distinct numbers of each row, how many there are, and the index of each element among them."""

@@ -1,4 +1,4 @@
-"""The meaning of the kernels: every kernel of ``retrograd.kernels`` in plain NumPy, with its name and signature.
+"""The textbook kernels: every kernel of ``retrograd.kernels`` in plain NumPy, with the same name and signature.
 
 ``retrograd.use_kernels("textbook")`` runs everything on this set, training included. The calling operators have checked
 shapes and types. Only optimizer steps change their inputs; a result has the dtype of the inputs.

@@ -47,9 +47,9 @@ def attention_grad(
     bias: np.ndarray | None,
     scale: float,
     causal: bool,
-    wanted: tuple[bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool],
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of ``attention`` to q, k and v; None unless ``wanted``.
+    """The gradients of ``attention`` to q, k and v; None where ``needs_grad`` is False.
 
     With p = exp(scale q kT + bias - log_sum) and d = p (g vT - sum of g y):
     gq = scale d k,  gk = scale dT q,  gv = pT g
@@ -60,7 +60,7 @@ def attention_grad(
     gq = scale * (d @ _for_queries(k, q))
     gk = scale * _for_keys(d.swapaxes(-1, -2) @ q, k)
     gv = _for_keys(p.swapaxes(-1, -2) @ g, v)
-    return gq if wanted[0] else None, gk if wanted[1] else None, gv if wanted[2] else None
+    return gq if needs_grad[0] else None, gk if needs_grad[1] else None, gv if needs_grad[2] else None
 
 
 def mask_bias(mask: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:

@@ -18,7 +18,7 @@ of w (K, C), the part of x that the outputs read (C, O), and g (K, O):
 
     y += w @ x              x += w^T @ g              w = g @ x^T
 
-algorithms/ holds other algorithms; the options name one, or get one when they limit the temporary memory.
+Other algorithms are in algorithms/; one is used if the options name it or limit the temporary memory.
 
 Axes: N batch, G groups, C = Ci//G and K = Co//G channels of a group; I, R, O, P positions of input, kernel, output and
 padded input. *I is one axis per dimension, I all of them flattened.

@@ -79,10 +79,10 @@ def deform_conv_grad(
     mask: np.ndarray | None,
     w: np.ndarray,
     window: Window,
-    wanted: tuple[bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool],
     workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
+    """The gradients of deform_conv to x, offset and mask; None where ``needs_grad`` is False.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """
@@ -95,22 +95,22 @@ def deform_conv_grad(
     gmask = np.zeros((len(x), D, window.taps, outputs), x.dtype, like=x)
     for n, r, corners in _places(x, offset, window):
         gcolumns = (weights[..., r].swapaxes(1, 2) @ g[n]).reshape(D, x.shape[1] // D, outputs)  # (G, C, K) @ (G, K, O)
-        if wanted[2]:
+        if needs_grad[2]:
             gmask[n, :, r] = (gcolumns * _sampled(x[n], corners)).sum(axis=1)
         gcolumns = _modulated(gcolumns, mask, n, r)
         for corner in corners:
-            if wanted[1]:
+            if needs_grad[1]:
                 met = (gcolumns * _read(x[n], corner)).sum(axis=1)  # (D, O)
                 for axis, slope in enumerate(corner.slopes):
                     goffset[n, :, r, axis] += slope * met
-            if wanted[0]:
+            if needs_grad[0]:
                 back = np.where(corner.inside[:, None], gcolumns * corner.weight[:, None], 0)
                 for d in range(D):  # points may share a corner, hence add.at
                     np.add.at(gx[n, d].T, corner.place[d], back[d].T)
     return (
-        gx.reshape(x.shape) if wanted[0] else None,
-        goffset.reshape(offset.shape) if wanted[1] else None,
-        gmask.reshape(len(x), D * window.taps, *window.output) if wanted[2] else None,
+        gx.reshape(x.shape) if needs_grad[0] else None,
+        goffset.reshape(offset.shape) if needs_grad[1] else None,
+        gmask.reshape(len(x), D * window.taps, *window.output) if needs_grad[2] else None,
     )
 
 
@@ -177,10 +177,10 @@ def _corners(offset: np.ndarray, tap: tuple[int, ...], window: Window, dtype: np
 
 @ieee
 def deform_points(offset: np.ndarray, window: Window, axis: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The whole positions below and above all points p along an axis, and what offset lacks to p - below.
+    """The integer positions below and above all points p along an axis, and (p - below) - offset.
 
-    offset (N, D, R, O)  ->  two of int64 and one of offset's type, all (N, D, R, O); a point far outside or NaN is
-    moved just outside.
+    offset (N, D, R, O)  ->  two arrays of int64 and one of offset's dtype, all (N, D, R, O). A point that is NaN or far
+    outside is moved just outside.
     """
     after = (1,) * (window.ndim - axis - 1)
     o, r = (

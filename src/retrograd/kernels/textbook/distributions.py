@@ -34,7 +34,7 @@ def all_of_event(mask: np.ndarray, count: int) -> np.ndarray:
 
 
 def within_bounds(x: np.ndarray, low: Bound, high: Bound, with_low: bool, with_high: bool, whole: bool) -> np.ndarray:
-    """True where x is between low and high (one may be None: no bound) and, with ``whole``, a whole number.
+    """True where x is between low and high (one may be None: no bound) and, with ``whole``, an integer.
 
     with_low, with_high: whether the bound itself is inside. NaN is never inside.
     """
@@ -136,7 +136,7 @@ def _by_series(a: np.ndarray, x: np.ndarray, digamma: np.ndarray) -> np.ndarray:
 
 
 def _by_integral(a: np.ndarray, x: np.ndarray, digamma: np.ndarray) -> np.ndarray:
-    """The integral of (log(x + u) - digamma(a)) (1 + u / x)**(a - 1) exp(-u) over u > 0, by Gauss and Laguerre"""
+    """The integral of (log(x + u) - digamma(a)) (1 + u / x)**(a - 1) exp(-u) over u > 0 (Gauss-Laguerre)"""
     nodes, weights = _laguerre()
     b, y = a[..., np.newaxis], x[..., np.newaxis]
     values = (np.log(y + nodes) - digamma[..., np.newaxis]) * (1 + nodes / y) ** (b - 1)

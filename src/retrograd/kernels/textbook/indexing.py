@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-# ---- Elements of each line along an axis by index, the transpose, and the k largest of each line --------------------
+# ---- Elements along an axis by index, the transpose, and the k largest ----------------------------------------------
 
 
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
@@ -75,11 +75,11 @@ def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: tup
 
 
 def topk(x: np.ndarray, k: int, axis: int, largest: bool) -> np.ndarray:
-    """Indices (int64) of the k largest (or smallest) elements along ``axis``, in order; ties keep theirs.
+    """Indices (int64) of the k largest (or smallest) elements along ``axis``, in order; the sort is stable.
 
     NaN is larger than all numbers.
     """
-    if largest:  # sort the reversed line and reverse the order, so that ties keep theirs
+    if largest:  # sort the reversed elements and reverse the order, so that the sort is stable
         order = x.shape[axis] - 1 - np.flip(np.argsort(np.flip(x, axis), axis, kind="stable"), axis)
     else:
         order = np.argsort(x, axis, kind="stable")
@@ -94,11 +94,11 @@ def kth(x: np.ndarray, k: int, axis: int) -> np.ndarray:
     return np.take(np.argsort(x, axis, kind="stable"), [k], axis).astype(np.int64, copy=False)
 
 
-# ---- Elements that are not 0: their places, and values in place of those that a mask selects ------------------------
+# ---- Nonzero elements, and masked fill ------------------------------------------------------------------------------
 
 
 def nonzero(x: np.ndarray) -> tuple[np.ndarray, ...]:
-    """For each axis, the indices (K,) of the elements that are not 0, in C order; a number counts as a vector."""
+    """For each axis, the indices (K,) of the elements that are not 0, in C order; a 0-d array counts as a vector."""
     return (x if x.ndim else x.reshape(1)).nonzero()
 
 
@@ -116,7 +116,7 @@ def nonzero_static(x: np.ndarray, size: int, fill_value: int) -> np.ndarray:
 
 
 def masked_fill(x: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """v, without axes, where ``mask`` is True, else x, broadcast to the mask's shape; elements of any one type."""
+    """v (0-d) where ``mask`` is True, else x, broadcast to the mask's shape; both of one dtype, any."""
     if x.shape != mask.shape:
         return np.where(mask, v, x)
     y = x.copy(order="K")
@@ -125,8 +125,9 @@ def masked_fill(x: np.ndarray, v: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 
 # ---- gather and scatter ---------------------------------------------------------------------------------------------
-# An index of arrays is split in three: ints, slices, None and Ellipsis, which give a view (None for the array itself);
-# axes of that view; and an array of int64 for each of them, all of one shape, none negative.
+# An index with arrays (``Places``) has three parts: a basic index of ints, slices, None and Ellipsis, which is applied
+# first (None: the array itself); axes of that view; and for each of them an int64 array of indices, all of one shape,
+# none negative.
 
 Places = tuple[tuple[Any, ...] | None, tuple[int, ...], tuple[np.ndarray, ...]]
 
@@ -151,8 +152,8 @@ def scatter_extreme(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The largest (sign 1) or smallest (-1) of x and the elements of src scattered there, or of src alone.
 
-    include: whether x counts where an element of src goes. NaN wins. Also returns which elements of x and of src it is,
-    and how many of them share each place, at least 1.
+    include: whether x counts where an element of src is scattered. The result is NaN if any of them is. Also returns
+    the masks of the elements of x and of src that equal it, and the number of ties at each position, at least 1.
     """
     y = x.copy(order="K")
     places = _along(indices, axis)
@@ -164,7 +165,7 @@ def scatter_extreme(
     touched[places] = True
     from_x = (y == x) & ~touched if not include else y == x
     from_src = src == y[places]
-    if y.dtype.kind == "f":  # the gradient of NaN goes to NaN
+    if y.dtype.kind == "f":  # NaN equals nothing: mark the NaN elements, which get the gradient
         from_x |= np.isnan(y) & np.isnan(x) if include else np.isnan(y) & ~touched
         from_src |= np.isnan(src)
     count = from_x.astype(x.dtype)
@@ -180,12 +181,12 @@ def scatter_count(indices: np.ndarray, axis: int, shape: tuple[int, ...], includ
 
 
 def floor_mean(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """total / count, rounded down, in the type of total, which holds integers."""
+    """total / count of integers, rounded down, in the dtype of total."""
     return (total // count).astype(total.dtype, copy=False)
 
 
 def scatter_turns(indices: np.ndarray, axis: int, shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """The flat place in ``shape`` of each index along ``axis``, and how many indices before it have the same place."""
+    """The flat position in ``shape`` of each index along ``axis``, and how many earlier indices have that position."""
     flat = np.ravel_multi_index(_along(indices, axis), shape).ravel() if indices.size else indices.ravel()
     order = np.argsort(flat, kind="stable")
     ordered = flat[order]
@@ -220,7 +221,7 @@ def put_into(y: np.ndarray, v: np.ndarray, places: Places, accumulate: bool) -> 
 
 
 def last_writes(places: Places, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
-    """1 for each value that ``put`` writes last to its place in an array of ``shape``, 0 for those overwritten."""
+    """1 for each value that ``put`` writes last to a position in an array of ``shape``, 0 for those overwritten."""
     basic, axes, arrays = places
     numbers = np.arange(prod(shape), like=arrays[0]).reshape(shape)
     flat = (numbers if basic is None else _view(numbers, basic))[_advanced(axes, arrays)]
@@ -231,7 +232,7 @@ def last_writes(places: Places, shape: tuple[int, ...], dtype: np.dtype[Any]) ->
 
 
 def take(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
-    """The lines of x at indices (R,) along ``axis``, in x's memory order; elements of any type."""
+    """The slices of x at indices (R,) along ``axis``, in x's memory order; elements of any dtype."""
     order = sorted(range(x.ndim), key=lambda a: -abs(x.strides[a]))
     if order == list(range(x.ndim)):
         return x.take(indices, axis)
@@ -240,17 +241,17 @@ def take(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
 
 
 def normalize_index(index: np.ndarray, extent: int) -> np.ndarray:
-    """index, where negative ones count from the end, counted from the front."""
+    """The indices with negative ones, which count from the end, made nonnegative."""
     return np.where(index < 0, index + extent, index)
 
 
 def ravel_multi_index(arrays: tuple[np.ndarray, ...], shape: tuple[int, ...]) -> np.ndarray:
-    """The flat places in ``shape``, in C order, of indices along its axes, all of one shape; a vector."""
+    """The flat positions in ``shape``, in C order, of indices along its axes, all of one shape; a vector."""
     return np.ravel_multi_index(arrays, shape).ravel() if arrays[0].size else np.empty(0, np.int64)
 
 
 def unravel_index(flat: np.ndarray, shape: tuple[int, ...]) -> tuple[np.ndarray, ...]:
-    """For each axis of ``shape``, the index along it of the flat places ``flat``, in C order."""
+    """For each axis of ``shape``, the index along it of the flat positions ``flat``, in C order."""
     return tuple(np.asarray(part, np.int64, like=flat) for part in np.unravel_index(flat, shape))
 
 
@@ -288,13 +289,13 @@ def _neutral(dtype: np.dtype[Any]) -> tuple[Any, Any]:
     return (True, False) if dtype.kind == "b" else (np.inf, -np.inf)
 
 
-# ---- Lines of an array along an axis: selected, or weighted and summed by a sparse matrix ---------------------------
+# ---- Slices of an array along an axis: selected, or weighted and summed by a sparse matrix --------------------------
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 def lines(x: np.ndarray, indices: np.ndarray, axis: int, filling: float = 0.0) -> np.ndarray:
-    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a line of ``filling``"""
+    """y[..., r, ...] = x[..., indices[r], ...] along ``axis``; indices (R,) int64, -1 for a slice of ``filling``"""
     y = np.full((indices.size, *np.moveaxis(x, axis, 0).shape[1:]), filling, x.dtype, like=x)
     used = indices >= 0
     y[used] = np.moveaxis(x, axis, 0)[indices[used]]
@@ -338,14 +339,14 @@ def csr_product_pair(x: np.ndarray, axis: int, matrix: Csr, next_matrix: Csr) ->
 
 
 def row_starts(rows: np.ndarray, count: int) -> np.ndarray:
-    """The first entry of each of ``count`` rows, and the number of all (count+1,), for entries sorted by ``rows``"""
+    """CSR starts (count+1,): the first entry of each row, then the number of entries; they are sorted by ``rows``"""
     starts = np.zeros(count + 1, np.int64, like=rows)
     np.cumsum(np.bincount(rows, minlength=count), out=starts[1:])
     return starts
 
 
 def flat_places(places: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    """The positions (K,) of the indices ``places`` (axes, K) in the elements of an array of this shape, row by row"""
+    """The flat positions (K,) in C order of the indices ``places`` (axes, K) in an array of this shape"""
     flat = np.zeros(places.shape[1], np.int64, like=places)
     for line, extent in zip(places, shape, strict=True):
         flat = flat * extent + line
@@ -359,13 +360,13 @@ def nonzero_places(x: np.ndarray, axes: int) -> np.ndarray:
 
 
 def coalesced_places(places: np.ndarray, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different ``places`` (axes, K), sorted by their positions ``flat`` (K,); and which of them each is (K,)"""
+    """The distinct ``places`` (axes, K), sorted by positions ``flat`` (K,); and the index of each among them (K,)"""
     _, first, which = np.unique(flat, return_index=True, return_inverse=True)
     return places[:, first], which
 
 
 def line_sums(x: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """``count`` lines along the first axis: those of x, added up at their ``places`` (K,); integers, which wrap"""
+    """``count`` slices along the first axis: sums of the slices of x with this place (K,); integers, which wrap"""
     total = np.zeros((count, *x.shape[1:]), x.dtype, like=x)
     np.add.at(total, places, x)
     return total
@@ -402,7 +403,7 @@ def bag_max_grad(g: np.ndarray, places: np.ndarray, shape: tuple[int, ...]) -> n
 
 
 def bag_shares(starts: np.ndarray, size: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """For each of ``size`` entries, which is starts[-1], 1 divided by the number of entries of its bag."""
+    """For each of ``size`` (= starts[-1]) entries, 1 divided by the number of entries of its bag."""
     count = np.diff(starts)
     return np.repeat((1.0 / np.maximum(count, 1)).astype(dtype), count)
 
@@ -423,7 +424,7 @@ def embedding_factors(
 
 
 def without_padding(indices: np.ndarray, starts: np.ndarray, padding: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The entries of bags that are not ``padding``, where the bags start among them, and where the entries were."""
+    """The entries of bags that are not ``padding``, where the bags start among them, and their former positions."""
     kept = np.flatnonzero(indices != padding)
     return indices[kept], np.searchsorted(kept, starts), kept
 

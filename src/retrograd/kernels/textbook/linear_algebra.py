@@ -52,11 +52,11 @@ __all__ = [
 
 # ---- Matrices that NumPy's LAPACK refuses: singular ones, or those without a factorization --------------------------
 
-none_refused: Callable[[], np.ndarray] = np.array(-1, np.int64).copy  # the index that says so, a new array
+none_refused: Callable[[], np.ndarray] = np.array(-1, np.int64).copy  # a new array of the index -1
 
 
 def first_refused(function: Callable[..., Any], matrices: np.ndarray, *others: Any) -> np.ndarray:
-    """The index of the first matrix that ``function(matrix, *others)`` of NumPy refuses; it refuses them together."""
+    """The index of the first matrix that ``function(matrix, *others)`` refuses; NumPy does not say which of a stack."""
     for index, matrix in enumerate(matrices.reshape(prod(matrices.shape[:-2]), *matrices.shape[-2:])):
         if refused(function, matrix, *others):
             return np.array(index, np.int64, like=matrices)
@@ -144,7 +144,7 @@ def qr(a: np.ndarray, complete: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def geqrf(a: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """a = q r as LAPACK holds it: r on and above the diagonal, below it the vectors of reflections; tau (..., K)."""
+    """a = q r as LAPACK stores it: r on and above the diagonal, below it the vectors of reflections; tau (..., K)."""
     found, tau = np.linalg.qr(a, "raw")
     return np.ascontiguousarray(found.swapaxes(-1, -2), like=a), tau
 
@@ -199,7 +199,7 @@ def zero_pivot(lu: np.ndarray) -> np.ndarray:
 
 
 def lu_order(pivots: np.ndarray, rows: int) -> np.ndarray:
-    """The row (..., M), int64, of the matrix that each row of L U is, from the exchanges (..., K); M = ``rows``."""
+    """The index in the matrix of each row of L U: (..., M) int64, from the pivots (..., K); M = ``rows``."""
     *lead, k = pivots.shape
     order = np.broadcast_to(np.arange(rows, like=pivots), (prod(lead), rows)).copy()
     every = np.arange(len(order), like=pivots)
@@ -209,7 +209,7 @@ def lu_order(pivots: np.ndarray, rows: int) -> np.ndarray:
 
 
 def inverse_permutation(order: np.ndarray) -> np.ndarray:
-    """The places (..., N), int64, of 0 to N - 1 in order (..., N)."""
+    """The inverses (..., N), int64, of permutations (..., N)."""
     return np.argsort(order, -1)
 
 
@@ -220,14 +220,14 @@ def permutation_matrix(order: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 # ---- LDL factorization of symmetric matrices with diagonal pivoting, as LAPACK's sytrf gives it ---------------------
 
-_ALPHA = (1 + sqrt(17)) / 8  # it bounds the growth of elements of both kinds of blocks alike
+_ALPHA = (1 + sqrt(17)) / 8  # balances the bounds on element growth of blocks of 1 and of 2 rows
 
 
 @ieee  # elements that are not finite
 def ldl_factor(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """L and D in one lower triangle (..., N, N), pivots (..., N) and info (...), int32, of lower triangles x.
 
-    D has blocks of 1 and 2 rows. pivots: as ``linalg.ldl_factor`` says. info: the first block that is 0, from 1, or 0.
+    D has blocks of 1 and 2 rows. pivots: as in ``linalg.ldl_factor``. info: the first block that is 0, from 1, or 0.
     """
     a = np.tril(x)
     pivots, info = np.empty(x.shape[:-1], np.int32, like=x), np.zeros(x.shape[:-2], np.int32, like=x)
@@ -377,7 +377,7 @@ def cofactors(a: np.ndarray) -> np.ndarray:
 
 # ---- The exponential of matrices ------------------------------------------------------------------------------------
 
-# of the Pade approximant of degree 13, and the norm up to which it is exact to 2**-53
+# coefficients of the Pade approximant of degree 13, and the norm up to which its error is below 2**-53
 _PADE = (
     64764752532480000.0, 32382376266240000.0, 7771770303897600.0, 1187353796428800.0, 129060195264000.0,
     10559470521600.0, 670442572800.0, 33522128640.0, 1323241920.0, 40840800.0, 960960.0, 16380.0, 182.0, 1.0,

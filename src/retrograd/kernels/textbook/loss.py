@@ -87,7 +87,7 @@ def element_loss_grad(
 ) -> np.ndarray:
     """The gradient of the loss ``name`` to its operand ``of``.
 
-    Not for one that is ``minus_first``: it is -1 times the gradient to the first operand.
+    Not called for a gradient that is ``minus_first``: that is -1 times the gradient to the first operand.
 
     g has the shape of the operands if ``factor`` is None; else it is 0-d and multiplied by ``factor``.
     """

@@ -1,7 +1,7 @@
 """Low-bit arithmetic: rounding, codes packed into bytes, and products of codes.
 
-``retrograd/specs/low_bit.py`` says how codes are stored. Here they are taken apart into numbers, and the convolution is
-that of any numbers: float64 holds every sum exactly.
+``retrograd/specs/low_bit.py`` describes how codes are stored. Here they are unpacked into float64 numbers and convolved
+like any others; float64 represents every sum exactly.
 
     y[n, k, o] = sum over c, r of X[n, c, i] W[k, c, r]      i = o*stride + r*dilation - lo; in the padding X is 0
 
@@ -44,9 +44,8 @@ __all__ = [
 ]
 
 
-# ---- Codes of a few bits: packed into a stream of bytes, and the integers that they stand for -----------------------
-# The lowest bit of a code comes first, and takes the lowest bit of a byte that is free. The last byte is filled up with
-# zeros.
+# ---- Codes of a few bits: packed into a stream of bytes, and the integers that they represent -----------------------
+# Codes are stored from their lowest bit on, each in the lowest free bit of a byte. The last byte is padded with zeros.
 
 
 def pack_bits(codes: np.ndarray, bits: int) -> np.ndarray:
@@ -100,7 +99,7 @@ def trailing_zeros(filters: np.ndarray) -> np.ndarray:
 
 @ieee
 def integer_levels(x: np.ndarray, step: np.ndarray, high: int) -> np.ndarray:
-    """The int64 integers next to x / step, and ``high`` where the step is 0."""
+    """x / step rounded to int64, halves to even; ``high`` where the step is 0."""
     whole = step.astype(np.float64)
     ratio = np.where(whole > 0, x / np.where(whole > 0, whole, 1), high)
     return np.rint(ratio).astype(np.int64)
@@ -113,10 +112,10 @@ def scaled_integers(integers: np.ndarray, step: np.ndarray) -> np.ndarray:
 
 
 def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The different numbers of each row of x (R, n), told apart by their bits, so that 0 and -0 are two.
+    """The distinct numbers of each row of x (R, n), compared by their bits, so that 0 and -0 differ.
 
-    Returns them, (R, most), in the order of their bits as integers, with zeros behind the shorter rows; how many each
-    row has, (R,) int64; and the place of each element in the list of its row, (R, n) int64.
+    Returns them, (R, most), in the order of their bits as integers, shorter rows padded with zeros; how many each row
+    has, (R,) int64; and the index of each element among those of its row, (R, n) int64.
     """
     bits = np.ascontiguousarray(x, like=x).view(f"u{x.itemsize}")
     found = [np.unique(row, return_inverse=True) for row in bits]
@@ -128,12 +127,12 @@ def distinct_numbers(x: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]
     return lists.view(x.dtype), counts, places
 
 
-# ---- Numbers rounded to those of fewer bits, and the first parameters of quantizers ---------------------------------
+# ---- Rounding to fewer bits, and initial parameters of quantizers ---------------------------------------------------
 
 
 @ieee
 def round_to_bfloat16(x: np.ndarray) -> np.ndarray:
-    """The nearest numbers of 8 significant bits, of two the even one; infinities and NaN stay, as does x's type."""
+    """x rounded to 8 significant bits, halves to even, in x's dtype; infinities and NaN do not change."""
     bits = x.astype(np.float32, order="K").view(np.uint32)
     rounded = (bits + (0x7FFF + ((bits >> 16) & 1))) & np.uint32(0xFFFF0000)
     return np.where(np.isnan(x), x, rounded.view(np.float32)).astype(x.dtype, copy=False)
@@ -141,7 +140,7 @@ def round_to_bfloat16(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def round_to_grid(x: np.ndarray, bits: int) -> np.ndarray:
-    """The nearest multiples of max |x| / (2**(bits - 1) - 1), of two the even one; x if that is 0 or not finite."""
+    """x rounded to multiples of max |x| / (2**(bits - 1) - 1), halves to even; x itself if that is 0 or not finite."""
     step = np.abs(x).max(initial=0) / x.dtype.type(2 ** (bits - 1) - 1)
     return np.asarray(np.rint(x / step) * step, like=x) if 0 < step < np.inf else x.copy()
 
@@ -154,10 +153,11 @@ def mean_absolute(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def shift_parameters(x: np.ndarray, shifts: int, low: int, high: int) -> tuple[np.ndarray, np.ndarray]:
-    """The shift and the sign from which DeepShiftPS starts, so that the sum of sign 2**shift is near to x.
+    """Initial parameters of DeepShiftPS: shifts and signs such that the sum of sign 2**shift approximates x.
 
-    The result has the shape of x, with a first axis of ``shifts`` if that is not 1, and its type. The shift is log2 of
-    what the shifts before leave, from ``low`` to ``high``; the sign is 1 or -1, or half of it where the term is 0.
+    Both have the shape and dtype of x, with a first axis of extent ``shifts`` if that is not 1. A shift is log2 of the
+    remainder after the previous terms, clipped to [``low``, ``high``]; a sign is 1 or -1, or half of it where the term
+    is 0.
     """
     exponents, signs, rest = [], [], x
     for _ in range(shifts):
@@ -165,7 +165,7 @@ def shift_parameters(x: np.ndarray, shifts: int, low: int, high: int) -> tuple[n
         exponent = np.log2(np.where(size == 0, 1, size))
         is_zero = (size == 0) | (np.rint(exponent) < low)
         exponent = np.where(size == 0, low, exponent).clip(low, high)
-        # the sign of what is too small starts just where it is rounded to 0
+        # where the remainder is too small: +-0.5, the largest sign that is rounded to 0
         sign = np.where(rest < 0, -1.0, 1.0) * np.where(is_zero, 0.5, 1.0)
         rest = rest - np.exp2(np.rint(exponent)) * np.sign(np.rint(sign))
         exponents.append(exponent)
@@ -211,7 +211,7 @@ def lowbit_filters(
 
     w (Co, Ci/groups, *R), or (Ci, Co/groups, *R) of a ``transposed`` convolution: integers. For "binary" they are +1
     and -1, for "int8" within -128 to 127, for "int16" within -32,768 to 32,767. ``most`` bounds the absolute value of
-    the inputs, for "int8" of the codes; by default it is the largest that there is.
+    the inputs, for "int8" of the codes; by default it is the largest possible.
 
     Raises:
         ValueError: sums of products could exceed int32: in a filter, sum |w| * most >= 2**31.
@@ -226,7 +226,7 @@ def lowbit_conv(
     then: Scaled | Thresholded | Requantized | None = None,
     zero_point: int = 0,
 ) -> np.ndarray:
-    """The convolution of codes with filters; ``then`` says what becomes of its sums.
+    """The convolution of codes with filters; ``then`` says how the sums are converted.
 
     x (N, *I, groups*K) codes, (N, *O, groups*K) of a transposed convolution, whose result is (N, Co, *I)  ->
 
@@ -234,8 +234,8 @@ def lowbit_conv(
     - Scaled: (N, Co, *O) of the type of its scale
     - Thresholded: (N, *O, K') uint32; Requantized: (N, *O, K') codes: inputs of a layer with one group
 
-    ``zero_point`` is that of x, for "int8" alone; padding is the zero point, whose value is 0, for "binary" too. A
-    window without axes makes it the product of rows and filters, of x (N, groups*K). The sums are exact.
+    ``zero_point`` is that of x, for "int8" only. The value of padding is 0, for "binary" too. With a window without
+    axes this is a matrix product of the rows of x (N, groups*K) and the filters. The sums are exact.
     """
     values = _values(x, filters, zero_point)  # (N, Ci, *I)
     form = conv_input_grad if filters.transposed else conv
@@ -244,7 +244,7 @@ def lowbit_conv(
 
 
 def channel_words(channels: np.ndarray, element: str) -> np.ndarray:
-    """(K,) codes with all bits set in the channels (C,) bool for which that is true, and 0 elsewhere."""
+    """(K,) codes with all bits set where ``channels`` (C,) is True, and 0 elsewhere."""
     if element == "binary":
         return _packed(channels[np.newaxis]).astype(np.uint32)
     dtype = code_dtype(element)
@@ -252,8 +252,9 @@ def channel_words(channels: np.ndarray, element: str) -> np.ndarray:
 
 
 def max_pool_codes(x: np.ndarray, words: np.ndarray, window: Window) -> np.ndarray:
-    """Max pooling of codes x (N, *S, K) -> (N, *O, K), of bits "or"; words (K,) of ``channel_words``: the channels of
-    which the least code is taken.
+    """Max pooling of codes x (N, *S, K) -> (N, *O, K), a bitwise OR for "binary".
+
+    ``words`` (K,), from ``channel_words``, selects channels that are pooled by their smallest code instead.
     """
     x = x ^ words
     join = np.bitwise_or if x.dtype == np.uint32 else np.maximum

@@ -33,7 +33,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
     return c if bias is None else c + bias
 
 
-# ---- Rows against rows ----------------------------------------------------------------------------------------------
+# ---- Row-wise products, distances and norms -------------------------------------------------------------------------
 
 
 @ieee
@@ -55,12 +55,12 @@ def row_combination(a: np.ndarray, x: np.ndarray, b: np.ndarray, y: np.ndarray, 
 
 
 def is_zero(x: np.ndarray) -> np.ndarray:
-    """Bool: whether x is 0."""
+    """True where x is 0."""
     return np.asarray(x == 0, like=x)
 
 
 def short_lengths(square: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray]:
-    """length = sqrt(square), and bool: whether it is below eps"""
+    """length = sqrt(square), and True where it is below eps"""
     length = np.asarray(np.sqrt(square), like=square)
     return length, np.asarray(length < eps, like=square)
 

@@ -43,7 +43,7 @@ def assign(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def fill(y: np.ndarray, number: np.ndarray) -> None:
-    """Every element of y becomes ``number``, which has no axes, in place."""
+    """Set every element of y to ``number``, a 0-d array."""
     y.fill(number)
 
 
@@ -58,11 +58,11 @@ def reshaped(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def cast(x: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
-    """x in another type, in its order of memory: numbers are truncated to integers, which wrap."""
+    """x in another dtype, in its memory order; conversions to integers truncate and wrap."""
     if x.dtype.kind != "f":
         return x.astype(dtype)
     with np.errstate(all="ignore"):
-        if dtype.kind in "iu" and dtype.itemsize < 4:  # as other libraries do it, for numbers outside the type
+        if dtype.kind in "iu" and dtype.itemsize < 4:  # numbers outside the range wrap, as in other libraries
             x = x.astype(np.int64)
         return x.astype(dtype)
 
@@ -91,17 +91,17 @@ def arithmetic(y: np.ndarray, x: np.ndarray | float, operation: str) -> None:
         _ARITHMETIC[operation](y, x, out=y)
 
 
-# ---- Elements at places given by strides ----------------------------------------------------------------------------
-# A layout (shape, stride, start) has element (i, j, ...) at the place start + i stride[0] + j stride[1] + ...
+# ---- Elements at positions given by strides -------------------------------------------------------------------------
+# A layout (shape, stride, start) has element (i, j, ...) at the position start + i stride[0] + j stride[1] + ...
 
 Layout = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def rearranged(x: np.ndarray, source: Layout, target: Layout, added: bool, shared: Layout | None) -> np.ndarray:
-    """The elements of x, put at the places of ``source``, as ``target`` shows them; 0 where there is none.
+    """The elements of x, written to the positions of ``source`` and read at those of ``target``; 0 where not written.
 
-    Of several elements at one place: the sum if ``added``, else one of them. shared: divide by how many elements of
-    this layout have the place.
+    added: several elements at one position are summed, else one of them remains. shared: a layout; each position is
+    divided by the number of its elements there.
     """
     layouts = [layout for layout in (source, target, shared) if layout is not None]
     bounds = [_bounds(*layout) for layout in layouts]
@@ -120,7 +120,7 @@ def rearranged(x: np.ndarray, source: Layout, target: Layout, added: bool, share
 
 
 def _places(x: np.ndarray, shape: tuple[int, ...], stride: tuple[int, ...], start: int) -> np.ndarray:
-    """The places of a layout, next to x."""
+    """The positions of a layout, as an array on x's device."""
     found = np.full((), start, np.int64, like=x)
     for extent, step in zip(shape, stride, strict=True):
         found = np.asarray(np.add.outer(found, np.arange(extent, like=x) * step), like=x)
@@ -128,7 +128,7 @@ def _places(x: np.ndarray, shape: tuple[int, ...], stride: tuple[int, ...], star
 
 
 def _bounds(shape: tuple[int, ...], stride: tuple[int, ...], start: int) -> tuple[int, int]:
-    """The lowest and the highest place; of no elements, twice the first."""
+    """The lowest and the highest position; both are ``start`` if there are no elements."""
     if 0 in shape:
         return start, start
     ends = [(extent - 1) * step for extent, step in zip(shape, stride, strict=True)]

@@ -53,7 +53,7 @@ def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate((gated_grad_x(g, a, b), gated_grad_y(g, a, b)), axis)
 
 
-# ---- Softmax and its logarithm, and rows that are masked altogether -------------------------------------------------
+# ---- Softmax and its logarithm, and fully masked rows ---------------------------------------------------------------
 # The maximum is subtracted first: it cancels, and no exponential exceeds 1.
 
 

@@ -76,7 +76,7 @@ def weighted_average(y: np.ndarray, x: np.ndarray, weight: float) -> None:
 def curvature_pair(
     g: np.ndarray, previous: np.ndarray, direction: np.ndarray, step: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """y = g - previous and s = step direction: how far L-BFGS went, and how the gradient changed on the way"""
+    """The curvature pair of L-BFGS: y = g - previous, the gradient's change, and s = step * direction, the update"""
     return g - previous, direction * g.dtype.type(step)
 
 

@@ -48,7 +48,7 @@ def _truncated_quotient(x: np.ndarray, y: np.ndarray) -> Any:
     return down + ((down < 0) & (down * y != x))
 
 
-# NumPy's functions of integers and truth values, which are exact and take no steps between
+# NumPy's functions of integers and booleans, which are exact and have no intermediate rounding
 _OF_INTEGERS: dict[str, Callable[..., Any]] = {
     "add": np.add,
     "sub": np.subtract,
@@ -78,15 +78,15 @@ _OF_INTEGERS: dict[str, Callable[..., Any]] = {
 
 
 def _kind(arrays: tuple[Any, ...]) -> Any:
-    """An array of the kind of the result: that of another library, if there is one, else NumPy's."""
+    """The array to pass as ``like=``: one of another library, if there is one among the operands."""
     return next((each for each in arrays if type(each) is not np.ndarray), arrays[-1])
 
 
 def on_arrays(formula: Callable[..., Any], of_integers: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """The kernel of a formula: the formula itself, in the type of its operands.
 
-    Of several results, the last arguments say which are wanted; the others are None. of_integers: what computes
-    integers and truth values instead.
+    If a formula has several results, the last arguments say which are needed; the others are None. of_integers: the
+    function that computes integers and booleans instead.
     """
     one = form(formula)
     last = len(one.operands) - 1
@@ -111,10 +111,10 @@ def on_arrays(formula: Callable[..., Any], of_integers: Callable[..., Any] | Non
 
     @ieee
     def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
-        wanted, dtype = values[-one.results :], values[last].dtype
+        needed, dtype = values[-one.results :], values[last].dtype
         like = _kind(values[: last + 1])
-        pairs = zip(formula(*values[: -one.results]), wanted, strict=True)
-        return tuple([np.asarray(result, dtype, like=like) if want else None for result, want in pairs])
+        pairs = zip(formula(*values[: -one.results]), needed, strict=True)
+        return tuple([np.asarray(result, dtype, like=like) if need else None for result, need in pairs])
 
     if of_integers is not None:
         return wraps(formula)((run_one, run_two, run_three)[last])
@@ -133,12 +133,12 @@ KERNELS: dict[str, Callable[..., Any]] = {
 def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel of a formula of operands of one shape and type, and of up to three numbers.
 
-    Of one with several results, the last arguments say which of them are wanted.
+    If it has several results, the last arguments say which of them are needed.
     """
     return on_arrays(formula)
 
 
-# ---- Tests and logic of elements of any type: truth values. Operands broadcast --------------------------------------
+# ---- Tests and logic of elements of any type, with boolean results. Operands broadcast ------------------------------
 # The comparisons themselves are formulas.
 
 
@@ -184,7 +184,7 @@ def isclose(x: np.ndarray, y: np.ndarray, rtol: float, atol: float, equal_nan: b
 
 
 def clamp_masks(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Three masks: low <= x <= high (x is kept), x < low < high (low is taken), x > high or low > high (high is)."""
+    """Masks: where the clamped value is x (low <= x <= high), low (x < low < high), high (x > high or low > high)."""
     inside, below = (x >= low) & (x <= high), (low < high) & (x < low)
     return np.asarray(inside, like=x), np.asarray(below, like=x), np.asarray((x > high) | (low > high), like=x)
 
@@ -193,22 +193,22 @@ def clamp_masks(x: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.nd
 
 
 def bitwise_and(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The bits that both have; of truth values: both."""
+    """Bitwise AND; logical AND of booleans."""
     return np.asarray(np.bitwise_and(x, y), like=x)
 
 
 def bitwise_or(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The bits that at least one has; of truth values: at least one."""
+    """Bitwise OR; logical OR of booleans."""
     return np.asarray(np.bitwise_or(x, y), like=x)
 
 
 def bitwise_xor(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """The bits that exactly one has; of truth values: exactly one."""
+    """Bitwise XOR; logical XOR of booleans."""
     return np.asarray(np.bitwise_xor(x, y), like=x)
 
 
 def bitwise_not(x: np.ndarray) -> np.ndarray:
-    """The inverted bits: -x - 1 for signed integers, not x for truth values."""
+    """Bitwise NOT: -x - 1 for signed integers; logical NOT of booleans."""
     return np.asarray(np.invert(x), like=x)
 
 
@@ -235,7 +235,7 @@ def lcm(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 def integer_powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """x**y, truncated for y < 0: then 1 or -1 for x = 1 and x = -1, and 0 for all other x"""
     powers = np.power(x, np.maximum(y, 0))
-    odd = np.where(y & 1, x, 1)  # of 1 and -1
+    odd = np.where(y & 1, x, 1)  # the powers of 1 and -1
     return np.where(y < 0, np.where(np.abs(x) == 1, odd, 0), powers)
 
 
@@ -243,7 +243,7 @@ def integer_powers(x: np.ndarray, y: np.ndarray) -> np.ndarray:
 
 
 def frexp(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The mantissa, with a size from 1/2 to 1, and the exponent (int32): x = mantissa 2**exponent"""
+    """The mantissa, with 1/2 <= |mantissa| < 1, and the exponent (int32): x = mantissa 2**exponent"""
     mantissa, exponent = np.frexp(x)
     return np.asarray(mantissa, like=x), np.array(exponent, np.int32, like=x)
 

@@ -99,7 +99,7 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: tuple[int, ...]) -> np.
     lines = x.reshape(N * C, -1) if x.size else (), indices.reshape(N * C, -1) if x.size else ()
     for plane, (values, places) in zip(y.reshape(-1, prod(size)), zip(*lines, strict=True), strict=False):
         for value, place in zip(values, places, strict=True):
-            plane[place] = value  # the last one of a repeated index counts
+            plane[place] = value  # the last value of a repeated index wins
     return y.reshape(N, C, *size)
 
 
@@ -202,19 +202,19 @@ def _spans(window: AdaptiveWindow) -> Iterator[tuple[Any, Any]]:
         yield (..., *at), (..., *(slice(o * i // n, -(-(o + 1) * i // n)) for o, i, n in sizes))
 
 
-# ---- Windows at random places for fractional maximum pooling --------------------------------------------------------
+# ---- Windows at random positions for fractional maximum pooling -----------------------------------------------------
 
 
 @ieee
 def fractional_max_pool_indices(
     x: np.ndarray, kernel: tuple[int, ...], output: tuple[int, ...], samples: np.ndarray
 ) -> np.ndarray:
-    """The flat position in *I of the largest element of each window; the first one of equals, or NaN.
+    """The flat position in *I of the largest element of each window: the first NaN, else the first of equal elements.
 
     x (N, C, *I), samples (N, C, number of axes) between 0 and 1 -> (N, C, *O) int64
     """
     size = x.shape[2:]
-    order = range(len(size)) if len(size) == 3 else (1, 0)  # PyTorch's: of images, the sample of W comes first
+    order = range(len(size)) if len(size) == 3 else (1, 0)  # as in PyTorch: for images, the sample of W comes first
     first: Any = 0
     strides = [math.prod(size[axis + 1 :]) for axis in range(len(size))]
     for axis, number in enumerate(order):
@@ -233,7 +233,7 @@ def fractional_max_pool_indices(
 
 
 def _starts(sample: np.ndarray, extent: int, taps: int, count: int) -> np.ndarray:
-    """The first position (N, C, O) of each window: steps of the extent over O on average, the last one at the end."""
+    """The first position (N, C, O) of each window: random steps of equal mean; the last one ends with the axis."""
     places = np.full((*sample.shape, count), extent - taps, np.int64, like=sample)
     if count > 1:
         step = sample.dtype.type(extent - taps) / sample.dtype.type(count - 1)

@@ -90,7 +90,7 @@ def count_positive(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def multinomial_repeated(weights: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """The first index at which the running sum of weights exceeds ``drawn`` times their sum, which lies in [0, 1).
+    """The first index at which the running sum of weights exceeds ``drawn``, from [0, 1), times their sum.
 
     weights (M, N), drawn (M, K) -> (M, K) int64; an index has a probability proportional to its weight.
     """
@@ -113,7 +113,7 @@ def multinomial_distinct(weights: np.ndarray, times: np.ndarray, count: int) -> 
     return places.reshape(len(weights), count).astype(np.int64)
 
 
-# ---- First values of weights ----------------------------------------------------------------------------------------
+# ---- Initialization of weights --------------------------------------------------------------------------------------
 
 
 @ieee
@@ -126,7 +126,7 @@ def truncated_normal(
     low: float,
     high: float,
 ) -> np.ndarray:
-    """Draws from N(mean, std**2) between low and high; those outside are repeated.
+    """Draws from N(mean, std**2) between low and high; draws outside are repeated.
 
     Where the normal distribution rarely falls between them, uniform draws are accepted in proportion to the density.
     """
@@ -183,8 +183,8 @@ def spectral_start(original: np.ndarray, weight: np.ndarray, matrix: np.ndarray,
 
 
 def with_signs(a: np.ndarray, tau: np.ndarray) -> np.ndarray:
-    """The reflections a (*, M, N) of a QR factorization, and on their diagonal the signs of R's, turned where a
-    reflection is missing: its factor tau (*, N) is 0.
+    """The Householder vectors a (*, M, N) of a QR factorization with signs on their diagonal: 1 or -1, the sign of R's
+    diagonal, reversed where there is no reflection (its factor tau (*, N) is 0).
     """
     y = a.copy()
     line = np.einsum("...ii->...i", y[..., : tau.shape[-1], :])

@@ -127,10 +127,10 @@ def recurrent_grad(
     lengths: np.ndarray | None,
     spec: Recurrence,
     saved: list[Saved],
-    wanted: tuple[bool, bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool, bool],
     last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
-    """The gradients to x, h0, c0 and the weights; None for those that are not wanted.
+    """The gradients to x, h0, c0 and the weights; None where ``needs_grad`` is False.
 
     last: ``saved`` will not be read again and may be overwritten; unused here.
     """
@@ -140,7 +140,7 @@ def recurrent_grad(
         )
     steps, active = x.shape[0], _active(x, lengths)
     x = np.where(active, x, 0)
-    gx = np.zeros_like(x) if wanted[0] else None
+    gx = np.zeros_like(x) if needs_grad[0] else None
     gh0, gc0, found = [], [], []
     for d, back in enumerate(spec.reverse):
         gys = _steps(gy, d, (steps, x.shape[1], spec.output), x, active)
@@ -151,12 +151,12 @@ def recurrent_grad(
         )
         gh0.append(gh)
         gc0.append(gc)
-        if wanted[3]:
+        if needs_grad[3]:
             found.append(_weight_grads(gax, gah, _in_order(x, back), weights[d], saved[d], gw_hr, spec))
         if gx is not None:
             gx += _in_order(gax @ weights[d].w_ih, back)
-    some_h0, some_c0 = wanted[1], wanted[2] and spec.cells
-    return gx, np.stack(gh0) if some_h0 else None, np.stack(gc0) if some_c0 else None, found if wanted[3] else None
+    some_h0, some_c0 = needs_grad[1], needs_grad[2] and spec.cells
+    return gx, np.stack(gh0) if some_h0 else None, np.stack(gc0) if some_c0 else None, found if needs_grad[3] else None
 
 
 def _backward(

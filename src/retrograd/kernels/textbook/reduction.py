@@ -73,27 +73,27 @@ def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 
 def integer_sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
-    """The sum of integers or truth values over ``axes`` in a type, where it wraps; in bool: whether one is not 0."""
+    """The sum of integers or booleans over ``axes`` in ``dtype``, where it wraps; for bool: whether any is not 0."""
     return np.asarray(x.sum(axis=axes, keepdims=keepdims, dtype=dtype), like=x)
 
 
 def integer_prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
-    """The product of integers or truth values over ``axes``, as ``integer_sum``; in bool: whether none is 0."""
+    """The product of integers or booleans over ``axes``, as ``integer_sum``; for bool: whether none is 0."""
     return np.asarray(x.prod(axis=axes, keepdims=keepdims, dtype=dtype), like=x)
 
 
 def integer_amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The largest integer or truth value over ``axes``."""
+    """The largest integer or boolean over ``axes``."""
     return np.asarray(np.max(x, axes, keepdims=keepdims), like=x)
 
 
 def integer_amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The smallest integer or truth value over ``axes``."""
+    """The smallest integer or boolean over ``axes``."""
     return np.asarray(np.min(x, axes, keepdims=keepdims), like=x)
 
 
 def count_nonzero(x: np.ndarray, axes: tuple[int, ...], keepdims: bool, dtype: np.dtype[Any]) -> np.ndarray:
-    """The number of elements over ``axes`` that are not 0, NaN among them, in a type."""
+    """The number of elements over ``axes`` that are not 0, in ``dtype``; NaN counts."""
     counted = x if x.dtype.kind == "b" else x != 0
     return np.asarray(counted.sum(axis=axes, keepdims=keepdims), dtype, like=x)
 
@@ -110,13 +110,13 @@ def any(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
 
 @ieee
 def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The largest number over ``axes``, NaN if there is one, ValueError over nothing; see ``sum``."""
+    """The largest number over ``axes``, NaN if there is one; ValueError if there are no elements; see ``sum``."""
     return np.array(np.max(x, axis=axes, keepdims=keepdims), like=x)
 
 
 @ieee
 def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    """The smallest number over ``axes``, NaN if there is one, ValueError over nothing; see ``sum``."""
+    """The smallest number over ``axes``, NaN if there is one; ValueError if there are no elements; see ``sum``."""
     return np.array(np.min(x, axis=axes, keepdims=keepdims), like=x)
 
 
@@ -132,7 +132,7 @@ def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     """The maximum along ``axis``, which is removed, and its index (int64).
 
-    Ties go to the first; if there is a NaN, the first NaN is the maximum. ValueError over nothing.
+    Ties go to the first; if there is a NaN, the first NaN is the maximum. ValueError if there are no elements.
     """
     return _at(x, np.argmax(x, axis, keepdims=True), axis)
 
@@ -262,12 +262,12 @@ def linear_scan(x: np.ndarray, factor: np.ndarray, axis: int, reverse: bool) -> 
 
 
 def integer_cumsum(x: np.ndarray, axis: int) -> np.ndarray:
-    """``cumsum`` of integers or truth values, in int64"""
+    """``cumsum`` of integers or booleans, in int64"""
     return np.cumsum(x, axis, np.int64)
 
 
 def integer_cumprod(x: np.ndarray, axis: int) -> np.ndarray:
-    """``cumprod`` of integers or truth values, in int64"""
+    """``cumprod`` of integers or booleans, in int64"""
     return np.cumprod(x, axis, np.int64)
 
 
@@ -304,7 +304,7 @@ def differences(x: np.ndarray) -> np.ndarray:
 
 @ieee
 def difference_weights(distances: np.ndarray, order: int, dtype: np.dtype[Any]) -> tuple[np.ndarray, ...]:
-    """The weights of values whose sum is the derivative at a point, for N points with N - 1 distances.
+    """Finite-difference weights: a weighted sum of values is the derivative at each of N points with N - 1 distances.
 
     (N - 2,) three times: of the point after, the point before (to be subtracted), and the point itself. Then, for the
     first and the last point, the weight (1,) of the difference to its neighbor, or for ``order`` 2 the weights (3,) of

@@ -12,7 +12,7 @@ from .ieee import ieee
 __all__ = ["affine_points", "fold_points", "grid_corner", "interpolation_matrix", "nearest_indices", "neighbor_indices"]
 
 
-# ---- Interpolation along one axis: the old elements of which each new one is made, and their weights ----------------
+# ---- Interpolation along one axis: the source elements of each new one, and their weights ---------------------------
 
 Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -20,7 +20,7 @@ Csr = tuple[np.ndarray, np.ndarray, np.ndarray]
 def nearest_indices(extent: int, target: int, step: float, centered: bool) -> np.ndarray:
     """indices[r] = min(floor((r + c) step), extent - 1), c = 0.5 if ``centered``, else 0: (target,) int64
 
-    In float32 for data of any type, as in PyTorch: 3.5 / 0.7 is 5, and not just below.
+    Computed in float32 for data of any dtype, as in PyTorch, so that 3.5 / 0.7 is 5 and not slightly less.
     """
     at = (np.arange(target, dtype=np.float32) + np.float32(0.5 * centered)) * np.float32(step)
     return np.minimum(np.floor(at).astype(np.int64), extent - 1)
@@ -29,8 +29,8 @@ def nearest_indices(extent: int, target: int, step: float, centered: bool) -> np
 def interpolation_matrix(mode: str, extent: int, target: int, step: float, align_corners: bool, antialias: bool) -> Csr:
     """The weights (target, extent) of one axis as a matrix with compressed rows: starts, indices, weights.
 
-    mode: "area", "linear" or "cubic". starts (target + 1,) and indices (K,) int64, weights (K,) float64; weights of 0
-    are left out where each row has as many entries.
+    mode: "area", "linear" or "cubic". starts (target + 1,) and indices (K,) int64, weights (K,) float64. "linear" and
+    "cubic" without antialiasing drop weights of 0.
     """
     if mode == "area":
         number = np.arange(target)
@@ -54,7 +54,7 @@ def interpolation_matrix(mode: str, extent: int, target: int, step: float, align
 
 
 def _antialiased(mode: str, extent: int, target: int, step: float) -> Csr:
-    """Windows that grow with the step, as in Pillow."""
+    """The matrix of antialiased interpolation: windows grow with the step, as in Pillow."""
     stretch = max(step, 1.0)
     reach = (1.0 if mode == "linear" else 2.0) * stretch
     centers = (np.arange(target) + 0.5) * step
@@ -70,7 +70,7 @@ def _antialiased(mode: str, extent: int, target: int, step: float) -> Csr:
 
 
 def _dense(indices: np.ndarray, weights: np.ndarray) -> Csr:
-    """A matrix from equally many entries in each row; those with weight 0 are dropped."""
+    """A CSR matrix from the same number of entries in each row; those with weight 0 are dropped."""
     kept = weights != 0
     return np.concatenate([[0], np.cumsum(kept.sum(1))]), indices[kept], weights[kept]
 
@@ -131,7 +131,7 @@ def fold_points(x: np.ndarray, extent: int, padding: str, align_corners: bool) -
 
 @ieee
 def neighbor_indices(x: np.ndarray, shift: int, extent: int, padding: str, align_corners: bool) -> np.ndarray:
-    """The whole points x + shift, moved into the image by ``padding``, as int64; "zeros" leaves them outside.
+    """The integer points x + shift, moved into the image by ``padding``, as int64; "zeros" leaves them outside.
 
     NaN and points far outside are moved just outside, to -1 and ``extent``.
     """

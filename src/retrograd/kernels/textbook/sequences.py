@@ -40,7 +40,7 @@ def inverse_lengths(lengths: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def pad_rows(values: np.ndarray, lengths: np.ndarray, longest: int) -> np.ndarray:
-    """Concatenated rows one below the other, with zeros behind their ends: (sum of lengths,) -> (N, longest)"""
+    """Concatenated rows as a matrix, padded with zeros: (sum of lengths,) -> (N, longest)"""
     rows = np.zeros((len(lengths), longest), values.dtype, like=values)
     rows[np.arange(longest, like=lengths) < lengths[:, None]] = values
     return rows
@@ -57,7 +57,7 @@ def row_labels_outside(rows: np.ndarray, lengths: np.ndarray, classes: int) -> n
 
 
 def causal_mask(count: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """(count, count): -inf, or True of truth values, for the keys behind a query; 0 for the others."""
+    """(count, count): -inf, or True for a boolean dtype, for the keys after a query; 0 for the others."""
     return np.triu(np.full((count, count), True if dtype == np.bool_ else -np.inf, dtype), 1)
 
 
@@ -67,7 +67,7 @@ def counts_above(counts: np.ndarray) -> np.ndarray:
 
 
 def packed_rows(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of a packed batch, whose step t has sizes[t] sequences: the step of each row, the place of its sequence among
+    """For a packed batch, whose step t has sizes[t] sequences: the step of each row, the index of its sequence among
     those sorted by length, and the length of each sequence.
     """
     step = np.repeat(np.arange(len(sizes), like=sizes), sizes)
@@ -78,16 +78,16 @@ def packed_rows(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def packed_places(
     step: np.ndarray, place: np.ndarray, order: np.ndarray | None, steps: int, count: int, batch_first: bool
 ) -> np.ndarray:
-    """The flat position of each row of a packed batch in a padded one of ``count`` sequences with so many steps.
+    """The flat position of each row of a packed batch in a padded one of ``count`` sequences and ``steps`` steps.
 
-    step, place: as of ``packed_rows``; order (N,): the sequence at each place, None where it is the place.
+    step, place: from ``packed_rows``; order (N,): the sequence at each place; None: 0, 1, 2, ...
     """
     sequence = place if order is None else order[place]
     return sequence * steps + step if batch_first else step * count + sequence
 
 
 def sequence_places(lengths: Sequence[int], steps: int, on_left: bool, batch_first: bool) -> np.ndarray:
-    """The flat position of each step of sequences, one after the other, in a batch padded to so many steps.
+    """The flat position of each step of sequences, one after the other, in a batch padded to ``steps`` steps.
 
     on_left: the padding stands before the sequences.
     """

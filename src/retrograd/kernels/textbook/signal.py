@@ -52,7 +52,7 @@ def half_sum(g: np.ndarray, axis: int, n: int, inverse: bool, factor: float) -> 
 
 
 def half_weights(n: int, dtype: np.dtype[Any]) -> np.ndarray:
-    """For how many of n frequencies each of k = 0 .. n // 2 stands: 2 between the ends, (n // 2 + 1,)"""
+    """How many of the n frequencies each of k = 0 .. n // 2 represents, 2 between the ends: (n // 2 + 1,)"""
     weight = np.full(n // 2 + 1, 2.0, dtype)
     weight[0] = 1
     if n % 2 == 0:

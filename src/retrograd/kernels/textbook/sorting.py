@@ -77,10 +77,10 @@ def mode(x: np.ndarray, axis: int) -> np.ndarray:
 def quantile_index(
     x: np.ndarray, q: np.ndarray, axis: int, interpolation: str, skip: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Locate the quantiles q, () or (Q,), of each line along ``axis``: at rank q (n - 1) of its n sorted elements.
+    """Locate the quantiles q, () or (Q,), along ``axis``: at rank q (n - 1) of the n sorted elements.
 
     Returns the indices of the elements below and above this rank; a mask, True where they differ; the fraction of the
-    step between them that lies below the rank; and n - 1. A NaN in the line is its quantile, unless NaN are skipped.
+    step between them that lies below the rank; and n - 1. A NaN is the quantile, unless NaN are skipped.
     """
     last: Any = x.shape[axis] - 1
     order = argsort(x, axis, False, False)
@@ -100,7 +100,7 @@ def quantile_index(
 
 
 def unique(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The distinct elements, or slices along ``axis``, sorted; where each of x is among them; how often each occurs.
+    """The distinct elements, or slices along ``axis``, sorted; the index of each of x among them; their counts.
 
     NaN differ from each other.
     """
@@ -112,7 +112,7 @@ def unique(x: np.ndarray, axis: int | None) -> tuple[np.ndarray, np.ndarray, np.
 def unique_consecutive(
     x: np.ndarray, axis: int, inverse: bool, counts: bool
 ) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    """x with equal neighboring slices along ``axis`` merged; where each is in the result; how many were merged."""
+    """x with equal neighboring slices along ``axis`` merged; the index of each of x in the result; the run lengths."""
     rows = np.moveaxis(x, axis, 0)
     changes = (rows[1:] != rows[:-1]).any(tuple(range(1, rows.ndim)))
     starts = np.concatenate(([True] * bool(len(rows)), changes)).astype(np.bool_)

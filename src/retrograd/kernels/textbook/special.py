@@ -1,4 +1,4 @@
-"""Special functions of single elements, computed in float64: gamma, Bessel and error functions and their kin.
+"""Special functions of single elements, computed in float64: gamma, Bessel, error and related functions.
 
 Source of the formulas: NIST Digital Library of Mathematical Functions, chapters 5, 8, 10 and 25.
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas.primitive import beside
+from ...formulas.primitive import array_like
 
 __all__ = [
     "bessel_gap",
@@ -62,7 +62,7 @@ _LOW = -20.0  # below, the asymptotic expansion of the tail has the precision of
 
 
 def _in_float64(count: int) -> Callable[..., Any]:
-    """The first ``count`` arguments are arrays, which become float64; the result has the type of the last of them."""
+    """Decorate a function: its first ``count`` arguments become float64, its result gets the dtype of the last one."""
 
     def declare(function: Any) -> Any:
         @wraps(function)
@@ -79,13 +79,13 @@ def _in_float64(count: int) -> Callable[..., Any]:
 
 
 def each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:
-    """Python's function of every element: NumPy has none. Where that has no value, inf."""
+    """Apply a function of a Python float to every element; inf where it raises ValueError or OverflowError."""
     numbers = x.ravel().tolist()
     try:
         found = [*map(function, numbers)]
-    except (ValueError, OverflowError):  # of one of them
+    except (ValueError, OverflowError):  # at least one element has no value
         found = [_or_infinite(function, number) for number in numbers]
-    return beside(found, np.float64, x).reshape(x.shape)
+    return array_like(found, np.float64, x).reshape(x.shape)
 
 
 def _or_infinite(function: Callable[[float], float], number: float) -> float:
@@ -189,7 +189,9 @@ def _hurwitz_of_negative(s: np.ndarray, q: np.ndarray) -> np.ndarray:
 
 @_in_float64(2)
 def igamma(a: np.ndarray, x: np.ndarray, upper: bool) -> np.ndarray:
-    """By the series of the lower function where x < a + 1, else by the continued fraction of the upper one."""
+    """The regularized lower, or upper, incomplete gamma function.
+
+    By the series of the lower function where x < a + 1, else by the continued fraction of the upper one."""
     possible = (a > 0) & (x > 0) & np.isfinite(a) & np.isfinite(x)
     large = possible & (a >= _LARGE)
     b, z = np.where(possible & ~large, a, 1), np.where(possible & ~large, x, 1)

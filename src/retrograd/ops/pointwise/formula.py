@@ -14,7 +14,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ...formulas import FORMULAS, PRIMITIVES, form
 from ...formulas.differentiation import derive, rule_of
-from ...formulas.tracing import NAMES, FormulaError, Meanings, Symbol, Trace, function, place, require_text, run
+from ...formulas.tracing import NAMES, FormulaError, Replacements, Symbol, Trace, function, place, require_source, run
 from .. import creation
 from ..argument_checks import as_real, is_number
 from ..dtypes.promotion import floats
@@ -66,7 +66,7 @@ def _with_defaults(function: Any, formula: Callable[..., Any], name: str) -> Cal
 
 
 @cache
-def symbolic_operators() -> Meanings:
+def symbolic_operators() -> Replacements:
     """Return the public operators' counterparts that act on symbols."""
     builtin = {name: _builtin(name) for name in FORMULAS if not name.endswith("_grad")}
     builtin |= PRIMITIVES  # one function under both names
@@ -138,7 +138,7 @@ def symbolic_operators() -> Meanings:
         activation.celu: lambda x, alpha=1.0: builtin["elu"](x, alpha, 1.0, 1.0 / alpha),
         activation.selu: lambda x: builtin["elu"](x, alpha * scale, scale, 1.0),
     }
-    return Meanings(known)
+    return Replacements(known)
 
 
 # ---- User-defined pointwise operators: `formula` --------------------------------------------------------------------
@@ -161,7 +161,7 @@ class Formula:
             raise TypeError(f"formula: expected a function, got {type(written).__name__}")
         update_wrapper(self, written)
         self._written, self._name = written, written.__name__
-        require_text(self._name, written)
+        require_source(self._name, written)
         self._operands, self._numbers, self._defaults = self._parameters()
         self._plain = not self._numbers
         self._declared: FunctionType | None = None
@@ -193,7 +193,7 @@ class Formula:
         sources: list[Any] = [text for text in (self._value, self._gradient) if text is not None]
         names = sorted({name for text in sources for name in text.__code__.co_names if name in NAMES})
         begin = f"from {NAMES['exp'].__module__.rpartition('.')[0]} import {', '.join(names)}\n\n\n" if names else ""
-        return begin + "\n\n".join(text.text for text in sources)
+        return begin + "\n\n".join(each.source for each in sources)
 
     def gradient(self, written: FunctionType) -> FunctionType:
         """Declare the gradient as a function of g, the gradient of the result, and the formula's parameters.
@@ -205,7 +205,7 @@ class Formula:
         """
         if not isinstance(written, FunctionType):
             raise TypeError(f"{self._name}.gradient: expected a function, got {type(written).__name__}")
-        require_text(written.__name__, written)
+        require_source(written.__name__, written)
         expected = [self._g, *self._operands, *self._numbers]
         count = len(inspect.signature(written).parameters)
         if count != len(expected):

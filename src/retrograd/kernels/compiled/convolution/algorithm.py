@@ -1,8 +1,8 @@
 """Choice of the convolution algorithm by a cost model and a workspace limit.
 
-Counted are the arrays that a form makes besides its result, for operands in the library's memory order: weights and
-tiles that are transformed, packed or copied, and partial sums; those of each thread, once for each core of the
-machine. Not counted are tables of some kilobytes, and copies of operands in another order.
+The workspace counts the arrays that a form allocates besides its result, for operands in the library's memory order:
+transformed, packed or copied weights and tiles, and partial sums; arrays of each thread count once per core. It does
+not count tables of some kilobytes, and copies of operands in another order.
 
 A limit changes bits only if another form is chosen: partial sums are computed one after another and added in order, all
 other arrays are allocated whole.
@@ -71,7 +71,7 @@ def within(
 ) -> str:
     """The first of the forms of a job whose memory fits the limit; ``forms`` has those of all three.
 
-    ``algorithm``: what was asked for, named in the message.
+    ``algorithm``: the requested algorithm, for the message.
 
     Raises:
         ValueError: for one of the three jobs no form fits. All are checked, so that a limit accepted by the forward
@@ -88,7 +88,7 @@ def within(
     return next(form for form in forms[job] if temporary(form, job, window, *shape)[1] <= limit)
 
 
-def taken(
+def bytes_used(
     form: str, limit: int | None, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str
 ) -> int:
     """Bytes that a form uses within a limit, or without one."""
@@ -100,8 +100,8 @@ def taken(
 
 # ---- Choice of the algorithm for a convolution ----------------------------------------------------------------------
 
-_TRANSFORM = 450  # of one vector of channels of a tile, forward or inverse
-_WEIGHT_LINE = 60  # of one vector of the transformed weights: computed, written and read again
+_TRANSFORM = 450  # cost of one vector of channels of a tile, forward or inverse
+_WEIGHT_VECTOR = 60  # cost of one vector of the transformed weights: computed, written and read again
 _GAIN = 0.9  # the transforms must save a tenth: they are less accurate
 
 
@@ -128,12 +128,12 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job
         products = slices * points * taps * depth * vectors
         transforms = tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
         lines = PAIRS * taps * depth * vectors
-        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_LINE)
+        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_VECTOR)
     elif job == "conv_input_grad" and winograd.can_by_phases(window):
         tiles, vectors = batch * winograd.tiles_of_phases(window), -(-inputs // lanes)
         products = tiles * POINTS_OF_TWO * outputs * vectors
         moved = tiles * (-(-outputs // lanes) + vectors) * _TRANSFORM * POINTS_OF_TWO / PAIRS
-        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_LINE
+        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_VECTOR
     return found
 
 
@@ -166,7 +166,7 @@ def forms(
     found = costs(window, batch, inputs, outputs, dtype, job)
     plain = next(iter(found))
     if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
-        forced = "exact"  # of these, the transforms compute only the input gradient
+        forced = "exact"  # with 4x4 taps, the transforms compute only the input gradient
     if forced not in ("auto", "exact", "direct", *found):
         raise ValueError(
             f"{job}: algorithm={forced!r} cannot compute this convolution; choose one of {', '.join(sorted(found))}, "
@@ -216,7 +216,7 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
         form = choose(job, window, options, *shape)
         name = form if form == "winograd" else plain
         count = products(name, window, batch, inputs, outputs)
-        memory = taken(form, options.workspace, job, window, *shape)
+        memory = bytes_used(form, options.workspace, job, window, *shape)
         found[job] = Passage(name, "" if form in (name, "direct") else form, count, memory)
     return found
 

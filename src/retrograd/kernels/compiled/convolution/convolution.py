@@ -101,9 +101,10 @@ def conv_input_grad(
 
 
 def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> np.ndarray:
-    """``gx``, or if w is not finite, the same without products of taps with missing outputs.
+    """Return ``gx``; if w is not finite, recompute it without the products of taps and missing outputs.
 
-    The kernels use zeros for these, and 0 * NaN is NaN. Then every position is NaN, also the one that is tested.
+    The kernels read zeros for missing outputs, and 0 * NaN is NaN. A NaN in w then shows in the positions tested, which
+    together use every tap.
     """
     place = _corner(window)
     if place is not None:
@@ -112,7 +113,7 @@ def _existing(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | N
 
 
 def _of_existing_outputs(gx: np.ndarray, g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window) -> None:
-    """Fill ``gx`` with the products of taps and outputs that are there."""
+    """Fill ``gx`` with the products of taps and existing outputs, if w is not finite."""
     if np.isfinite(w).all():
         return
     groups, images, columns = window.groups, g.shape[0], w.shape[1]
@@ -180,5 +181,5 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
     else:
         gw = direct.weight_grad(_readable(x), window, g, limit)
     if form in ("planar", "narrow"):
-        unless_finite(gw, _without_padding, gw, x, g, window, limit)  # padding is multiplied, too, and 0 * inf is NaN
+        unless_finite(gw, _without_padding, gw, x, g, window, limit)  # padding is also multiplied: 0 * inf is NaN
     return gw.transpose(WEIGHT[x.ndim])

@@ -62,7 +62,7 @@ TASK = record(part=1, tap_first=1, tap_last=1, low=1, first=1, last=1)  # low: i
 
 _COLUMNS = 384 << 10  # bytes
 _WEIGHTS = 256 << 10  # bytes of packed weights next to them
-_LEAST_TILES = 8  # for which weights are read from beyond L2
+_LEAST_TILES = 8  # tiles that make reading weights from beyond L2 worthwhile
 _LEAST_CHANNELS = 32  # of a block: the positions of its taps are computed again for each block
 _ENOUGH = 8  # tasks
 _PARTS = 8
@@ -144,10 +144,10 @@ class Sizes:
         ]
 
     def rows(self, width: int, multiple: int, most: int) -> int:
-        """The number of rows of ``width`` columns, of ``most``, held in memory: whole tiles, or as many as fit."""
+        """How many of ``most`` rows of ``width`` columns are in memory together: whole tiles, or as many as fit."""
         row = width * self.size
-        wanted = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
-        times = max(1, round(most / wanted))  # evenly, and no time for a few rows
+        rows_at_once = max(_LEAST_TILES, _COLUMNS // (row * multiple)) * multiple
+        times = max(1, round(most / rows_at_once))  # passes of equal size, none of only a few rows
         rows = -(-most // (times * multiple)) * multiple
         if self.limit is None:
             return rows
@@ -232,14 +232,16 @@ def weight_grad_plan(sizes: Sizes) -> Plan:
     window = sizes.window
     depth, wide = sizes.channels // window.groups, sizes.outputs // window.groups
     elements = window.taps * depth * sizes.outputs
-    wanted = max(1, min(MOST_TASKS, sizes.work // TASK_WORK))
+    target_tasks = max(1, min(MOST_TASKS, sizes.work // TASK_WORK))
     parts = taps = blocks = 1
     if elements * sizes.size <= _LARGE:
-        parts = max(1, min(_PARTS, wanted, sizes.positions))
-    elif wanted > 1:
-        taps = min(window.taps, wanted)
+        parts = max(1, min(_PARTS, target_tasks, sizes.positions))
+    elif target_tasks > 1:
+        taps = min(window.taps, target_tasks)
         each = _divisors(sizes.channels) if window.groups == 1 else _divisors(window.groups)
-        blocks = max(n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= wanted))
+        blocks = max(
+            n for n in each if n == 1 or (sizes.channels // n >= 2 * _LEAST_CHANNELS and taps * n <= target_tasks)
+        )
     # The limit does not change how many positions are summed together, and so no bit; with a small one, fewer taps
     # and channels are in memory.
     row = -(-window.taps // taps) * (sizes.channels // blocks)
@@ -337,15 +339,15 @@ def deform_conv_grad(
     mask: np.ndarray | None,
     w: np.ndarray,
     window: Window,
-    wanted: tuple[bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool],
     workspace: int | None = None,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None]:
-    """The gradients of deform_conv to x, offset and mask; None unless ``wanted``.
+    """The gradients of deform_conv to x, offset and mask; None where ``needs_grad`` is False.
 
     g (N, Co, *O)  ->  (N, Ci, *I), (N, D*R*axes, *O), (N, D*R, *O)
     """
-    batch, channels, places = len(x), x.shape[1], wanted[1] or wanted[2]
-    gx = empty((batch, *window.input, channels if wanted[0] else 0), x.dtype, x)
+    batch, channels, places = len(x), x.shape[1], needs_grad[1] or needs_grad[2]
+    gx = empty((batch, *window.input, channels if needs_grad[0] else 0), x.dtype, x)
     goffset = empty((batch, *window.output, offset.shape[1] if places else 0), x.dtype, x)
     gmask = empty((batch, *window.output, offset.shape[1] // 2 if places else 0), x.dtype, x)
     if x.size == 0 or g.size == 0:
@@ -378,13 +380,13 @@ def deform_conv_grad(
             plan.words,
             scratch,
             plan.scratch,
-            int(wanted[0]),
+            int(needs_grad[0]),
             int(places),
         )
         if places and not whole:
             sum_parts(to_offset, goffset)
             sum_parts(to_mask, gmask)
-    return gx if wanted[0] else None, goffset if wanted[1] else None, gmask if wanted[2] else None
+    return gx if needs_grad[0] else None, goffset if needs_grad[1] else None, gmask if needs_grad[2] else None
 
 
 def deform_conv_weight_grad(

@@ -98,7 +98,7 @@ def _sample(x, offsets, masks, zeros, plan, begin, count, tap_first, tap_last, f
 
 @helper
 def _rows(scratch, table, first, step, rows, count):  # type: ignore[no-untyped-def]
-    """Addresses of ``rows`` rows, of which ``count`` exist; the last one stands in for the others."""
+    """Addresses of ``rows`` rows, of which ``count`` exist; the last one is repeated for the others."""
     for i in range(rows):
         scratch[table + i] = first + min(i, count - 1) * step
 

@@ -245,7 +245,7 @@ def weight_grad(
     if three:
         block_first, block_last = _inside(1 - plan[WINDOW.padding + 2], last_move - 1, stride, extent, positions)
     table = worker * scratch_words
-    room = _BLOCK
+    remaining = _BLOCK
     for line in range(plan[own + SUMS_TASK.row_first], plan[own + SUMS_TASK.row_last]):
         h = line % plan[WINDOW.output + 1]
         rest = line // plan[WINDOW.output + 1]
@@ -334,9 +334,9 @@ def weight_grad(
                             total = fma(load_first(x, source, count), value, load_first(partials, target, count))
                             store_first(partials, target, total, count)
             q += 8 if inside else 1
-            room -= 8 if inside else 1
-            if room <= 0:
+            remaining -= 8 if inside else 1
+            if remaining <= 0:
                 _join(partials, totals, out, sums)
                 _begin(partials, out, sums)
-                room = _BLOCK
+                remaining = _BLOCK
     _join(partials, totals, out, sums)

@@ -106,7 +106,7 @@ def gather(
         w = pack_weights(w, plan.taps, *packing)
     scratch, packed = per_thread(plan.scratch, "i8"), per_thread(plan.packed, dtype)
     init = zeros if bias is None else bias
-    if plan.filled:  # as where no tap reaches: add 0, so that there is no -0
+    if plan.filled:  # positions that no tap reaches; + 0, because their empty sum turns -0 into 0
         fill(target, init[: target.shape[1]] + 0)
     _gather[dtype](
         plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch

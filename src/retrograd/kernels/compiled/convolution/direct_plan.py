@@ -57,7 +57,7 @@ PHASE = record(
 )
 GATHER_TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last=1)  # a part is a panel of a group
 
-_SMALL_WEIGHTS = 1 << 15  # bytes of weights that stay in L1 in any order
+_SMALL_WEIGHTS = 1 << 15  # bytes of weights so few that they stay in L1 in any order
 _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
 _STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than strided rows of weights
 _PIXELS = 512  # pixels that pay for packing weights a second time
@@ -172,7 +172,7 @@ def gather_plan(
     width, panels = shape.width, shape.panels
     kernel = [axis.kernel for axis in axes]
     nested = [weight_taps[2] * kernel[2] * kernel[1], weight_taps[2] * kernel[2], weight_taps[2]]
-    even = all(r == 1 or step == wanted for r, step, wanted in zip(kernel, weight_taps, nested, strict=True))
+    even = all(r == 1 or step == expected for r, step, expected in zip(kernel, weight_taps, nested, strict=True))
     weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
     direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
     large = weights > LARGE_WEIGHTS
@@ -206,9 +206,11 @@ def gather_plan(
     start = GATHER.words
     parts = groups * panels
     for phase in found:
-        wanted = max(1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK))
-        part_cuts = min(parts, wanted) if large else 1
-        tile_cuts = min(phase.tiles, -(-wanted // part_cuts))
+        target_tasks = max(
+            1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK)
+        )
+        part_cuts = min(parts, target_tasks) if large else 1
+        tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         if large:
             tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
         for p, t in product(range(part_cuts), range(tile_cuts)):
@@ -332,22 +334,25 @@ def window_words(axes: list[Axis], x: Sequence[int], g: Sequence[int]) -> np.nda
 
 
 def _cuts(
-    wanted: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
+    target_tasks: int, groups: int, panels: int, taps: int, tiles: int, x_bytes: int, g_bytes: int, most: int
 ) -> tuple[int, int, int, int]:
-    """The numbers of ranges of groups, panels, taps and tiles of the gradient, ``wanted`` pieces altogether.
+    """Return into how many ranges to cut groups, panels, taps and tiles: about ``target_tasks`` pieces altogether.
 
-    Every range of panels reads all of x, every range of tiles all of g: fewer pieces where that is ``most`` bytes.
+    Every range of panels reads all of x, every range of tiles all of g. There are fewer pieces if that would be
+    ``most`` bytes or more.
     """
-    of_groups = min(groups, wanted)
+    of_groups = min(groups, target_tasks)
     found = of_groups, 1, 1, 1
-    for pieces in range(2, -(-wanted // of_groups) + 1):
-        ways = []
+    for pieces in range(2, -(-target_tasks // of_groups) + 1):
+        candidates = []
         for of_panels in range(1, min(panels, pieces) + 1):
             of_tiles = min(tiles, -(-pieces // of_panels))
             of_taps = min(taps, -(-pieces // (of_panels * of_tiles)))
             missing = max(0, pieces - of_panels * of_tiles * of_taps)
-            ways.append((missing, x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles)))
-        _, read, cuts = min(ways)
+            candidates.append(
+                (missing, x_bytes * of_panels + g_bytes * of_tiles, (of_groups, of_panels, of_taps, of_tiles))
+            )
+        _, read, cuts = min(candidates)
         if read < most:
             found = cuts
     return found
@@ -374,21 +379,21 @@ def reduce_plan(
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
     elements = taps * rows * columns * groups
     work = lines * width * elements
-    wanted = max(1, min(MOST_PARTS, work // TASK_WORK))
+    target_tasks = max(1, min(MOST_PARTS, work // TASK_WORK))
     panel_line = shape.width * size * width
     chunk = max(1, min(lines, _NEAR // panel_line))
     near = shape.panels > 1 and chunk * panel_line <= 2 * _NEAR
     # a task's first tile reads its part of g first; with one panel, every tile reads x first
     words = even_product(dtype, "dense", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
-    parts, most = 1, min(wanted, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
+    parts, most = 1, min(target_tasks, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
     while elements * size <= LARGE_WEIGHTS and 2 * parts <= most:
         parts *= 2
     # the rows of adjacent positions overlap in memory if the taps of a kernel row are rows, see axes.py
     x_bytes = lines * width * min(rows * groups * size, x[3]) * axes[2].stride
     g_bytes = lines * width * columns * groups * size
     extents = groups, shape.panels, taps, tiles
-    cuts = _cuts(-(-wanted // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
+    cuts = _cuts(-(-target_tasks // parts), *extents, x_bytes, g_bytes, work // _WORK_OF_BYTE if parts > 1 else _ANY)
     names = "group", "panel", "tap", "tile", "row"
     tasks = [
         REDUCE_TASK.pack(part=part, **_ranges(names, (*piece, part), (*extents, lines), (*cuts, parts)))

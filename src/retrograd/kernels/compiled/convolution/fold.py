@@ -1,7 +1,7 @@
 """Input gradient for few input channels: one product per position, then col2im.
 
-As a gather (``direct.py``) its tile would have as many columns as the input has channels. Here g[o] @ w has
-taps * channels of them; the products of one line of g are folded into gx before the next line is computed.
+Computed as a gather (``direct.py``), a tile would have only as many columns as the input has channels. Here g[o] @ w
+has taps * channels columns; the products of one line of g are folded into gx before the next line is computed.
 """
 
 from __future__ import annotations

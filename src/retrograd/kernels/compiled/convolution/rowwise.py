@@ -1,9 +1,9 @@
 """Forward convolution row by row, for few input channels and 1x1 kernels.
 
-All positions of a line share their taps: each tap reads another line, or there is one tap. One table of addresses then
-serves the line, whose positions are equally spaced in memory. There are two such kinds:
-convolutions with few input channels after ``axes.py``, where the taps of a kernel row are channels, and kernels of
-one tap, whose images are one long line.
+All positions of a line share their taps if each tap reads another line, or if there is only one tap. Then one table of
+addresses serves the whole line, whose positions are equally spaced in memory. There are two such cases: convolutions
+with few input channels, for which ``axes.py`` makes the taps of a kernel row channels; and kernels of one tap, for
+which an image is one long line.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from .axes import FIRST_LAST, LARGE_WEIGHTS, Axis, merge_window, three_axes, thr
 
 # ---- The plan of a forward pass whose taps all lie in other lines ---------------------------------------------------
 
-BY_LINE = record(
+ROWWISE = record(
     size=1,  # bytes of an element
     x=4,
     extent=2,  # strides N, D, H, W of x in bytes; its extents D, H
@@ -51,7 +51,7 @@ BY_LINE = record(
 _PIECE = 16 << 10  # bytes of x that are read again for every panel of the weights
 
 
-def by_line_plan(
+def rowwise_plan(
     axes: list[Axis],
     batch: int,
     depth: int,
@@ -68,8 +68,8 @@ def by_line_plan(
     product = even_product(dtype, "line", shape, positions)
     tiles = int(product[PRODUCT.tiles])
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel
-    wanted = max(1, min(MOST_TASKS, lines * positions * taps * depth * columns // TASK_WORK))
-    piece = -(-tiles // max(1, min(tiles, wanted // lines)))
+    target_tasks = max(1, min(MOST_TASKS, lines * positions * taps * depth * columns // TASK_WORK))
+    piece = -(-tiles // max(1, min(tiles, target_tasks // lines)))
     if shape.panels > 1:
         piece = min(piece, max(1, _PIECE // (shape.rows * axes[2].stride * x[3])))
     pieces = -(-tiles // piece)
@@ -77,7 +77,7 @@ def by_line_plan(
     step = axes[2].stride * x[3] // size
     beyond = low > 0 or (positions - 1) * step - low + depth > line
     plane = axes[:2]
-    return BY_LINE.pack(
+    return ROWWISE.pack(
         size=size,
         x=x,
         extent=[a.input for a in plane],
@@ -93,7 +93,7 @@ def by_line_plan(
         pieces=pieces,
         piece=piece,
         units=lines * pieces,
-        tasks=min(wanted, lines * pieces),
+        tasks=min(target_tasks, lines * pieces),
         low=low,
         line=line,
         segment=((positions - 1) // tiles * step + depth) if beyond else 0,
@@ -103,7 +103,7 @@ def by_line_plan(
 # ---- Forward passes in which all positions of a line share their taps -----------------------------------------------
 
 _conv = kernel("convolution.rowwise.conv")
-_WORTH = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
+_LEAST_WORK = 4 * TASK_WORK  # multiply-adds that pay for packing the weights
 
 
 @lru_cache(maxsize=4096)
@@ -121,7 +121,7 @@ def _plan(
     """The plan, the offsets of the taps, how the weights are packed (none: read in place), and a line of zeros."""
     columns, depth = w_shape[:2]
     size = 4 if dtype == "f" else 8
-    words = by_line_plan(
+    words = rowwise_plan(
         three_axes(window), batch, depth, columns, dtype, three_strides(x), three_strides(y), low, line
     )
     column_step, depth_step, *steps = (stride // size for stride in w_strides)
@@ -129,14 +129,14 @@ def _plan(
     given = column_step == 1 and columns == depth_step == tile(dtype, "line", columns).width
     given = given and taps == [tap * depth * columns for tap in range(len(taps))]
     packing = () if given else (depth, columns, depth_step, column_step, 1, 0)
-    zeros = max(columns, line, int(words[BY_LINE.segment]))
+    zeros = max(columns, line, int(words[ROWWISE.segment]))
     return words, np.array(taps, np.int64), packing, zeros_of(zeros, dtype)
 
 
 def conv(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, low: int = 0
 ) -> np.ndarray:
-    """Fill ``y``, channels-last, from lines of x that are dense; w is like that of ``narrow.merge_weights``.
+    """Fill ``y``, channels-last, from lines of x that are dense; w is in the form of ``axes.merge_weights``.
 
     ``low``: elements before a line of x that its first position reads, zeros as those after the line.
     """
@@ -147,9 +147,9 @@ def conv(
     if packing:
         w = pack_weights(w, taps, *packing)
     words_per_thread = 2 * len(taps) + 16
-    scratch, segments = per_thread(words_per_thread, "i8"), per_thread(len(taps) * int(words[BY_LINE.segment]), dtype)
+    scratch, segments = per_thread(words_per_thread, "i8"), per_thread(len(taps) * int(words[ROWWISE.segment]), dtype)
     init = zeros if bias is None else bias
-    _conv[dtype](int(words[BY_LINE.tasks]), x, w, init, y, zeros, segments, words, scratch, words_per_thread)
+    _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, zeros, segments, words, scratch, words_per_thread)
     return y
 
 
@@ -161,7 +161,7 @@ def is_line(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -
         and set(window.stride) == {1}
         and all(sides == (0, 0) for sides in window.padding)
         and weights * (4 if dtype == "f" else 8) <= LARGE_WEIGHTS
-        and batch * prod(window.input) * weights >= _WORTH
+        and batch * prod(window.input) * weights >= _LEAST_WORK
     )
 
 
@@ -191,4 +191,4 @@ def temporary(window: Window, batch: int, inputs: int, outputs: int, dtype: str)
     low, line = window.padding[-1][0] * inputs, window.input[-1] * inputs
     words, taps, packing, _ = _plan(seen, batch, (outputs, depth, *seen.kernel), w_strides, dtype, x, y, low, line)
     packed = packed_elements(len(taps), depth, outputs, 1, dtype) if packing else 0
-    return (packed + len(taps) * int(words[BY_LINE.segment]) * cores()) * size
+    return (packed + len(taps) * int(words[ROWWISE.segment]) * cores()) * size

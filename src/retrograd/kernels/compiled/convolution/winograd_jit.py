@@ -32,7 +32,7 @@ from .winograd_transforms_jit import (
 # mypy: ignore-errors
 
 
-_LINE = 64  # bytes of a cache line
+_CACHE_LINE = 64  # bytes of a cache line
 _read, _write = ahead_by(0), ahead_by(0, write=True)
 
 
@@ -50,7 +50,7 @@ def input_lines(plan, block):  # type: ignore[no-untyped-def]
 
 @helper
 def output_lines(plan, block):  # type: ignore[no-untyped-def]
-    """Likewise, of the output of a block, or of the gradient to it."""
+    """As ``input_lines`` for the output of a block, or the gradient to it."""
     begin, end, line_first, line_last, _, _ = block
     at = WINOGRAD.y
     tile = WINOGRAD.list + TILE.words * (plan[WINOGRAD.lines] + plan[WINOGRAD.counts_w] - 1)
@@ -80,7 +80,7 @@ def read_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
 
 @helper
 def write_soon(p, begin, lines, pair, size):  # type: ignore[no-untyped-def]
-    """Likewise, for writing."""
+    """As ``read_soon``, for writing."""
     step = 8 if size == 8 else 16
     first, last = pair * lines // PAIRS, (pair + 1) * lines // PAIRS
     for at in range(begin + first * step, begin + last * step, step):
@@ -105,7 +105,7 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
     stop = image_last * n + (end - 1 - image_last * depths) * d + last * h
     if plan[WINOGRAD.ahead] == 0 or stop - start > 2 * (end - begin) * (last - first) * of_row:
         return start, 0
-    return start, max(0, stop - start) * plan[WINOGRAD.size] // _LINE
+    return start, max(0, stop - start) * plan[WINOGRAD.size] // _CACHE_LINE
 
 
 # ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd.py -----------------------

@@ -5,7 +5,7 @@ Below it, one folder per key: a hash of the sources of this package, of the vers
 of the CPU. (Numba's own cache misses edits in another file or in an intrinsic.) A damaged file is not used.
 
 Its files are executed, so they must be ours alone: a folder that others could change, or have changed, is not used, and
-a message on stderr says so. On Windows nothing is checked: a folder below the user's profile is private.
+a message on stderr says so. On Windows nothing is checked: only the user can access a folder in the user's profile.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from .target import cpu
 # ---- Whether another user could change a file, a folder, or a folder on its path ------------------------------------
 
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-_LONGEST_WAY = 1000  # folders and links
+_LONGEST_PATH = 1000  # folders and links
 
 
 def is_own(status: os.stat_result) -> bool:
-    """Whether it belongs to this user and nobody else may write to it."""
+    """Whether a file belongs to this user and nobody else may write to it."""
     return sys.platform == "win32" or (status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE)
 
 
-def way_in(path: Path) -> str:
+def tampering_risk(path: Path) -> str:
     """Explain how others could change the contents of ``path``, a subfolder of our own folder, or replace either.
 
     Empty if they cannot. Checked from the root down, so that nothing checked can be replaced later.
@@ -50,7 +50,7 @@ def way_in(path: Path) -> str:
         status = os.lstat(each)
         if status.st_uid not in owners:
             return f"{each} belongs to another user"
-        # in a folder with the sticky bit, as /tmp, nobody can move or remove what others made
+        # in a folder with the sticky bit, such as /tmp, only the owner of a file can move or remove it
         if stat.S_ISDIR(status.st_mode) and not status.st_mode & stat.S_ISVTX and _others_write(status):
             return f"others may write to {each}"
     for each in (path.parent, path):
@@ -74,10 +74,10 @@ def _others_write(status: os.stat_result) -> bool:
 
 
 def _passed(path: Path) -> Iterator[Path]:
-    """Every folder and every link that is followed on the way to ``path``, which is absolute."""
+    """Yield every folder and every followed link on the path to ``path``, which is absolute."""
     here, ahead = Path(path.anchor), list(reversed(path.parts[1:]))
     yield here
-    for _ in range(_LONGEST_WAY):
+    for _ in range(_LONGEST_PATH):
         if not ahead:
             return
         part = ahead.pop()
@@ -108,7 +108,7 @@ def folder() -> Path:
     return _place().parent
 
 
-def _wanted() -> Path:
+def _preferred() -> Path:
     if chosen := os.environ.get("RETROGRAD_CACHE_DIR"):
         return Path(chosen)
     if sys.platform == "darwin":
@@ -126,7 +126,7 @@ def key() -> str:
     """Sixteen hexadecimal digits that change when any compiled kernel could."""
     digest = hashlib.sha256()
     package = Path(__file__).parents[3]
-    for path in sorted(path for room in ("formulas", "kernels/compiled") for path in (package / room).rglob("*.py")):
+    for path in sorted(path for part in ("formulas", "kernels/compiled") for path in (package / part).rglob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     for fact in (sys.version, version("numba"), version("llvmlite"), str(object.__basicsize__), *cpu()):
         digest.update(fact.encode() + b"\0")
@@ -137,30 +137,30 @@ def key() -> str:
 def _place() -> Path:
     """The folder with the files of this key, made and checked."""
     refused = ""
-    for name in (_wanted, _temporary):
+    for name in (_preferred, _temporary):
         with suppress(OSError, RuntimeError):  # RuntimeError: a user without a home
             base = name()
             base.parent.mkdir(parents=True, exist_ok=True)
             base.mkdir(mode=0o700, exist_ok=True)
             path = base.absolute() / key()
             path.mkdir(mode=0o700, exist_ok=True)
-            if fault := way_in(path):
+            if fault := tampering_risk(path):
                 refused = refused or fault
             elif os.access(path, os.W_OK):
-                return _told(path, refused)
+                return _with_warning(path, refused)
     base = Path(tempfile.mkdtemp(prefix="retrograd-")).absolute()
     atexit.register(_remove, base, os.getpid())
     path = base / key()
     path.mkdir(mode=0o700)
-    return _told(path, refused)
+    return _with_warning(path, refused)
 
 
-def _told(path: Path, refused: str) -> Path:
+def _with_warning(path: Path, refused: str) -> Path:
     if refused:
         print(
             f"retrograd: the cache folder is not used: {refused}, so that others could have their own machine code run "
-            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or name "
-            "another folder by RETROGRAD_CACHE_DIR",
+            f"here; compiled kernels are kept in {path.parent} instead. Make it yours alone (chmod go-w), or set "
+            "RETROGRAD_CACHE_DIR to another folder",
             file=sys.stderr,
             flush=True,
         )
@@ -173,7 +173,7 @@ def _remove(base: Path, process: int) -> None:
 
 
 def _digest(name: str, body: bytes) -> bytes:
-    """Of a file's content and name: a copy of another kernel's file, or for another CPU, counts as damaged."""
+    """The digest of a file's content and name: a copy of the file of another kernel or CPU counts as damaged."""
     return hashlib.sha256(f"{key()}/{name}\n".encode() + body).digest()
 
 

@@ -5,7 +5,7 @@ A kernel is a serial function ``body(task, worker, ...)``; its annotations are i
     def relu(task: int, worker: int, x: Array, y: Array, n: int): ...
 
 ``Array`` is a pointer to the elements of an array of the kernel's type, ``Table`` a pointer to int64, ``Words`` one to
-int32, ``Bytes`` one to uint8 (for any memory), ``Truth`` one to truth values of a byte each, ``int`` an int64 and
+int32, ``Bytes`` one to uint8 (for any memory), ``Truth`` one to booleans of a byte each, ``int`` an int64 and
 ``float`` a float64. The compiled entry point is
 ``void (int64 task, int64 worker, int64 *record)``; a slot of the record is an integer, the bits of a float, or the
 address of the elements of an array. A body for any number of arrays lists its parameters in ``body.parameters``; a
@@ -87,7 +87,7 @@ register_model(_Function)(models.OpaqueModel)
 
 
 class _Typing(numba_typing.Context):  # type: ignore[misc]
-    """Numba's typing with functions that remember."""
+    """Numba's typing context, with the types of functions cached."""
 
     _functions_known: dict[Any, _Function]
 
@@ -274,9 +274,9 @@ def _entry(context: Any, description: Any, kinds: list[str | tuple[str, ...]], s
     return module
 
 
-def emit(text: str, symbol: str) -> bytes:
+def emit(source: str, symbol: str) -> bytes:
     """Object file of a module's IR, exporting only ``symbol``."""
-    module = llvm.parse_assembly(text)
+    module = llvm.parse_assembly(source)
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"

@@ -22,7 +22,7 @@ _PAIRS = {16: "llvm.x86.sse2.pmadd.wd", 32: "llvm.x86.avx2.pmadd.wd", 64: "llvm.
 
 
 def build(name: str, result: str, element: str, kind: str, rows: int, vectors: int) -> str:
-    """Text of a module with the micro-kernel ``name``."""
+    """Return the LLVM IR of a module with the micro-kernel ``name``."""
     size = integer_bytes()
     vector = ir.VectorType(I32, size // WORD)
     written = _written(result, vector.count)
@@ -86,7 +86,7 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
     a_rows = [row_of(rows_of_entry, i, move) for i in range(rows)]
     builder.branch(blocks["piece"])
 
-    # ---- a piece of the entry: as many words as the counts have room for
+    # ---- a piece of the entry: as many words as the byte counters can count
     builder.position_at_end(blocks["piece"])
     begin, b_piece = phi(I64, entry=I64(0)), phi(_BYTE, entry=b_entry)
     used, at_piece = phi(I64, entry=used_entry), sums(entry=at_entry)
@@ -145,10 +145,12 @@ def build(name: str, result: str, element: str, kind: str, rows: int, vectors: i
 
     builder.position_at_end(blocks["end"])
     total = add_counts(after) if in_bytes else after
-    last, ways = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
-    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *ways)
-    for way, part in zip(ways, (True, False), strict=True):  # what a masked store wrote is slow to load soon after
-        builder.position_at_end(way)
+    last, branches = first_lanes(builder, tail, vector.count), [function.append_basic_block() for _ in range(2)]
+    builder.cbranch(builder.icmp_signed("<", tail, I64(vector.count)), *branches)
+    for branch, part in zip(
+        branches, (True, False), strict=True
+    ):  # what a masked store wrote is slow to load soon after
+        builder.position_at_end(branch)
 
         def columns(base: ir.Value, j: int, kind: ir.VectorType, part: bool = part) -> ir.Value:
             """Those of vector j of a row of numbers."""

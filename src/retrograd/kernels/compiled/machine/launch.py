@@ -100,7 +100,7 @@ def known_versions(job: str) -> Iterator[None]:
     except Exception as error:
         raise RuntimeError(
             f"retrograd could not {job} with Numba {version('numba')} and llvmlite {version('llvmlite')} "
-            f"({type(error).__name__}: {error}); install a version of Numba that it knows, {NUMBA[0]} to {NUMBA[1]}, "
+            f"({type(error).__name__}: {error}); install a supported version of Numba, {NUMBA[0]} to {NUMBA[1]}, "
             "or call retrograd.use_kernels('textbook'), which runs on plain NumPy"
         ) from error
 
@@ -184,7 +184,7 @@ def registered() -> list[Kernel]:
 
 
 @lru_cache(maxsize=1)
-def _tell_slow() -> None:
+def _warn_slow() -> None:
     print(
         f"retrograd: {numpy_abi.fault()} (Python {sys.version.split()[0]}, NumPy {np.__version__}): kernels are "
         "started through ctypes, with the same results, at ten microseconds or more each",
@@ -223,7 +223,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """
     dtypes = {"Array": np.dtype(dtype), **_DTYPES}
     expected = ", ".join(str(dtypes.get(kind, kind)) for kind in kinds)
-    texts = (
+    messages = (
         f"launch of {name}: expected tasks and {len(kinds)} arguments",
         f"launch of {name}: expected an ndarray, got another object",
         f"launch of {name}: an array has another dtype than expected: (tasks, {expected}); "
@@ -232,18 +232,18 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     if numpy_abi.fault():
         from .ctypes_launch import launcher  # imported late: it is rarely needed
 
-        _tell_slow()
-        return launcher(name, kinds, dtypes, texts, pool.runner(entry))
+        _warn_slow()
+        return launcher(name, kinds, dtypes, messages, pool.runner(entry))
     new_function = ctypes.pythonapi.PyCFunction_NewEx
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
-    message, _, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in texts)
+    message, _, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in messages)
     start = pool.start
 
     def other(*values: Any) -> Any:
-        """A launch with an object among its arguments that is no array."""
+        """Handle a launch with an argument that is not an array, or is an array of a plan."""
         if not any(isinstance(value, Planned) for value in values):
-            raise TypeError(texts[1])
-        return planned_launch(name, launch, kinds, dtypes, texts, values)
+            raise TypeError(messages[1])
+        return planned_launch(name, launch, kinds, dtypes, messages, values)
 
     words = np.array(
         [
@@ -274,7 +274,7 @@ def planned_launch(
     launch: Launch,
     kinds: Sequence[str],
     dtypes: dict[str, np.dtype[Any]],
-    texts: tuple[str, str, str],
+    messages: tuple[str, str, str],
     values: tuple[Any, ...],
 ) -> Any:
     """Stand-in for ``launch(*values)`` while a plan is made: records the launch instead of running it."""
@@ -285,7 +285,7 @@ def planned_launch(
         raise PlanError(f"launch of {name}: an array of a plan is used after it was made")
     if not isinstance(values[0], np.ndarray):
         if len(values) != len(kinds) + 1:
-            raise TypeError(texts[0])
+            raise TypeError(messages[0])
         count, arguments, result = int(values[0]), list(values[1:]), None
     else:  # as ``_map`` of threads_jit.py
         arrays = next((slot for slot, kind in enumerate(kinds) if kind in _KINDS), 0) - 1
@@ -295,13 +295,13 @@ def planned_launch(
         count, arguments = tasks(first.size), [*values[:arrays], result, first.size, *values[arrays:]]
     for kind, value in zip(kinds, arguments, strict=True):
         if kind in dtypes and value.dtype != dtypes[kind]:
-            raise TypeError(texts[2])
+            raise TypeError(messages[2])
     made.launch(name, launch, count, arguments)
     return result
 
 
 class _Pool:
-    """The threads. Their state is plain memory that is never freed, so that a late thread finds it."""
+    """The thread pool. Its state is memory that is never freed, since a thread may read it after the last launch."""
 
     threads: int
 
@@ -406,7 +406,7 @@ def _default_threads() -> int:
 
 
 def _as_threads(text: str) -> int | None:
-    """The number of threads that a text says, if it says one that can be had."""
+    """Parse a number of threads; None unless it is an integer from 1 to ``MOST_THREADS``."""
     usual = text.isdecimal() and len(text) <= len(str(MOST_THREADS)) and 0 < int(text) <= MOST_THREADS
     return int(text) if usual else None
 
@@ -428,7 +428,7 @@ def get_num_threads() -> int:
 def set_num_threads(count: int) -> None:
     """Use ``count`` threads from now on. Results do not depend on it, bit for bit.
 
-    Not while another Python thread computes: its operators have memory for the previous number of threads.
+    Do not call it while another Python thread computes: its operators have memory for the previous number of threads.
 
     Raises:
         ValueError: ``count`` is not an integer from 1 to 1,024.

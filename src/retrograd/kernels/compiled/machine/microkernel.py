@@ -172,12 +172,12 @@ def dot(dtype: str, rows: int, columns: int) -> int:
 # the registers is a result:
 #
 # - ``i``: these sums
-# - ``f``, ``d``: float32 or float64, the sum times ``scale[j]``; with ``k`` behind the letter times ``factor_i``, with
-#   ``b`` plus ``bias[j]``; each step rounded
+# - ``f``, ``d``: float32 or float64, the sum times ``scale[j]``; if ``k`` follows the letter, times ``factor_i``, if
+#   ``b`` follows, plus ``bias[j]``; each step rounded
 # - ``b``, ``h``: codes of 8 or 16 bits, ``clip(round(sum * scale[j]) + zero point, low, high)``
 # - ``t``: bits, ``(sum >= scale[j]) != (bias[j] != 0)``
 #
-# What ``.`` is depends on the element:
+# The product ``.`` depends on the element:
 #
 # - ``binary``: 32 bits each; the number of bits that differ, and ``times`` is -2. (+-1 as bits 1 and 0: the sum of
 #   products is 32 less twice that number.)
@@ -205,7 +205,7 @@ INTEGER_ARGUMENTS = (
     "c_step",  # added to the address of every row of C
     "tail",  # columns of the last vector of C that exist, 1..lanes
     "scale",  # address of that of the first column of C; int32 for bits
-    "bias",  # likewise; for codes: of zero point, low and high, float32
+    "bias",  # address of that of the first column of C; for codes: of zero point, low and high, float32
     "factors",  # address of the table of the addresses of each row's factor
 )
 

@@ -31,7 +31,7 @@ _BLOCK, _ALONE = 128, 144
 
 
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
-    """Text of a module with the micro-kernel ``name``."""
+    """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size
@@ -109,7 +109,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         keep(cell, nothing)
     builder.branch(begin)
     builder.position_at_end(begin)
-    room_of_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
+    remaining_in_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
     b_pointer = builder.inttoptr(b, _BYTE)
 
     ahead_of_a, ahead_of_b = builder.mul(lda, I64(_AHEAD)), builder.mul(ldb, I64(_AHEAD))
@@ -120,8 +120,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(entry)
     e = builder.phi(I64)
     e.add_incoming(I64(0), begin)
-    room = builder.phi(I64)  # terms left in this block
-    room.add_incoming(room_of_first, begin)
+    remaining = builder.phi(I64)  # terms left in this block
+    remaining.add_incoming(remaining_in_first, begin)
     at_entry = {}
     for i, j in tile:
         at_entry[i, j] = builder.phi(vector)
@@ -149,9 +149,9 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
             for j in range(vectors):
                 sums[i, j] = builder.call(fma, [a_value, b_values[j], sums[i, j]])
 
-        for later in range(steps):
-            row_of_b = at(b_row, ldb) if later else b_row
-            column = at(a_column, lda) if later else a_column  # of the dense form
+        for second in range(steps):
+            row_of_b = at(b_row, ldb) if second else b_row
+            column = at(a_column, lda) if second else a_column  # of the dense form
             rows_of_b.append([read(row_of_b, j, masked) for j in range(vectors)])
             if not near:
                 ahead = builder.gep(row_of_b, [ahead_of_b])  # may lie outside of the array
@@ -162,19 +162,19 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 builder.call(prefetch, [ahead, *_SOON])
                 if rows > 1:
                     builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
-            if by_line and not later:  # prefetch the rows of the next tile, piece by piece
+            if by_line and not second:  # prefetch the rows of the next tile, piece by piece
                 ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
                 builder.call(prefetch, [builder.gep(a_entry, [ahead]), *_SOON])
             for i in range(rows if by_pointer or not by_line else 0):
                 place = at(column, i * size)
                 if by_pointer:
-                    place = at(a_rows[i], builder.mul(builder.add(k, I64(later)), I64(size)))
-                add_row(i, place, rows_of_b[later])
+                    place = at(a_rows[i], builder.mul(builder.add(k, I64(second)), I64(size)))
+                add_row(i, place, rows_of_b[second])
         for i in range(0 if by_pointer or not by_line else rows):  # one row address for both steps
             if i > 0:
                 a_column = hidden(at(a_column, lda))
-            for later in range(steps):
-                add_row(i, at(a_column, later * size), rows_of_b[later])
+            for second in range(steps):
+                add_row(i, at(a_column, second * size), rows_of_b[second])
         return sums
 
     names = ("piece", "flush", "terms", "step", "pairs", "last", "joined", "after")
@@ -186,23 +186,33 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
     # ---- a piece of the entry: as much as fits the block; a full block is added to those before
     builder.position_at_end(piece)
-    k_piece, b_piece, a_piece, room_piece = builder.phi(I64), builder.phi(_BYTE), builder.phi(_BYTE), builder.phi(I64)
+    k_piece, b_piece, a_piece, remaining_piece = (
+        builder.phi(I64),
+        builder.phi(_BYTE),
+        builder.phi(_BYTE),
+        builder.phi(I64),
+    )
     at_piece = {cell: builder.phi(vector) for cell in tile}
-    for value, given_value in ((k_piece, begin_k), (b_piece, b_entry), (a_piece, a_entry), (room_piece, room)):
+    for value, given_value in (
+        (k_piece, begin_k),
+        (b_piece, b_entry),
+        (a_piece, a_entry),
+        (remaining_piece, remaining),
+    ):
         value.add_incoming(given_value, entry)
     for cell in tile:
         at_piece[cell].add_incoming(at_entry[cell], entry)
     left = builder.sub(end_k, k_piece)
     count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
-    builder.cbranch(builder.icmp_signed(">", count, room_piece), flush, terms)
+    builder.cbranch(builder.icmp_signed(">", count, remaining_piece), flush, terms)
     builder.position_at_end(flush)
     for cell in tile:
         keep(cell, builder.fadd(kept(cell), at_piece[cell]))
     builder.branch(terms)
     builder.position_at_end(terms)
-    room_terms = builder.phi(I64)
-    room_terms.add_incoming(room_piece, piece)
-    room_terms.add_incoming(I64(_BLOCK), flush)
+    remaining_terms = builder.phi(I64)
+    remaining_terms.add_incoming(remaining_piece, piece)
+    remaining_terms.add_incoming(I64(_BLOCK), flush)
     at_terms = {cell: builder.phi(vector) for cell in tile}
     for cell in tile:
         at_terms[cell].add_incoming(at_piece[cell], piece)
@@ -250,8 +260,13 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     for cell in tile:
         new[cell].add_incoming(even[cell], pairs)
         new[cell].add_incoming(one_more[cell], last_one)
-    room_after = builder.sub(room_terms, count)
-    for value, next_piece in ((k_piece, end_piece), (b_piece, b_last), (a_piece, a_last), (room_piece, room_after)):
+    remaining_after = builder.sub(remaining_terms, count)
+    for value, next_piece in (
+        (k_piece, end_piece),
+        (b_piece, b_last),
+        (a_piece, a_last),
+        (remaining_piece, remaining_after),
+    ):
         value.add_incoming(next_piece, joined)
     for cell in tile:
         at_piece[cell].add_incoming(new[cell], joined)
@@ -260,7 +275,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     builder.position_at_end(after_entry)
     e_next = builder.add(e, I64(1))
     e.add_incoming(e_next, after_entry)
-    room.add_incoming(room_after, after_entry)
+    remaining.add_incoming(remaining_after, after_entry)
     for cell in tile:
         at_entry[cell].add_incoming(new[cell], after_entry)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
@@ -280,14 +295,14 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         builder.ret_void()
 
     builder.position_at_end(end)
-    ways = [[function.append_basic_block("finish") for _ in range(2)] for _ in range(2)]
+    branches = [[function.append_basic_block("finish") for _ in range(2)] for _ in range(2)]
     joining, alone = function.append_basic_block("joining"), function.append_basic_block("alone")
     builder.cbranch(several, joining, alone)
     for with_blocks, block in enumerate((alone, joining)):
         builder.position_at_end(block)
-        builder.cbranch(adding, ways[with_blocks][1], ways[with_blocks][0])
-        for with_own, way in enumerate(ways[with_blocks]):
-            finish(way, bool(with_blocks), bool(with_own))
+        builder.cbranch(adding, branches[with_blocks][1], branches[with_blocks][0])
+        for with_own, branch in enumerate(branches[with_blocks]):
+            finish(branch, bool(with_blocks), bool(with_own))
     return str(module)
 
 
@@ -381,7 +396,7 @@ def multiply_panels(  # type: ignore[no-untyped-def]
 
 
 def build_dot(name: str, dtype: str, rows: int, columns: int) -> str:
-    """Text of a module with the kernel ``name``."""
+    """Return the LLVM IR of a module with the kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size

@@ -1,4 +1,4 @@
-"""Whether the memory layout of Python's and NumPy's objects is as the launch expects.
+"""Checks that Python's and NumPy's objects have the memory layout that the launch expects.
 
 ``launch`` of threads_jit.py reads the fields of an array directly from memory and calls NumPy's C interface. Both are
 checked before the first launch; if they differ, ``ctypes_launch`` launches instead.
@@ -24,13 +24,13 @@ def fault() -> str:
     """Describe how arrays differ from the layout that the machine code expects; "" if they do not."""
     probe = np.zeros((3, 5, 2), np.float32).transpose(1, 0, 2)
     if not _has_known_fields(probe):
-        return "arrays lie in memory in an unknown way"
+        return "arrays have an unknown memory layout"
     if not (address := new_like()):
-        return "NumPy's C interface is not the known one"
+        return "NumPy's C interface is unknown"
     prototype = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.c_int, ctypes.c_void_p, ctypes.c_int)
     like = prototype(address)(probe, 2, None, 0)
     if type(like) is not np.ndarray or (like.shape, like.strides) != (probe.shape, probe.strides):
-        return "NumPy's C interface makes other arrays than expected"
+        return "NumPy's C interface makes arrays with an unexpected layout"
     return ""
 
 

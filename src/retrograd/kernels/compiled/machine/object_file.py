@@ -1,4 +1,4 @@
-"""Whether an object file from the cache can be handed to LLVM.
+"""Checks of an object file from the cache before it is handed to LLVM.
 
 LLVM's linker ends the process ("LLVM ERROR", or a null pointer) if a file is malformed, and offers no check. So
 everything that it relies on is checked here: the tables, what they point to, and the external names. Machine code
@@ -23,9 +23,9 @@ _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QIIq")
 _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY = 2, 3, 4, 8  # types of sections
-_TYPES = {1, _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY, 0x70000001}  # and contents, and tables for unwinding
-_NOWHERE, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2  # stand for the section of a symbol
-_LOADED_CODE, _FLAGS = 0x6, 0x100003F7  # flags of sections: of machine code, and all but for threads or compressed
+_TYPES = {1, _SYMBOLS, _STRINGS, _RELOCATIONS, _EMPTY, 0x70000001}  # these, contents, unwind tables
+_NOWHERE, _ABSOLUTE, _COMMON = 0, 0xFFF1, 0xFFF2  # special section numbers of symbols
+_LOADED_CODE, _FLAGS = 0x6, 0x100003F7  # section flags: machine code; all allowed (not thread-local or compressed)
 _WEAK, _LAST_TYPE, _GLOBAL_FUNCTION = 2, 5, 0x12
 _MACHINES = {"x86_64": 62, "AMD64": 62, "aarch64": 183, "arm64": 183, "ppc64le": 21, "riscv64": 243}
 _KINDS = {62: {1, 2, 4, 9, 10, 11, 24, 25, 26, 27, 29, 41, 42}}  # of relocations, those that LLVM writes and links

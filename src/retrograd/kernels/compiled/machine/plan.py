@@ -12,18 +12,18 @@ import numpy as np
 
 from ....specs.array_spec import Spec, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
-from .plan_tracing import Buffer, Call, Exposed, Launch, Objects, Place, Word, bounds, numbered, planning
+from .plan_tracing import ArrayInterface, Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
 from .scratch import none_kept
 
-_LINE = 64  # bytes
+_CACHE_LINE = 64  # bytes
 
 
 class Plan(NamedTuple):
     """The plan of a kernel: its launches in order, the memory they need, and the location of each result.
 
-    inputs: the places of the arrays that are given, in the order of the arguments. results: as the kernel returns
-    them, with places for arrays; a place in an input is a view of it, or what was changed in place. words: numbers of
-    the kernel that may differ in each run, by the names of its parameters; they decide nothing.
+    inputs: the places of the array arguments, in order. results: as the kernel returns them, with a place for each
+    array; a place in an input is a view of that input, or an input changed in place. words: scalar arguments that may
+    change from run to run, because no decision depends on them, by parameter name.
     """
 
     launches: tuple[Launch | Call, ...]
@@ -33,11 +33,11 @@ class Plan(NamedTuple):
     words: dict[str, float]
 
     def fits(self, y: np.ndarray) -> bool:
-        """Whether there is one result, and an array may be its memory."""
+        """Whether there is exactly one result, and y can be its memory."""
         return type(self.results) is Place and self._may_hold(self.results, y)
 
     def _may_hold(self, place: Place, y: np.ndarray) -> bool:
-        """Whether a result fills its buffer, and an array has its layout."""
+        """Whether the result fills its buffer, and y has its layout."""
         return self.buffers[place.buffer].kind == "output" and (
             (y.shape, y.strides, y.dtype) == (place.shape, place.strides, place.dtype)
             and y.nbytes == self.buffers[place.buffer].bytes
@@ -47,8 +47,8 @@ class Plan(NamedTuple):
         """The leaves of the results, in their order: the ``Place`` of each array, or a number."""
         return [*leaves(self.results, (Place,))]
 
-    def room(self, at: int) -> int:
-        """The bytes of a buffer, for all threads that run now."""
+    def buffer_bytes(self, at: int) -> int:
+        """The bytes of a buffer, for the current number of threads."""
         kind, count = self.buffers[at]
         return count * get_num_threads() if kind == "each" else count
 
@@ -57,10 +57,10 @@ class Plan(NamedTuple):
     ) -> Any:
         """Run the launches on arrays that have the layouts of ``inputs``, and return the results.
 
-        into: an array where there is one result, a tuple like ``results`` where there are several, with None for those
-        that get new memory; each array has the layout of its result, fills its buffer, and is returned. memory: by
-        the number of a buffer that is no input, an array whose bytes are used as this buffer; what they hold before
-        does not matter. numbers: other numbers than those of ``words``.
+        into: an array for one result, a tuple like ``results`` for several, with None for those that get new memory.
+        Each array has the layout of its result, fills its buffer, and is returned. memory: by buffer number, except
+        inputs, arrays whose bytes are used as these buffers; their old contents do not matter. numbers: new values of
+        ``words``.
 
         Raises:
             ValueError: an array has another layout than was planned, or memory another size.
@@ -71,11 +71,11 @@ class Plan(NamedTuple):
     def bound(
         self, *arrays: np.ndarray, into: Any = None, memory: Mapping[int, np.ndarray] | None = None, **numbers: float
     ) -> Bound:
-        """The launches with all their memory: what ``run`` runs, as often as it is asked to."""
+        """Return the launches with all their memory, to be run any number of times."""
         if unknown := numbers.keys() - self.words.keys():
             raise TypeError(
-                f"{min(unknown)} is no word of this plan, which has {', '.join(self.words) or 'none'}; plan it again "
-                "with another number"
+                f"{min(unknown)} is not a word of this plan, which has {', '.join(self.words) or 'none'}; plan it "
+                "again with another number"
             )
         for given, place in zip(arrays, self.inputs, strict=True):
             if (given.shape, given.strides, given.dtype) != (place.shape, place.strides, place.dtype):
@@ -85,7 +85,7 @@ class Plan(NamedTuple):
                 )
         whole = {id(place): given for given, place in zip(arrays, self.inputs, strict=True)}
         if into is not None:
-            whole.update(self._taken(into))
+            whole.update(self._given_results(into))
         found = _Memory(self, whole, memory or {})
         calls: list[_Call] = []
         for one in self.launches:
@@ -113,7 +113,7 @@ class Plan(NamedTuple):
         threads = get_num_threads() if any(self.buffers[at].kind == "each" for at in found) else MOST_THREADS
         return Bound(tuple(calls), mapped(self.results, result, (Place,)), threads)
 
-    def _taken(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
+    def _given_results(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
         """The places of results, by id, and the arrays that are given for them."""
         several = not isinstance(self.results, Place)
         if several != isinstance(into, tuple):
@@ -123,7 +123,7 @@ class Plan(NamedTuple):
                 continue
             if not isinstance(place, Place) or not self._may_hold(place, y):
                 raise ValueError(
-                    f"into has {y.dtype}{list(y.shape)} with steps {y.strides}, and the result is no array of this "
+                    f"into has {y.dtype}{list(y.shape)} with steps {y.strides}, and the result is not an array of this "
                     "layout that fills its buffer; give None for it, or memory= for the buffer"
                 )
             yield id(place), y
@@ -151,8 +151,8 @@ _Call = tuple[Callable[..., Any], tuple[Any, ...], np.ndarray | None]
 class Bound(NamedTuple):
     """The launches of a plan with the arrays that they run on, and the results.
 
-    calls: function, arguments, and the array of a number with which the call is left out if it is finite. threads:
-    for how many there is scratch.
+    calls: function, arguments, and None or an array of one number: the call is skipped if it is finite. threads: the
+    number of threads for which there is scratch memory.
     """
 
     calls: tuple[_Call, ...]
@@ -163,7 +163,7 @@ class Bound(NamedTuple):
         """Run the launches, and return the results.
 
         Raises:
-            ValueError: there is scratch for fewer threads than run now.
+            ValueError: there is scratch memory for fewer threads than the current number.
         """
         if get_num_threads() > self.threads:
             raise ValueError(
@@ -179,7 +179,7 @@ class Bound(NamedTuple):
 class _Memory(dict[int, np.ndarray]):
     """The bytes of each buffer of a plan, made on first use.
 
-    whole: arrays that are given, by the id of their place. memory: arrays whose bytes are those of a buffer.
+    whole: the given inputs and results, by the id of their place. memory: arrays whose bytes are used as a buffer.
     """
 
     def __init__(self, plan: Plan, whole: dict[int, np.ndarray], memory: Mapping[int, np.ndarray]) -> None:
@@ -187,20 +187,20 @@ class _Memory(dict[int, np.ndarray]):
         self.given = {place.buffer: place for place in (*plan.inputs, *plan.places()) if id(place) in whole}
         for at, given in memory.items():
             self[at] = found = _bytes_of(given)
-            if plan.buffers[at].kind == "input" or found.size < plan.room(at):
+            if plan.buffers[at].kind == "input" or found.size < plan.buffer_bytes(at):
                 raise ValueError(
-                    f"buffer {at} of the plan is {plan.buffers[at].kind} of {plan.room(at)} bytes, and {found.size} "
-                    "were given as memory"
+                    f"buffer {at} of the plan is {plan.buffers[at].kind} of {plan.buffer_bytes(at)} bytes, and "
+                    f"{found.size} were given as memory"
                 )
 
     def __missing__(self, at: int) -> np.ndarray:
         given = self.given.get(at)
-        self[at] = found = _zeros(self.plan.room(at)) if given is None else _bytes_of(self.whole[id(given)])
+        self[at] = found = _zeros(self.plan.buffer_bytes(at)) if given is None else _bytes_of(self.whole[id(given)])
         return found
 
 
 def _pairs(results: Any, into: Any) -> Iterator[tuple[Any, Any]]:
-    """The leaves of results, each with what stands at its place in ``into``; None there stands for all below."""
+    """Yield the leaves of ``results``, each with its counterpart in ``into``; None counts for all leaves below."""
     if isinstance(results, (tuple, list)) and not isinstance(results, Place):
         if into is not None:
             for each, given in zip(results, into, strict=True):
@@ -210,13 +210,13 @@ def _pairs(results: Any, into: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _zeros(count: int) -> np.ndarray:
-    """Bytes that begin at a cache line.
+    """Return an array of zero bytes, aligned to a cache line.
 
-    No kernel relies on zeros. But it may compute on padding whose results are discarded, and what fresh memory holds
-    may be denormal numbers, with which arithmetic is slow.
+    No kernel relies on zeros. But a kernel may compute on padding and discard the results, and fresh memory may contain
+    denormal numbers, with which arithmetic is slow.
     """
-    memory = np.zeros(count + _LINE, np.uint8)
-    begin = -memory.__array_interface__["data"][0] % _LINE
+    memory = np.zeros(count + _CACHE_LINE, np.uint8)
+    begin = -memory.__array_interface__["data"][0] % _CACHE_LINE
     return memory[begin : begin + count]
 
 
@@ -225,14 +225,14 @@ def _bytes_of(x: np.ndarray) -> np.ndarray:
     low, high = bounds(x.shape, x.strides, x.itemsize)
     start = x.__array_interface__["data"][0] + low
     interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
-    return np.asarray(Exposed(interface, x))
+    return np.asarray(ArrayInterface(interface, x))
 
 
 def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
     """The plan of a kernel for arguments in which arrays, or ``Spec``s with strides, give the layouts.
 
-    Plans are kept: equal layouts and options have one plan. ``keep``, in which a kernel notes what it knows of one set
-    of arrays, belongs to no plan.
+    Plans are cached by layouts and options. ``keep``, in which a kernel caches what it knows about one set of arrays,
+    is not part of a plan.
 
     Raises:
         PlanError: the kernel would read elements, or compute with NumPy.
@@ -258,7 +258,7 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
 
 _MOST, _MOST_NUMBERS = 4096, 64
 _Fixed = dict[str, float]
-_kept: dict[Any, list[tuple[_Fixed, Plan]]] = {}  # plans, and the numbers for which alone they hold
+_kept: dict[Any, list[tuple[_Fixed, Plan]]] = {}  # plans, with the numbers that they are valid for
 
 
 class _Named(NamedTuple):
@@ -269,7 +269,7 @@ class _Named(NamedTuple):
 
 
 def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-    """The arguments, in which numbers that may be words have names."""
+    """The arguments, with the numbers that may become words replaced by named ones."""
     by_place = _parameters(function)
     names = [by_place[at] if at < len(by_place) else f"argument {at}" for at in range(len(args))]
 
@@ -286,7 +286,7 @@ def _named(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str
 
 @cache
 def _parameters(function: Callable[..., Any]) -> list[str]:
-    """The names of the parameters that may be given by place."""
+    """The names of the positional parameters."""
     parameters = signature(function).parameters.values()
     return [each.name for each in parameters if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)]
 

@@ -3,7 +3,7 @@
 The Python function of a kernel chooses an algorithm, allocates and launches; it decides by shapes, steps in memory and
 options alone. To plan it, it runs once on ``Planned`` arrays, which have a layout and no elements: what it allocates
 becomes a buffer of the plan, and what it launches becomes a ``Launch`` with places in these buffers. What would read an
-element is refused. So there is one text of every kernel, and its plan cannot differ from what it does.
+element is refused. So a kernel is written once, and its plan cannot differ from what it does.
 
 Model: tracing in JAX, whose abstract values have a shape and a type.
 """
@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-_LINE = 64  # bytes
+_CACHE_LINE = 64  # bytes
 
 
 class PlanError(TypeError):
@@ -49,14 +49,14 @@ class Place(NamedTuple):
 
 
 class Word(NamedTuple):
-    """A number among the arguments of a launch that may be another one when the plan runs; value: when it was made."""
+    """A scalar argument of a launch that may change from run to run. value: the one that the plan was made with."""
 
     name: str
     value: float
 
 
 class Objects(NamedTuple):
-    """A table of words, some of which are the addresses of arrays as Python objects."""
+    """A table of int64, some of which are the addresses of NumPy array objects."""
 
     words: np.ndarray
     at: tuple[int, ...]
@@ -68,14 +68,14 @@ class Objects(NamedTuple):
         return self.words.dtype
 
     def of(self, memory: Mapping[int, np.ndarray]) -> np.ndarray:
-        """The table of arrays in the memory of the buffers."""
+        """Return the table for arrays in the memory of the buffers; it keeps them alive."""
         words, arrays = self.words.copy(), [place.of(memory) for place in self.places]
         words[list(self.at)] = [id(each) for each in arrays]
-        return np.asarray(Exposed(words.__array_interface__, (words, arrays)))
+        return np.asarray(ArrayInterface(words.__array_interface__, (words, arrays)))
 
 
-class Exposed:
-    """Memory by its address; ``np.asarray`` of it keeps the owner alive."""
+class ArrayInterface:
+    """Exposes memory by its address to ``np.asarray``, and keeps its owner alive."""
 
     owner: Any
 
@@ -93,10 +93,10 @@ class Launch(NamedTuple):
 
 
 class Call(NamedTuple):
-    """A call of a Python function on arrays, for what no machine code does: a copy of bytes, of odd steps.
+    """A call of a Python function on arrays, where there is no kernel: copies of bytes or with odd strides.
 
-    unless_finite: the place of a number; the call is made if it is not finite. So a kernel that is wrong for elements
-    that are not finite has its exact form behind it, and no element decides what the plan is.
+    unless_finite: the place of a number; the call is made only if it is not finite. So a kernel that is wrong for
+    infinite and NaN elements is followed by its exact form, and the plan does not depend on any element.
     """
 
     name: str
@@ -106,21 +106,21 @@ class Call(NamedTuple):
 
 
 def bounds(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
-    """The first byte of an array, and the one after the last, seen from its element 0."""
+    """The first byte of an array and the byte after the last, relative to element 0."""
     if 0 in shape:
         return 0, 0
     steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
     return sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + size
 
 
-# ---- numbers that may change -------------------------------------------------------------------------------------
+# ---- Numbers that may change between runs ------------------------------------------------------------------------
 
 
 class _Number:
-    """A number that a kernel is given while it is planned.
+    """A scalar argument of a kernel while it is planned.
 
-    What only reaches launches is a word of the plan: it may be another one in each run. fixed: something was computed
-    with it, or decided by it, so that the plan holds for this number alone.
+    A number that is only passed to launches is a word of the plan and may change from run to run. fixed: something was
+    computed or decided with it, so the plan is valid for this number only.
     """
 
     name = ""
@@ -132,14 +132,14 @@ class Float(_Number, float):
 
 
 class Integer(_Number, int):
-    """A ``_Number`` of Python's type int, for the names in ``INTEGERS``: Python does not tell where it is a size."""
+    """A ``_Number`` of Python's type int, only for the names in ``INTEGERS``: use as a size cannot be detected."""
 
 
 INTEGERS = ("key", "stream")  # of random numbers
 
 
 def numbered(name: str, value: Any) -> Any:
-    """A float, or an integer of a known name, as a ``_Number``; anything else stays itself."""
+    """Return a float, or an integer of a known name, as a ``_Number``, and anything else unchanged."""
     kind = Float if type(value) is float else Integer if type(value) is int and name in INTEGERS else None
     if kind is None:
         return value
@@ -362,7 +362,7 @@ class Planner:
     def array(
         self, kind: str, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None
     ) -> np.ndarray:
-        """An array with a buffer of its own."""
+        """Return an array with a new buffer."""
         dtype = np.dtype(dtype)
         if strides is None:
             strides, step = (), dtype.itemsize
@@ -370,15 +370,15 @@ class Planner:
                 strides, step = (step, *strides), step * max(extent, 1)
         low, high = bounds(shape, strides, dtype.itemsize)
         begin, bytes_ = self._end, high - low
-        if begin + bytes_ + _LINE > len(_nowhere()):
+        if begin + bytes_ + _CACHE_LINE > len(_nowhere()):
             raise PlanError("it needs more memory than addresses could be reserved for")
         self._starts.append(begin)
         self.buffers.append(Buffer(kind, bytes_))
-        self._end += -(-(bytes_ + 1) // _LINE) * _LINE
+        self._end += -(-(bytes_ + 1) // _CACHE_LINE) * _CACHE_LINE
         return np.ndarray.__new__(Planned, shape, dtype, _nowhere(), begin - low, strides)
 
     def view(self, x: np.ndarray, shape: tuple[int, ...], strides: tuple[int, ...]) -> np.ndarray:
-        """The memory of x, seen from its first element in another way."""
+        """The memory of x from its first element on, with another shape and other strides."""
         return np.ndarray.__new__(Planned, shape, x.dtype, _nowhere(), _address(x) - self._base, strides)
 
     def buffer_at(self, address: int) -> int | None:
@@ -405,14 +405,14 @@ class Planner:
         return [each._replace(arguments=tuple(map(word, each.arguments))) for each in self.launches]
 
     def launch(self, name: str, function: Callable[..., Any], tasks: int, arguments: Sequence[Any]) -> None:
-        self.launches.append(Launch(name, function, tasks, tuple([self._placed(each) for each in arguments])))
+        self.launches.append(Launch(name, function, tasks, tuple([self._as_place(each) for each in arguments])))
 
     def call(self, function: Callable[..., Any], *arguments: Any, unless_finite: Any = None) -> None:
         check = None if unless_finite is None else self.place(unless_finite)
-        places = tuple([self._placed(each) for each in arguments])
+        places = tuple([self._as_place(each) for each in arguments])
         self.launches.append(Call(function.__name__, function, places, check))
 
-    def _placed(self, value: Any) -> Any:
+    def _as_place(self, value: Any) -> Any:
         if isinstance(value, Planned):
             return self.place(value)
         if isinstance(value, _Number):
@@ -441,14 +441,14 @@ def planner() -> Planner | None:
 
 
 def objects(words: np.ndarray, arrays: Sequence[np.ndarray]) -> Objects:
-    """While a plan is made: a table in which the ``id`` of some of its arrays stand."""
+    """Return a table that contains the ids of some arrays of the plan that is being made."""
     places = {id(each): _planner().place(each) for each in arrays}
     at = tuple([place for place, word in enumerate(words.tolist()) if word in places])
     return Objects(words, at, tuple([places[int(words[place])] for place in at]))
 
 
 def call(function: Callable[..., Any], *arguments: Any, unless_finite: Any = None) -> None:
-    """While a plan is made: let it call a Python function."""
+    """Add a call of a Python function to the plan that is being made."""
     _planner().call(function, *arguments, unless_finite=unless_finite)
 
 
@@ -471,7 +471,7 @@ def _empty(shape: Any, dtype: Any = float, *args: Any, **kwargs: Any) -> Any:
 
 
 def _empty_like(x: np.ndarray, dtype: Any = None, *args: Any, shape: Any = None, **kwargs: Any) -> Any:
-    """In the order of axes of x, as NumPy makes it."""
+    """np.empty_like: an array in the memory order of x."""
     dtype = np.dtype(dtype or x.dtype)
     if shape is not None:
         raise PlanError("np.empty_like with a shape")
@@ -546,7 +546,7 @@ def _repeated(x: np.ndarray, times: int, axis: int) -> Any:
 
 
 def _broadcast(x: np.ndarray, shape: Any, *args: Any, **kwargs: Any) -> Any:
-    """np.broadcast_to, which would make an array of NumPy's own class of it."""
+    """np.broadcast_to, which would return a plain NumPy array."""
     shape = (shape,) if isinstance(shape, (int, np.integer)) else tuple(shape)
     missing = len(shape) - x.ndim
     steps = [0 if extent == 1 else step for extent, step in zip(x.shape, x.strides, strict=True)]
@@ -559,7 +559,7 @@ def _broadcast_together(*arrays: Any, **kwargs: Any) -> list[Any]:
 
 
 def move(y: Any, x: Any, casting: str = "same_kind") -> None:
-    """y[...] = x, as a launch. casting: which conversions NumPy would allow; a plan has none."""
+    """y[...] = x, as a launch. casting: the conversions that NumPy would allow; ignored, as a plan cannot convert."""
     from ..memory.moves import copy  # it launches a kernel, and so imports this file
 
     if isinstance(x, _Number):

@@ -60,8 +60,8 @@ class Compilation:
     def finish(self, progress: Progress | None = None) -> None:
         """Compile what is left and wait for the helpers.
 
-        progress: gets the number of kernels done and that of all kernels, at the beginning and after each kernel; None
-            prints one line that the first call takes a while.
+        progress: called with the number of compiled kernels and of all kernels, at the beginning and after each kernel;
+            None: print one line saying that the first call takes a while.
         """
         if not self.total:
             return
@@ -119,7 +119,7 @@ def _compile(kernel: Kernel, dtype: str) -> None:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Numba makes many long-lived objects; by default the garbage collector takes a tenth of the time."""
+    """Collect garbage less often: Numba makes many long-lived objects, and collections take a tenth of the time."""
     before = gc.get_threshold()
     if before[0]:  # 0: the user has switched it off
         gc.set_threshold(max(before[0], 20_000), max(before[1], 20), *before[2:])

@@ -18,10 +18,10 @@ from .launch import pool
 from .plan_tracing import planner
 
 _MOST = 8 << 20  # bytes kept for each element type
-_LINE = 64  # bytes
+_CACHE_LINE = 64  # bytes
 _DATA, _address = object.__basicsize__, ctypes.c_int64.from_address  # of an array, see launch.py
 _MOST_PIECES = 256
-_WORTH = 16 << 10  # bytes from which the alignment of an array is worth its time
+_ALIGNED_FROM = 16 << 10  # bytes from which the alignment of an array is worth its time
 
 
 class _Kept(local):  # per calling thread
@@ -38,10 +38,10 @@ def aligned(count: int, dtype: str) -> np.ndarray:
     size = 4 if dtype in "fi" else 8
     if (made := planner()) is not None:
         return made.array("scratch", (count,), dtype)
-    if count * size < _WORTH:
+    if count * size < _ALIGNED_FROM:
         return np.empty(count, dtype)
-    memory = np.empty(count + _LINE // size, dtype)
-    begin: int = -_address(id(memory) + _DATA).value % _LINE // size
+    memory = np.empty(count + _CACHE_LINE // size, dtype)
+    begin: int = -_address(id(memory) + _DATA).value % _CACHE_LINE // size
     return memory[begin : begin + count]
 
 
@@ -64,7 +64,7 @@ def carved(dtype: str, *counts: int) -> list[np.ndarray]:
     pieces = _kept.pieces.get((dtype, counts))
     if pieces is not None:
         return pieces
-    line = _LINE // (4 if dtype == "f" else 8)
+    line = _CACHE_LINE // (4 if dtype == "f" else 8)
     sizes = [-(-count // line) * line for count in counts]
     total = sum(sizes)
     if total * (4 if dtype == "f" else 8) > _MOST:  # one large piece would come fresh from the system
@@ -93,7 +93,7 @@ def shared(count: int, dtype: str) -> np.ndarray:
 
 
 def _more(count: int, dtype: str, each: int | None = None) -> np.ndarray:
-    """More memory than is kept; for a plan, memory of its own. each: elements for each thread."""
+    """Allocate more memory than is cached; for a plan, a new buffer. each: elements for each thread."""
     if (made := planner()) is not None:
         return made.array("scratch", (count,), dtype) if each is None else made.array("each", (each,), dtype)
     array = aligned(count, dtype)

@@ -37,7 +37,7 @@ def target_machine() -> llvm.TargetMachine:
 def vector_bytes() -> int:
     """Bytes in one vector register: 64 with AVX-512, 32 with AVX, otherwise 16 (SSE, NEON).
 
-    Asked of the code generator, because only it knows the features of a bare CPU name.
+    Determined from the code generator, because only it knows the features of a bare CPU name.
     """
     return _widest("<16 x float>", "fadd")
 
@@ -65,8 +65,8 @@ def adds_products() -> bool:
 
 
 def _widest(vector: str, operation: str) -> int:
-    text = _assembly(vector, f"{operation} {vector} %x, %x")
-    return 64 if "zmm" in text else 32 if "ymm" in text else 16
+    assembly = _assembly(vector, f"{operation} {vector} %x, %x")
+    return 64 if "zmm" in assembly else 32 if "ymm" in assembly else 16
 
 
 def _assembly(vector: str, operation: str) -> str:
@@ -77,8 +77,8 @@ def _assembly(vector: str, operation: str) -> str:
     )
 
 
-def _emitted(text: str) -> str:
-    module = llvm.parse_assembly(text)
+def _emitted(source: str) -> str:
+    module = llvm.parse_assembly(source)
     module.triple = llvm.get_process_triple()
     return target_machine().emit_assembly(module)
 

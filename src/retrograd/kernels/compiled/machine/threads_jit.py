@@ -3,9 +3,9 @@
 
 Each thread has a share of the tasks, adjacent ones and the same at every launch, so that it finds in its cache what it
 wrote there before; a thread that has finished its share helps the others. A share is one 64-bit ticket (a launch number
-and the number of tasks left): whoever decrements it owns one task. It can only be decremented while tasks are left, and
-the launch ends after the last of them, so the other fields are valid for whoever owns a task. Idle threads spin for a
-moment (waking a thread takes longer than a small kernel runs), then sleep on a condition variable.
+and the number of tasks left): the thread that decrements it owns one task. It can only be decremented while tasks are
+left, and the launch ends after the last of them, so the other fields are valid for a thread that owns a task. Idle
+threads spin for a moment (waking a thread takes longer than a small kernel runs), then sleep on a condition variable.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, typ
 _broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.int64))
 _yield = types.ExternalFunction("sched_yield", types.int32())
 _read_clock = types.ExternalFunction("clock_gettime", types.int32(types.int64, types.int64))
-# of CPython; objects are addresses here
+# functions of CPython; objects are addresses here
 _to_int = types.ExternalFunction("PyLong_AsLongLong", types.int64(types.int64))
 _to_float = types.ExternalFunction("PyFloat_AsDouble", types.float64(types.int64))
 _error = types.ExternalFunction("PyErr_Occurred", types.int64())
@@ -87,7 +87,7 @@ def get(typing: Any, pool: Any, index: Any) -> Any:
 
 @intrinsic
 def put(typing: Any, pool: Any, index: Any, value: Any) -> Any:
-    """Write a word of the state; whoever sees it also sees all earlier writes."""
+    """Write a word of the state; a thread that sees it also sees all earlier writes."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         builder.store_atomic(args[2], _word(builder, args[0], args[1]), "release", 8)
@@ -163,7 +163,7 @@ def call(typing: Any, entry: Any, task: Any, worker: Any, record: Any) -> Any:
 
 @intrinsic
 def call_new_like(typing: Any, function: Any, array: Any) -> Any:
-    """NumPy's PyArray_NewLikeArray at an address: an array as another, of its order (2) and type (0)."""
+    """Call NumPy's PyArray_NewLikeArray at an address: a new array with the order (2) and dtype (0) of another."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         integer = ir.IntType(32)
@@ -189,7 +189,7 @@ def pause(typing: Any) -> Any:
 @helper
 def _work(pool: int, worker: int) -> None:
     """Run the tasks left of this worker's share, then of the others'."""
-    tickets = get(pool, SHARES)  # maybe of an earlier launch: only a hint where to look
+    tickets = get(pool, SHARES)  # maybe those of an earlier launch: only a hint where to look
     done = 0
     for turn in range(tickets):
         share = (worker + turn) % tickets
@@ -222,7 +222,7 @@ def run(pool: int, entry: int, tasks: int, record: int) -> None:
     for share in range(shares):
         left = (share + 1) * tasks // shares - share * tasks // shares
         put(pool, TICKETS + LINE * share, number << 32 | left)
-    add(pool, LAUNCHES, 1)  # in one order with the next line for all threads: none falls asleep between the two
+    add(pool, LAUNCHES, 1)  # sequentially consistent with the next line: no thread falls asleep between the two
     if get(pool, SLEEPERS) > 0:
         _lock(pool + 8 * MUTEX)
         _broadcast(pool + 8 * CONDITION)
@@ -331,8 +331,8 @@ def launch(owner: int, arguments: int, count: int) -> int:
     """The built-in function (METH_FASTCALL) of one kernel that Python calls: ``launch(tasks, ...)``.
 
     ``owner`` is a Python integer, the address of the words of the kernel. Packs the record and runs the tasks. Returns
-    None, or 0 with an exception set. With an array instead of ``tasks`` it is ``_map``. Where it finds an object that
-    is no array it calls ``other`` of launch.py, which plans the launch or says what is wrong.
+    None, or 0 with an exception set. With an array instead of ``tasks`` it is ``_map``. If an argument that should be
+    an array is not one, it calls ``other`` of launch.py, which plans the launch or raises an error.
     """
     kernel = _to_int(owner)
     if count > 0:
@@ -380,7 +380,7 @@ def _now(clock: int, time: int) -> int:
 
 
 def serve(pool: int, worker: int, patience: int, clock: int) -> None:
-    """The loop of a thread of the pool, until it is told to stop; ``patience`` in nanoseconds."""
+    """The loop of a thread of the pool, until the pool stops; ``patience`` in nanoseconds."""
     time = new_record()
     seen = 0
     while get(pool, STOP) == 0:

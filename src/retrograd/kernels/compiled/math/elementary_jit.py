@@ -155,7 +155,7 @@ def exp_of_any(x: Any) -> Any:
 def exp(x: Any) -> Any:
     if not all_lanes(absolute(x) < usual(x)):
         return exp_of_any(x)
-    shifted = x * 1.4426950408889634 + biased(x)  # the same bits with one factor
+    shifted = x * 1.4426950408889634 + biased(x)  # the same bits as ``exp_of_any``, with one factor
     n = shifted - biased(x)
     r = (x - n * ln2_high(x)) - n * ln2_low(x)
     return (r + exp_tail(r) + 1.0) * float_from_bits(shift_left(bits_of(shifted), mantissa_bits(x)))

@@ -169,7 +169,7 @@ def atanh(x: Any) -> Any:
 # ---- x ** y of two registers, within 1 or 2 units in the last place -------------------------------------------------
 # exp(y log(x)), where log(x) and the product are sums of two numbers: the last digits of y log(x) become the leading
 # ones of the result. Infinities, NaN and denormals go through the C library; their neighbors in a register do not, so
-# that an element has the same bits in any company.
+# that the bits of an element do not depend on them.
 
 # mypy: ignore-errors
 

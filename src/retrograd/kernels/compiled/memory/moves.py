@@ -42,13 +42,13 @@ MOVE = record(
     places=0,  # the target, or source, of each of the interleaved elements
 )
 
-# contiguous to contiguous, one element to contiguous, any steps, transposed tiles; deinterleave to a few places, and
-# interleave from there
-RUN, FILL, STEPS, TILES, APART, TOGETHER = range(6)
+# kinds: contiguous to contiguous, one element to contiguous, any steps, transposed tiles, one interleaved row to
+# several rows, and back
+RUN, FILL, STEPS, TILES, DEINTERLEAVE, INTERLEAVE = range(6)
 
 _WORK = 16384  # elements per task
-_SHORT = 64  # elements of a row that costs little more than starting the next
-_FEW = 8  # a run, or the side of a tile, that is worth the registers
+_SHORT = 64  # with fewer elements, a row costs little more than its start
+_FEW = 8  # the shortest run, and side of a tile, for which loads of whole registers pay
 
 Shape = tuple[int, ...]
 Axis = tuple[int, int, int]  # extent, step of y, step of x
@@ -75,7 +75,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     axes: list[Axis] = []
     for extent, y_stride, x_stride in zip(shape, y_strides, x_strides, strict=True):
         q, p = y_stride // size, x_stride // size
-        if q < 0:  # reverse the axis, so that y is written forwards
+        if q < 0:  # reverse the axis, so that y is written forward
             y_start, x_start, q, p = y_start + (extent - 1) * q, x_start + (extent - 1) * p, -q, -p
         if extent != 1:
             axes.append((extent, q, p))
@@ -88,7 +88,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     if cross:
         axes.remove(cross)
     elif kind == STEPS and tiles:
-        kind, places, axes = _dealt(inner, axes, vector_bytes() // size // 2)
+        kind, places, axes = _interleaved(inner, axes, vector_bytes() // size // 2)
         cross = (len(places), 0, 0) if places else None
     extent = inner[0]
     width = extent * (cross[0] if cross else 1)
@@ -127,7 +127,7 @@ def move_plan(shape: Shape, y_strides: Shape, x_shape: Shape, x_strides: Shape, 
     return Plan(kind, -(-rows // per_task) * pieces, words)
 
 
-def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
+def _interleaved(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], list[Axis]]:
     """The kind, the offsets of the elements interleaved between two steps of ``inner``, and the remaining axes.
 
     The inner step is 1 in y or x; in the other it is the product of short axes that fill the gap.
@@ -143,7 +143,7 @@ def _dealt(inner: Axis, axes: list[Axis], most: int) -> tuple[int, list[int], li
                 left.remove(axis)
     if width == 1 or width != inner[near]:
         return STEPS, [], axes
-    return APART if near == 2 else TOGETHER, places, left
+    return DEINTERLEAVE if near == 2 else INTERLEAVE, places, left
 
 
 def _merged(axes: list[Axis]) -> list[Axis]:
@@ -178,8 +178,8 @@ _ACCUMULATE = kernel("memory.moves.accumulate")
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
 _COPY |= {
     TILES: kernel("memory.moves.tiles"),
-    APART: kernel("memory.moves.apart"),
-    TOGETHER: kernel("memory.moves.together"),
+    DEINTERLEAVE: kernel("memory.moves.apart"),
+    INTERLEAVE: kernel("memory.moves.together"),
 }
 _FORM = {4: "f", 8: "d"}  # bits are moved, so only the size of elements matters
 _SMALL = 1024  # elements: below, NumPy finishes before a plan is looked up

@@ -118,29 +118,29 @@ def _tiles(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -
                 transpose_first(source, x_step, target, y_step, rows, columns)
 
 
-_room = buffer(128)  # a register for each of the most interleaved elements
+_registers = buffer(128)  # a register for each of the most interleaved elements
 
 
 @helper
-def _apart(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
+def _deinterleave(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
     """Deinterleave: CROSS elements of x for each index, to as many rows of y."""
-    side, one, room = plan[MOVE.cross], lanes(x), _room(x)
+    side, one, registers = plan[MOVE.cross], lanes(x), _registers(x)
     for i in range(first, last, one):
         count = min(one, last - i)
-        deinterleave_first(offset(x, at + i * side), room, one, side, count)
+        deinterleave_first(offset(x, at + i * side), registers, one, side, count)
         for k in range(side):
-            store_first(y, to + plan[MOVE.places + k] + i, load(room, k * one), count)
+            store_first(y, to + plan[MOVE.places + k] + i, load(registers, k * one), count)
 
 
 @helper
-def _together(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
-    """The inverse of ``_apart``."""
-    side, one, room = plan[MOVE.cross], lanes(x), _room(x)
+def _interleave(x: Any, at: int, y: Any, to: int, plan: Any, first: int, last: int) -> None:
+    """The inverse of ``_deinterleave``."""
+    side, one, registers = plan[MOVE.cross], lanes(x), _registers(x)
     for i in range(first, last, one):
         count = min(one, last - i)
         for k in range(side):
-            store(room, k * one, load_first(x, at + plan[MOVE.places + k] + i, count))
-        interleave_first(room, one, offset(y, to + i * side), side, count)
+            store(registers, k * one, load_first(x, at + plan[MOVE.places + k] + i, count))
+        interleave_first(registers, one, offset(y, to + i * side), side, count)
 
 
 def _rows(inner: Body) -> Body:
@@ -183,4 +183,4 @@ def _rows(inner: Body) -> Body:
 
 
 copy, accumulate = _rows(_neighbors(new)), _rows(_neighbors(plus))
-tiles, apart, together = _rows(_tiles), _rows(_apart), _rows(_together)
+tiles, apart, together = _rows(_tiles), _rows(_deinterleave), _rows(_interleave)

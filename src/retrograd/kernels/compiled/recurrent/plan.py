@@ -231,9 +231,9 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
     row_blocks, column_blocks = _blocks(spec, rows, dtype, panels)
     piece = max(1, min(_ROWS_OF_PIECE, _BYTES_OF_PIECE // (inputs * _size(dtype))))
     piece = max(piece // 48 * 48, 48)
-    wanted = min(MOST_TASKS, D * total * gates * H * inputs // TASK_WORK)
-    groups = max(1, min(panels, ceil(wanted / max(1, D * ceil(total / piece)))))
-    to_x_piece = min(192, max(48, ceil(ceil(total / max(1, min(wanted, 8))) / 12) * 12))
+    target_tasks = min(MOST_TASKS, D * total * gates * H * inputs // TASK_WORK)
+    groups = max(1, min(panels, ceil(target_tasks / max(1, D * ceil(total / piece)))))
+    to_x_piece = min(192, max(48, ceil(ceil(total / max(1, min(target_tasks, 8))) / 12) * 12))
 
     blocks = _counts(_cut(rows, row_blocks), ragged)
     from_x = _product(dtype, _counts(_pieces(total, piece), ragged), total, width, inputs)
@@ -331,8 +331,8 @@ def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) 
 
 def _registers_of_units(slots: int, rows: int, total: int) -> int:
     """Registers of hidden units in a panel, to fill the width of a micro-kernel."""
-    wanted = max(1, _vectors(64, rows) // slots)
-    return min(wanted, 1 << (total - 1).bit_length())
+    fitting = max(1, _vectors(64, rows) // slots)
+    return min(fitting, 1 << (total - 1).bit_length())
 
 
 class WeightPlan(NamedTuple):

@@ -492,10 +492,10 @@ def peephole_grad(task: int, worker: int, da: Array, c: Array, gp: Array, plan: 
     cells = d * (plan[LAYER.steps] + 1)
     for row_of in range(slots - 1):  # i and f use the previous cell state, o the new one; coupled gates have no i
         slot = row_of if row_of < slots - 2 else slots - 1
-        later = 1 - reverse if slot == slots - 1 else reverse
+        next_state = 1 - reverse if slot == slots - 1 else reverse
         for unit in range(p * per_panel, min(units, (p + 1) * per_panel), L):
             begin = task * total * step + slot * per_panel + unit - p * per_panel
-            seen = (cells + later) * rows * padded + unit
+            seen = (cells + next_state) * rows * padded + unit
             everything = double(full(da, 0.0))
             for row in range(total):
                 everything = everything + double(load(da, begin + row * step) * load(c, seen + row * padded))

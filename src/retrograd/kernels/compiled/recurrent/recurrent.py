@@ -143,7 +143,7 @@ def recurrent(
         0 if gates_kept else count,
         0 if u_kept else u_count,
     )
-    init = init[: D * panel_row]  # carved rounds up, and a direction has its part of the whole
+    init = init[: D * panel_row]  # ``carved`` rounds up, but the directions divide the array evenly
     c_count = spec.cells * D * c_ring * N * plan.padded
     kept = aligned(gates_kept * count + c_count, dtype)  # what backward reads
     if gates_kept:
@@ -266,13 +266,13 @@ def recurrent_grad(
     lengths: np.ndarray | None,
     spec: Recurrence,
     saved: object,
-    wanted: tuple[bool, bool, bool, bool],
+    needs_grad: tuple[bool, bool, bool, bool],
     last: bool = False,
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
     T, N, _ = x.shape
     D, P, H, dtype = len(spec.reverse), spec.output, spec.hidden, x.dtype.char
     if N == 0:
-        return _empty_batch_grad(x, weights, spec, wanted)
+        return _empty_batch_grad(x, weights, spec, needs_grad)
     if not isinstance(saved, Saved):
         raise TypeError(
             "recurrent_grad: the forward pass ran on another kernel set; run forward and backward on the same one"
@@ -281,13 +281,13 @@ def recurrent_grad(
     plan = recurrent_plan(spec, T, N, dtype, ragged)
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
-    memory = weight_plan(spec, T, N, dtype, ragged).memory if wanted[3] else 0
+    memory = weight_plan(spec, T, N, dtype, ragged).memory if needs_grad[3] else 0
     gh, gc, gu, packed, from_output, g_out, memories = carved(
         dtype,
         D * N * plan.output_padded,
         spec.cells * D * N * plan.padded,
         projected * D * N * plan.padded,
-        max(plan.from_gates.elements, wanted[0] * plan.to_x.elements),
+        max(plan.from_gates.elements, needs_grad[0] * plan.to_x.elements),
         projected * plan.from_output.elements,
         projected * D * T * N * plan.output_padded,
         memory * get_num_threads(),
@@ -325,13 +325,13 @@ def recurrent_grad(
         words,
         low,
         high,
-        int(wanted[1]),
+        int(needs_grad[1]),
         scratch,
         plan.scratch,
         shared_state(plan, x),
     )
     gx = gw = None
-    if wanted[0]:
+    if needs_grad[0]:
         pack_rows([weight.w_ih for weight in weights], plan.to_x, packed, words)
         gx, (tasks, piece) = np.empty(x.shape, dtype, like=x), plan.to_x_tasks
         _TO_X[dtype](
@@ -347,10 +347,10 @@ def recurrent_grad(
             scratch,
             plan.scratch,
         )
-    if wanted[3]:
+    if needs_grad[3]:
         gw = _weight_grads(da, np.ascontiguousarray(x, like=x), saved, g_out, lengths, spec, plan, memories, scratch)
-    gh0 = gh_rows[:, :, :P].copy() if wanted[1] else None
-    gc0 = gc_rows[:, :, :H].copy() if wanted[2] and spec.cells else None
+    gh0 = gh_rows[:, :, :P].copy() if needs_grad[1] else None
+    gc0 = gc_rows[:, :, :H].copy() if needs_grad[2] and spec.cells else None
     return gx, gh0, gc0, gw
 
 
@@ -427,9 +427,9 @@ def _matrices(count: int, rows: int, columns: int, x: np.ndarray) -> np.ndarray:
 
 
 def _empty_batch_grad(
-    x: np.ndarray, weights: Sequence[Weights], spec: Recurrence, wanted: tuple[bool, bool, bool, bool]
+    x: np.ndarray, weights: Sequence[Weights], spec: Recurrence, needs_grad: tuple[bool, bool, bool, bool]
 ) -> tuple[np.ndarray | None, np.ndarray | None, np.ndarray | None, list[Weights] | None]:
     zeros = [Weights(*(None if array is None else np.zeros_like(array) for array in w)) for w in weights]
-    gh0 = np.zeros((spec.directions, 0, spec.output), x.dtype, like=x) if wanted[1] else None
-    gc0 = np.zeros((spec.directions, 0, spec.hidden), x.dtype, like=x) if wanted[2] and spec.cells else None
-    return np.zeros_like(x) if wanted[0] else None, gh0, gc0, zeros if wanted[3] else None
+    gh0 = np.zeros((spec.directions, 0, spec.output), x.dtype, like=x) if needs_grad[1] else None
+    gc0 = np.zeros((spec.directions, 0, spec.hidden), x.dtype, like=x) if needs_grad[2] and spec.cells else None
+    return np.zeros_like(x) if needs_grad[0] else None, gh0, gc0, zeros if needs_grad[3] else None

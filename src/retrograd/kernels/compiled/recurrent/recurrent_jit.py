@@ -2,8 +2,8 @@
 """The chain of steps of a recurrent layer, forward and backward: one launch for all steps; see recurrent.py.
 
 A chain is a block of rows in one direction. If its steps are long, its hidden units are cut into column blocks, and the
-threads synchronise after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
-done. So a single thread can run all tasks in sequence: it finds claimed what an earlier task has done.
+threads synchronize after each step: the first thread to arrive claims a block, and a step ends when all its blocks are
+done. So a single thread can run all tasks in sequence: the blocks of an earlier task are already claimed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _yield = types.ExternalFunction("sched_yield", types.int32())
 @helper
 def _claim(state, block, number):
     """Whether this thread claims the block in the phase of this number."""
-    place = CACHE_LINE * (block + 1)  # the first line counts finished blocks
+    place = CACHE_LINE * (block + 1)  # the first cache line counts finished blocks
     return get(state, place) == number and exchange_if(state, place, number, number + 1)
 
 
@@ -235,7 +235,7 @@ def backward(
     last_n = n0
     for s in range(steps + to_start):
         t = s if reverse == 1 else steps - 1 - s
-        later, last_later = t - 1 if reverse == 1 else t + 1, last_n
+        previous_t, previous_last = t - 1 if reverse == 1 else t + 1, last_n
         last_n = active_end(lengths, t, n0, n1)
         before = (d * (steps + 1) + t + reverse) * N + n0
         after = (d * (steps + 1) + t + 1 - reverse) * N + n0
@@ -267,8 +267,8 @@ def backward(
                             n0,
                             n1,
                         )
-                    if last_later > n0:
-                        source = ((d * panels * steps + later) * N + n0) * step + plan[LAYER.h_slot] * U
+                    if previous_last > n0:
+                        source = ((d * panels * steps + previous_t) * N + n0) * step + plan[LAYER.h_slot] * U
                         rows_product(
                             plan,
                             LAYER.from_gates,
@@ -283,7 +283,7 @@ def backward(
                             wide * size,
                             first,
                             last,
-                            last_later - n0,
+                            previous_last - n0,
                             address(zero),
                             1,
                         )

@@ -13,8 +13,8 @@ dilation and asymmetric padding, even if its source lacks them. "auto" is the pl
 
 ``Options.workspace`` limits the temporary memory of each, without changing a bit of the result.
 
-Arguments, results and axes are those of textbook/convolution.py; U is the positions of a unit (unfold.py), n the
-samples of a chunk. The derivations are in docs/convolution_gradients.md.
+Arguments, results and axes are those of textbook/convolution.py. U is the number of positions of a unit (unfold.py),
+n the number of samples of a chunk. The derivations are in docs/convolution_gradients.md.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ PLAIN = "taps"  # the algorithm of textbook/convolution.py
 
 
 def choose(options: Options) -> str:
-    """The algorithm that the textbook set takes: one of ALGORITHMS, or PLAIN.
+    """Return the algorithm that the textbook set uses: one of ALGORITHMS, or PLAIN.
 
-    The plain one knows no limit: where there is one and none of these algorithms, it is "pytorch", the same loop over
-    the taps in pieces. Algorithms of the compiled set have no effect here.
+    The plain algorithm cannot respect a workspace limit. If there is a limit and the options name none of these
+    algorithms, "pytorch" is used: the same loop over the taps, in pieces. Algorithms of the compiled set are ignored.
     """
     if options.algorithm in ALGORITHMS:
         return options.algorithm
@@ -48,7 +48,7 @@ def choose(options: Options) -> str:
 
 
 def kernel_of(name: str, options: Options) -> Callable[..., np.ndarray] | None:
-    """The kernel of this name in the algorithm that is chosen; None if that is the plain one."""
+    """Return the kernel of this name of the chosen algorithm; None if that is the plain one."""
     chosen = choose(options)
     return None if chosen == PLAIN else getattr(ALGORITHMS[chosen], name)
 

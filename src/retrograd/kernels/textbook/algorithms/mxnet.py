@@ -8,10 +8,10 @@ columns and Co*O for its output or gradient, and a chunk has as many samples as 
 A chunk is unfolded into a matrix of columns, temp_col, next to temp_dst, the output or its gradient with the channels
 first. The gradient to the input overwrites temp_col by W^T temp_dst.
 
-Without a limit, MXNet's default of 1024 MB is taken. Unlike MXNet's, the limit holds: if one sample exceeds it,
-the sample is unfolded unit by unit, and if one unit does, it is refused. MXNet multiplies a whole chunk, and its bits
-depend on the workspace; here every unit has its own product, and the bits do not depend on it (see unfold.py). MXNet's
-products add to a gradient in place; NumPy's cannot, which takes one more product of the weights' size.
+Without a limit, MXNet's default of 1024 MB is used. Unlike in MXNet, the limit is strict: if one sample exceeds it, the
+sample is unfolded unit by unit, and if one unit exceeds it, the call is refused. MXNet multiplies a whole chunk, so its
+bits depend on the workspace; here every unit has its own product, and the bits do not depend on it (see unfold.py).
+MXNet's products add to a gradient in place; NumPy's cannot, which needs a temporary of the weights' size.
 
 MXNet's operator is two-dimensional, with equal padding on both sides.
 

@@ -103,13 +103,13 @@ def _flipped(taps: np.ndarray, window: Window) -> np.ndarray:
 
 
 def _columns_of_input(x: np.ndarray, window: Window, units: tuple[Box, ...], work: Workspace) -> list[np.ndarray]:
-    """The inputs in the padded x (N, Ci, *I) of the outputs of the units: for each unit (N, G, C*R, U)."""
+    """For each unit, the elements of the padded x (N, Ci, *I) that its outputs read: (N, G, C*R, U)."""
     before = [lo for lo, _ in window.padding]
     return _columns(x, window, units, window.stride, (1,) * window.ndim, before, work)
 
 
 def _columns_of_gradient(g: np.ndarray, window: Window, units: tuple[Box, ...], work: Workspace) -> list[np.ndarray]:
-    """The elements of the dilated, padded g (N, Co, *O) for the inputs of the units: for each unit (N, G, K*R, U)."""
+    """For each unit, the elements of the dilated, padded g (N, Co, *O) that its inputs read: (N, G, K*R, U)."""
     before = [d * (r - 1) - lo for r, d, (lo, _) in zip(window.kernel, window.dilation, window.padding, strict=True)]
     return _columns(g, window, units, (1,) * window.ndim, window.stride, before, work)
 
@@ -172,8 +172,8 @@ def _read(box: Box, window: Window, stride: tuple[int, ...]) -> tuple[int, ...]:
 def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
     """For each sample Ci*(P + R*O) elements, P = (O-1)*stride + dilation*(R-1) + 1: the padded input and its columns.
 
-    In the gradients Co*(P + R*I), P = I + dilation*(R-1), for g, an array of the weights' size, and, in that to the
-    weights, Ci*I for a copy of the sample.
+    In the gradients, Co*(P + R*I) with P = I + dilation*(R-1) for g, and an array of the weights' size; the gradient to
+    the weights also copies the sample, Ci*I.
     """
     Ci, Co = channels
     ones, R, weights = (1,) * window.ndim, window.taps, Ci // window.groups * Co * window.taps

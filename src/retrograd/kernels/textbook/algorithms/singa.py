@@ -84,7 +84,7 @@ def conv_weight_grad(x: np.ndarray, g: np.ndarray, window: Window, options: Opti
 
 
 def _needs(window: Window, channels: Channels) -> tuple[Need, Need, Need]:
-    """The columns of a sample, Ci*R*O elements; the gradients also need G_b, Co*O, that to W a product of its size."""
+    """The columns of a sample, Ci*R*O elements; the gradients also G_b, Co*O; that to W also a product of W's size."""
     Ci, Co = channels
     sample, unit, column = prod(window.output), largest(window.output).size, Ci * window.taps
     return (

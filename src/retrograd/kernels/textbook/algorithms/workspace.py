@@ -37,7 +37,7 @@ class Need(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The number of samples in a chunk (0: the units of a sample one by one), and the elements that takes."""
+    """The number of samples in a chunk (0: the units of a sample one by one), and the number of temporary elements."""
 
     samples: int
     elements: int
@@ -106,7 +106,7 @@ class Demand:
         itemsize: int,
         copied: int = 0,
     ) -> Plan:
-        """The largest chunk that ``limit`` bytes allow; ``copied`` elements are needed besides.
+        """The largest chunk that ``limit`` bytes allow, in addition to ``copied`` elements.
 
         ValueError if any of the three kernels cannot stay within the limit: one that suffices for the forward pass must
         suffice for the gradients, too.
@@ -164,7 +164,7 @@ class Workspace:
         return self._array[start : self._used].reshape(shape)
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:
-        """The items; the arrays taken for one are released before the next."""
+        """Yield the items; the arrays allocated for one are released before the next."""
         used = self._used
         for item in items:
             self._used = used
@@ -181,7 +181,7 @@ class Workspace:
 
 
 def frugal(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """``kernel``, with NumPy's own buffers at 1024 numbers instead of 8192: they come on top of the workspace."""
+    """``kernel``, with NumPy's own buffers at 1024 numbers instead of 8192, as the workspace does not include them."""
 
     @wraps(kernel)
     def with_small_buffers(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
@@ -194,7 +194,7 @@ def frugal(kernel: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
     return with_small_buffers
 
 
-# ---------------------------------------------------------------- contents
+# ---------------------------------------------------------------- arrays in a workspace
 
 
 def copied(w: np.ndarray) -> int:

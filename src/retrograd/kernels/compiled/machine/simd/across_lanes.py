@@ -226,20 +226,20 @@ Place = tuple[int, int]  # channel, position
 Register = tuple[ir.Value, list[Place]]
 
 
-def _collect(builder: ir.IRBuilder, sources: list[Register], wanted: list[Place]) -> Register:
-    """A register of the elements ``wanted``, all found in ``sources``."""
+def _collect(builder: ir.IRBuilder, sources: list[Register], requested: list[Place]) -> Register:
+    """A register of the elements ``requested``, all found in ``sources``."""
     holds = [(value, {place: lane for lane, place in enumerate(places)}) for value, places in sources]
-    used = [(value, held) for value, held in holds if any(place in held for place in wanted)]
+    used = [(value, held) for value, held in holds if any(place in held for place in requested)]
     result, have = used[0]
     for value, held in used[1:] or [(result, {})]:
-        order = [have.get(place, len(wanted) + held.get(place, 0)) for place in wanted]
-        result = builder.shuffle_vector(result, value, ir.Constant(ir.VectorType(I32, len(wanted)), order))
-        have = {place: lane for lane, place in enumerate(wanted) if place in have or place in held}
-    return result, wanted
+        order = [have.get(place, len(requested) + held.get(place, 0)) for place in requested]
+        result = builder.shuffle_vector(result, value, ir.Constant(ir.VectorType(I32, len(requested)), order))
+        have = {place: lane for lane, place in enumerate(requested) if place in have or place in held}
+    return result, requested
 
 
 def _rearrange(builder: ir.IRBuilder, sources: list[Register], targets: list[list[Place]]) -> list[ir.Value]:
-    """The registers ``targets``, by way of pairs of channels."""
+    """The registers ``targets``, made from pairs of channels."""
     count, lanes = len(sources), len(sources[0][1])
     pairs = []
     for c in range(0, count - 1, 2):
@@ -248,15 +248,15 @@ def _rearrange(builder: ir.IRBuilder, sources: list[Register], targets: list[lis
             pairs.append(_collect(builder, sources, places))
     if count % 2:
         pairs.append(_collect(builder, sources, [(count - 1, p) for p in range(lanes)]))
-    return [_collect(builder, pairs, wanted)[0] for wanted in targets]
+    return [_collect(builder, pairs, requested)[0] for requested in targets]
 
 
-def _apart(count: int, lanes: int) -> list[list[Place]]:
+def _by_channel(count: int, lanes: int) -> list[list[Place]]:
     """One register for each channel."""
     return [[(c, p) for p in range(lanes)] for c in range(count)]
 
 
-def _together(count: int, lanes: int) -> list[list[Place]]:
+def _by_position(count: int, lanes: int) -> list[list[Place]]:
     """Positions one after the other, each with all its channels."""
     places = [(c, p) for p in range(lanes) for c in range(count)]
     return [places[begin : begin + lanes] for begin in range(0, count * lanes, lanes)]
@@ -302,8 +302,8 @@ def interleave_first(typing: Any, source: Any, step: Any, target: Any, channels:
         def emit(count: int) -> None:
             rows = _rows(builder, args[0], args[1], count, vector)
             values = [masked_load(builder, place, mask, nothing) for place in rows]
-            sources = list(zip(values, _apart(count, vector.count), strict=True))
-            merged = _rearrange(builder, sources, _together(count, vector.count))
+            sources = list(zip(values, _by_channel(count, vector.count), strict=True))
+            merged = _rearrange(builder, sources, _by_position(count, vector.count))
             for value, (place, some) in zip(merged, _dense(builder, args[2], args[4], count, vector), strict=True):
                 masked_store(builder, value, place, some)
 
@@ -324,9 +324,9 @@ def deinterleave_first(typing: Any, source: Any, target: Any, step: Any, channel
         def emit(count: int) -> None:
             dense = _dense(builder, args[0], args[4], count, vector)
             values = [masked_load(builder, place, some, nothing) for place, some in dense]
-            sources = list(zip(values, _together(count, vector.count), strict=True))
+            sources = list(zip(values, _by_position(count, vector.count), strict=True))
             rows = _rows(builder, args[1], args[2], count, vector)
-            for value, place in zip(_rearrange(builder, sources, _apart(count, vector.count)), rows, strict=True):
+            for value, place in zip(_rearrange(builder, sources, _by_channel(count, vector.count)), rows, strict=True):
                 masked_store(builder, value, place, mask)
 
         _for_every_count(builder, args[3], vector.count // 2, emit)

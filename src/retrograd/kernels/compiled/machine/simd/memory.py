@@ -132,7 +132,7 @@ def store_integers(typing: Any, pointer: Any, index: Any, value: Any, count: Any
 
 @intrinsic
 def load_mask(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
-    """A truth value for each lane of ``like``: where the bytes from ``pointer[index]`` on are not 0."""
+    """A mask with the lanes of ``like``: set where the bytes from ``pointer[index]`` on are not 0."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         wide = ir.VectorType(ir.IntType(8), like.lanes)
@@ -170,8 +170,8 @@ def store_first_mask(typing: Any, pointer: Any, index: Any, mask: Any, count: An
 
 
 def _store_narrow(bits: int) -> Any:
-    """A function: ``function(address, value, count)`` writes the first ``count`` lanes, whole numbers, as integers of
-    this width to the memory at ``address``."""
+    """A function: ``function(address, value, count)`` writes the first ``count`` lanes, whose values are integers, as
+    integers of this width to the memory at ``address``."""
 
     @intrinsic
     def narrow(typing: Any, address: Any, value: Any, count: Any) -> Any:
@@ -246,7 +246,7 @@ def ahead_by(distance: int, write: bool = False) -> Any:
     ``write``, for writing."""
 
     @intrinsic
-    def ask(typing: Any, pointer: Any, index: Any) -> Any:
+    def prefetch(typing: Any, pointer: Any, index: Any) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
             byte = ir.IntType(8).as_pointer()
             function = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [byte, I32, I32, I32])
@@ -256,7 +256,7 @@ def ahead_by(distance: int, write: bool = False) -> Any:
 
         return types.void(pointer, types.int64), generate
 
-    return ask
+    return prefetch
 
 
 ahead = ahead_by(4096)  # a page of memory: the hardware prefetcher stops at page ends

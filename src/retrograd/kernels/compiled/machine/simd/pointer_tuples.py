@@ -1,6 +1,6 @@
-"""Several arrays at once: one register is loaded from, or stored to, each of a tuple of pointers.
+"""Tuples of pointers: loads and stores of one register for each of several arrays.
 
-A pointer to elements gives a vector, one to truth values a mask, so one loop serves any number of operands and results.
+A pointer to elements gives a vector, one to booleans a mask, so one loop serves any number of operands and results.
 A load returns a tuple that ends with the loop's numbers: the arguments of a function.
 """
 
@@ -34,7 +34,7 @@ _AHEAD = 4096  # bytes, as in memory.py
 
 
 def _lanes(pointers: Any) -> int:
-    """Of one register; as many truth values are loaded at a time."""
+    """The lanes of one register; as many booleans are loaded at a time."""
     return next(vector_of(pointer.dtype).lanes for pointer in pointers if pointer.dtype != types.uint8)
 
 
@@ -71,8 +71,8 @@ def _as_register(builder: ir.IRBuilder, value: ir.Value) -> ir.Value:
     return builder.icmp_unsigned("!=", value, ir.Constant(value.type, None))
 
 
-def _ask(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.VectorType) -> None:
-    """Prefetch the cache line needed soon; truth values are few bytes."""
+def _prefetch(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, kind: ir.VectorType) -> None:
+    """Prefetch the cache line needed soon; not for booleans, which are few bytes."""
     if kind.element == _BYTE:
         return
     place = builder.bitcast(builder.gep(pointer, [index]), _BYTE.as_pointer())
@@ -96,7 +96,7 @@ def load_each(typing: Any, pointers: Any, index: Any, numbers: Any) -> Any:
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         sources = list(zip(_parts(builder, args[0]), _in_memory(pointers), strict=True))
         for pointer, kind in sources:
-            _ask(builder, pointer, args[1], kind)
+            _prefetch(builder, pointer, args[1], kind)
         values = [_load(builder, pointer, args[1], kind, None) for pointer, kind in sources]
         return context.make_tuple(builder, result, [*values, *_parts(builder, args[2])])
 
@@ -148,7 +148,7 @@ def _load_steps(first: bool) -> Any:
                 with builder.if_then(builder.icmp_signed("==", step, I64(1))):
                     index = builder.add(place, offset)
                     if count is None:
-                        _ask(builder, pointer, index, kind)
+                        _prefetch(builder, pointer, index, kind)
                     loaded = _load(builder, pointer, index, kind, count)
                     inside = builder.block
                 chosen = builder.phi(value.type)
@@ -211,7 +211,7 @@ def _store(builder: ir.IRBuilder, pointer: ir.Value, index: ir.Value, value: ir.
         value = builder.zext(value, ir.VectorType(_BYTE, value.type.count))
     place = vector_pointer(builder, pointer, index, value.type)
     if count is None:
-        _ask(builder, pointer, index, value.type)
+        _prefetch(builder, pointer, index, value.type)
         builder.store(value, place).align = vector_align(value.type)
     else:
         masked_store(builder, value, place, first_lanes(builder, count, value.type.count))
@@ -237,7 +237,7 @@ def store_each_first(typing: Any, pointers: Any, index: Any, values: Any, count:
 def until_first_aligned(typing: Any, pointers: Any, index: Any) -> Any:
     """The number of elements from ``index`` of the first pointer to the next multiple of a register's size.
 
-    0 for truth values.
+    0 for booleans.
     """
     element = pointers[0].dtype
 

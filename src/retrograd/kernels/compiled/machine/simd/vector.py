@@ -33,7 +33,7 @@ class Vector(types.Type):  # type: ignore[misc]
 
 
 class Mask(types.Type):  # type: ignore[misc]
-    """One truth value per lane."""
+    """A mask: one boolean per lane."""
 
     def __init__(self, lanes: int) -> None:
         self.lanes = lanes

@@ -76,13 +76,13 @@ def folded(combine: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
     return fold
 
 
-def wide_ahead(ask: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-    """``ask``, a function like ``ahead``, for four registers."""
+def wide_ahead(prefetch: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    """``prefetch``, a function like ``ahead``, for four registers."""
 
     @helper
     def four(pointer: Any, index: int) -> None:
         for i in range(index, index + REGISTERS * lanes(pointer), lanes(pointer)):
-            ask(pointer, i)
+            prefetch(pointer, i)
 
     return four
 
@@ -122,8 +122,8 @@ def _store_integers(pointer: Any, index: int, value: Any, n: int) -> None:
     store(pointer, index, widen(value))
 
 
-def _same(ask: Any) -> Any:
-    return ask
+def _same(prefetch: Any) -> Any:
+    return prefetch
 
 
 WIDE, ONE = _whole(REGISTERS, load_wide, wide_ahead), _whole(1, load, _same)
