@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import shutil
 import subprocess
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 import retrograd
+from retrograd.ops.methods import METHODS
 
 SOURCE = Path(retrograd.__file__).parents[1]
 PROGRAM = """\
@@ -25,6 +28,9 @@ F.cross_entropy
 rg.exp
 rg.Tensor.sigmoid
 F.max_pool2d
+rg.nn.Linear
+rg.zeros(2).sigmoid
+rg.zeros(2).sum()
 F.conv2d(
 """
 # (line, column) in the program -> the file that defines it, the line there, words of the signature and of the docstring
@@ -34,6 +40,11 @@ DEFINED = {
     (5, 4): ("ops/loss/classification.py", "def cross_entropy(", "label_smoothing: float", "The cross-entropy"),
     (6, 4): ("ops/pointwise/exponential.py", "def exp(", "input: Tensor", "e**input"),
     (8, 4): ("nn/functional/pooling.py", "def max_pool2d(", "kernel_size: Extent", "The largest element"),
+}
+# (line, column) in the program, behind a dot -> the names that an editor lists there
+LISTED = {
+    (9, 6): {name for name in retrograd.nn.__all__ if not name.startswith("_")},
+    (10, 12): {name for name in METHODS if not name.startswith("_")} | {"shape", "grad", "numpy", "item", "detach"},
 }
 
 
@@ -50,6 +61,14 @@ def test_jedi(place: tuple[int, int], tmp_path: Path) -> None:
     (found,) = script.goto(place[0] + 1, place[1], follow_imports=True)
     assert found.module_path == SOURCE / "retrograd" / file and _line(file, found.line - 1).startswith(text)
     assert signature in found.get_signatures()[0].to_string() and documentation in found.docstring()
+
+
+@pytest.mark.parametrize("place", LISTED)
+def test_jedi_lists(place: tuple[int, int], tmp_path: Path) -> None:
+    jedi = pytest.importorskip("jedi", reason="the extra 'lint' is not installed")
+    project = jedi.Project(tmp_path, added_sys_path=[str(SOURCE)])
+    found = jedi.Script(PROGRAM, path=tmp_path / "program.py", project=project).complete(place[0] + 1, place[1])
+    assert not LISTED[place] - {each.name for each in found}
 
 
 class Server:
@@ -128,9 +147,39 @@ def test_pyright(server: Server, place: tuple[int, int]) -> None:
     assert signature in shown and documentation in shown
 
 
-def test_pyright_shows_the_signature_of_a_call(server: Server) -> None:
-    shown = server.at("signatureHelp", (9, 9))["signatures"][0]["label"]
-    assert "input: Tensor" in shown and "padding_mode: str" in shown and "unknown" not in shown
+@pytest.mark.parametrize("place", LISTED)
+def test_pyright_lists(server: Server, place: tuple[int, int]) -> None:
+    found = server.at("completion", place)
+    assert not LISTED[place] - {each["label"] for each in found["items"]}
+
+
+@pytest.mark.parametrize(
+    ("place", "parts"),
+    [
+        ((11, 16), ("dim: Dim", "keepdim: bool", "dtype: DTypeLike", "-> Tensor")),
+        ((12, 9), ("input: Tensor", "padding_mode: str", "-> Tensor")),
+    ],
+)
+def test_pyright_shows_the_signature_of_a_call(server: Server, place: tuple[int, int], parts: tuple[str, ...]) -> None:
+    shown = server.at("signatureHelp", place)["signatures"][0]["label"]
+    assert all(part in shown for part in parts) and "Any" not in shown and "unknown" not in shown
+
+
+def test_checkers_see_every_name_of_the_installed_package() -> None:
+    """There, names that ``import *`` or ``x as x`` brings are public, unless Pyright reads an ``__all__``."""
+    tree = ast.parse((SOURCE / "retrograd" / "__init__.py").read_text(encoding="utf-8"))
+    lines = [
+        each
+        for part in tree.body
+        for each in (part.body if ast.unparse(part).startswith("if TYPE_CHECKING") else [part])
+    ]
+    imports = [line for line in lines if isinstance(line, ast.ImportFrom)]
+    public = {name.name for line in imports for name in line.names if name.name == name.asname}
+    for line in imports:
+        if line.names[0].name == "*":
+            public |= {*importlib.import_module(f".{line.module}", "retrograd").__all__}
+    assigned = {ast.unparse(target) for line in lines if isinstance(line, ast.Assign) for target in line.targets}
+    assert "__all__" not in assigned and {*retrograd.__all__} <= public | assigned
 
 
 def test_one_step_from_an_operator_to_its_passes() -> None:

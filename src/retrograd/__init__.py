@@ -5,24 +5,29 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from math import e, inf, nan, pi
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
 from typing import TYPE_CHECKING, Any
 
 from .torch_api.imports import after_import  # first: it installs the finder of alternative import paths
 
 # isort: split
-from . import autograd, ops
-from .autograd import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
-)
-from .engine.backward_rules import override_backward, register_backward_rule, without_backward_rules
-from .engine.operator import operator
-from .engine.tensor import Size, Tensor
+from . import autograd as autograd
+from . import ops
+from .autograd import enable_grad as enable_grad
+from .autograd import inference_mode as inference_mode
+from .autograd import is_grad_enabled as is_grad_enabled
+from .autograd import is_inference_mode_enabled as is_inference_mode_enabled
+from .autograd import no_grad as no_grad
+from .autograd import set_grad_enabled as set_grad_enabled
+from .engine.backward_rules import override_backward as override_backward
+from .engine.backward_rules import register_backward_rule as register_backward_rule
+from .engine.backward_rules import without_backward_rules as without_backward_rules
+from .engine.operator import operator as operator
+from .engine.tensor import Size as Size
+from .engine.tensor import Tensor as Tensor
 from .ops import *
 from .ops import inplace_functions as _in_place
 from .ops import settings as _settings
@@ -45,15 +50,28 @@ from .ops.typed_constructors import *
 from .torch_api.missing import find_module
 
 if TYPE_CHECKING:
-    from . import data, distributed, distributions, interop, lowbit, nn, onnx, optim, rules, testing, train, utils
-    from .engine.steps import record_steps
-    from .explanation.backward_source import backward_source
-    from .explanation.explain import explain
-    from .explanation.graph.graph import graph
-    from .explanation.source_map import source_map
-    from .interop.packed import load_packed
-    from .interop.pt import load, save
-    from .kernels.compiled.machine.launch import get_num_threads, set_num_threads
+    from . import data as data
+    from . import distributed as distributed
+    from . import distributions as distributions
+    from . import interop as interop
+    from . import lowbit as lowbit
+    from . import nn as nn
+    from . import onnx as onnx
+    from . import optim as optim
+    from . import rules as rules
+    from . import testing as testing
+    from . import train as train
+    from . import utils as utils
+    from .engine.steps import record_steps as record_steps
+    from .explanation.backward_source import backward_source as backward_source
+    from .explanation.explain import explain as explain
+    from .explanation.graph.graph import graph as graph
+    from .explanation.source_map import source_map as source_map
+    from .interop.packed import load_packed as load_packed
+    from .interop.pt import load as load
+    from .interop.pt import save as save
+    from .kernels.compiled.machine.launch import get_num_threads as get_num_threads
+    from .kernels.compiled.machine.launch import set_num_threads as set_num_threads
     from .nn.functional import avg_pool1d as avg_pool1d
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu as celu
@@ -87,95 +105,99 @@ if TYPE_CHECKING:
     from .nn.functional import threshold as threshold
     from .nn.functional import threshold_ as threshold_
     from .nn.functional import triplet_margin_loss as triplet_margin_loss
-    from .nn.model_summary import summary
-    from .nn.utils.per_sample import per_sample_gradients
-    from .ops.pointwise.formula import formula
-    from .ops.random import random
-    from .torch_api import (
-        accelerator,
-        amp,
-        backends,
-        compiler,
-        cuda,
-        fft,
-        hub,
-        jit,
-        linalg,
-        serialization,
-        sparse,
-        special,
-        version,
-    )
-    from .torch_api import processes as multiprocessing
-    from .torch_api.amp import GradScaler, autocast
-    from .torch_api.compiler import compile
+    from .nn.model_summary import summary as summary
+    from .nn.utils.per_sample import per_sample_gradients as per_sample_gradients
+    from .ops.pointwise.formula import formula as formula
+    from .ops.random import random as random
+    from .torch_api import accelerator as accelerator
+    from .torch_api import amp as amp
+    from .torch_api import backends as backends
+    from .torch_api import compiler as compiler
+    from .torch_api import cuda as cuda
+    from .torch_api import fft as fft
+    from .torch_api import hub as hub
+    from .torch_api import jit as jit
+    from .torch_api import linalg as linalg
+    from .torch_api import processes
+    from .torch_api import serialization as serialization
+    from .torch_api import sparse as sparse
+    from .torch_api import special as special
+    from .torch_api import version as version
+    from .torch_api.amp import GradScaler as GradScaler
+    from .torch_api.amp import autocast as autocast
+    from .torch_api.compiler import compile as compile
+
+    # "import *", "x as x" and this make a name public, as no list of names is given
+    multiprocessing = processes
+    __all__: list[str]
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "GradScaler",
-    "Size",
-    "Tensor",
-    "accelerator",
-    "amp",
-    "autocast",
-    "autograd",
-    "backends",
-    "backward_source",
-    "compile",
-    "compiler",
-    "cuda",
-    "data",
-    "distributed",
-    "distributions",
-    "e",
-    "enable_grad",
-    "fft",
-    "formula",
-    "get_num_threads",
-    "explain",
-    "graph",
-    "hub",
-    "inf",
-    "inference_mode",
-    "interop",
-    "jit",
-    "is_grad_enabled",
-    "is_inference_mode_enabled",
-    "linalg",
-    "load",
-    "load_packed",
-    "lowbit",
-    "multiprocessing",
-    "nan",
-    "newaxis",
-    "nn",
-    "no_grad",
-    "onnx",
-    "optim",
-    "operator",
-    "override_backward",
-    "per_sample_gradients",
-    "random",
-    "pi",
-    "record_steps",
-    "register_backward_rule",
-    "rules",
-    "save",
-    "serialization",
-    "set_grad_enabled",
-    "set_num_threads",
-    "signal",
-    "source_map",
-    "sparse",
-    "special",
-    "summary",
-    "testing",
-    "train",
-    "utils",
-    "version",
-    "without_backward_rules",
-]
+if not TYPE_CHECKING:
+    __all__ = [
+        "GradScaler",
+        "Size",
+        "Tensor",
+        "accelerator",
+        "amp",
+        "autocast",
+        "autograd",
+        "backends",
+        "backward_source",
+        "compile",
+        "compiler",
+        "cuda",
+        "data",
+        "distributed",
+        "distributions",
+        "e",
+        "enable_grad",
+        "fft",
+        "formula",
+        "get_num_threads",
+        "explain",
+        "graph",
+        "hub",
+        "inf",
+        "inference_mode",
+        "interop",
+        "jit",
+        "is_grad_enabled",
+        "is_inference_mode_enabled",
+        "linalg",
+        "load",
+        "load_packed",
+        "lowbit",
+        "multiprocessing",
+        "nan",
+        "newaxis",
+        "nn",
+        "no_grad",
+        "onnx",
+        "optim",
+        "operator",
+        "override_backward",
+        "per_sample_gradients",
+        "random",
+        "pi",
+        "record_steps",
+        "register_backward_rule",
+        "rules",
+        "save",
+        "serialization",
+        "set_grad_enabled",
+        "set_num_threads",
+        "signal",
+        "source_map",
+        "sparse",
+        "special",
+        "summary",
+        "testing",
+        "train",
+        "utils",
+        "version",
+        "without_backward_rules",
+    ]
 newaxis = None
 
 # Imported on first use, to keep "import retrograd" fast and free of the compiler.
@@ -255,7 +277,7 @@ _exporting_modules = (
     *(_complex_numbers, sys.modules[f"{__name__}.ops.device"], _element_types, _in_place, _limits, _queries),
     *(_settings, _typed_constructors),
 )
-if not TYPE_CHECKING:  # type checkers read the list above and treat the names from "import *" as public
+if not TYPE_CHECKING:
     __all__ = sorted(
         [*__all__, *ops.__all__, *_FROM_FUNCTIONAL, *(name for module in _exporting_modules for name in module.__all__)]
     )

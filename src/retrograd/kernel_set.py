@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from threading import RLock, get_ident
 from types import FunctionType, TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 
 from .specs.array_spec import Array, Spec, arrays_in, layout_of, leaves, mapped
 from .specs.convolution_options import AUTO, TEXTBOOK_ALGORITHMS, Options
@@ -125,7 +125,7 @@ def _interface() -> dict[str, Any]:
 
 _formulas: dict[str, Any] = {}  # users' formulas by kernel name
 _lock = RLock()
-kernels = KernelSet()
+kernels: Final = KernelSet()
 
 
 # ---- Listeners ---------------------------------------------------------------------------------------------------
@@ -202,6 +202,7 @@ class instead(Listener):  # noqa: N801
     """
 
     calls: int
+    functions: Mapping[str, Callable[..., Any]]
 
     def __init__(self, functions: Mapping[str, Callable[..., Any]]) -> None:
         self.functions, self.calls, self._runs = functions, 0, False

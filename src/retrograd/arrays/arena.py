@@ -80,7 +80,7 @@ class Arena:
     def __init__(self, count: int) -> None:
         block = np.zeros(count + CACHE_LINE, np.uint8)
         begin = -address(block) % CACHE_LINE
-        self.memory = block[begin : begin + count]
+        self.memory: np.ndarray = block[begin : begin + count]
 
     def part(self, offset: int, count: int) -> Array:
         """Return a range of the arena's bytes as an array that is no view of ``memory`` but keeps the arena alive.

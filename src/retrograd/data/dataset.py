@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -133,7 +133,7 @@ class Subset(Dataset):
                 f"Subset: index {self.indices[out_of_range][0]} is outside a dataset of {len(dataset)} samples"
             )
         if hasattr(dataset, "take"):  # Fetcher tests for this attribute
-            self.take = self._take
+            self.take: Callable[[Sequence[int] | np.ndarray], Any] = self._take
 
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
         return self.dataset.take(self.indices[np.asarray(indices, dtype=np.int64)])  # type: ignore[attr-defined]

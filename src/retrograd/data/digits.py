@@ -38,7 +38,7 @@ class Digits(TensorDataset):
     (355, (1, 8, 8))
     """
 
-    classes = tuple("0123456789")
+    classes: tuple[str, ...] = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
         train = as_truth("Digits", "train", train)
@@ -94,7 +94,7 @@ class MNIST5k(TensorDataset):
     images of its training set.
     """
 
-    classes = tuple("0123456789")
+    classes: tuple[str, ...] = tuple("0123456789")
 
     def __init__(self, train: bool = True) -> None:
         train = as_truth("MNIST5k", "train", train)

@@ -111,6 +111,7 @@ class Fetcher:
     dataset: Any
     batch_size: int | None
     drop_last: bool
+    collate_fn: Callable[[list[Any]], Any] | None
 
     def __init__(
         self, dataset: Any, collate_fn: Callable[[list[Any]], Any] | None, batch_size: int | None, drop_last: bool

@@ -66,6 +66,8 @@ class ImageFolder(Dataset):
     root: Path
     classes: tuple[str, ...]
     skipped: list[tuple[Path, str]]
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
 
     def __init__(
         self,
@@ -80,14 +82,14 @@ class ImageFolder(Dataset):
         scan = _scan(self.root)
         self.classes, self.skipped = scan.classes, list(scan.skipped)
         self.class_to_idx: dict[str, int] = {name: label for label, name in enumerate(self.classes)}
-        self.samples = []
+        self.samples: list[tuple[Path, int]] = []
         for path, label in scan.files:
             try:
                 with _opened(path):
                     self.samples.append((path, label))
             except ImageError as error:
                 self.skipped.append((path, str(error)))
-        self.targets = [label for _, label in self.samples]
+        self.targets: list[int] = [label for _, label in self.samples]
         _check_classes(self.root, self.classes, self.targets, self.skipped, least=1)
 
     def __getitem__(self, index: int) -> tuple[Any, Any]:

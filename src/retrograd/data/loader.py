@@ -128,7 +128,7 @@ class DataLoader:
         _check_workers(num_workers, timeout, multiprocessing_context, prefetch_factor, persistent_workers)
         self.dataset = dataset
         self.shuffle = shuffle
-        self.generator = Generator().manual_seed(seed) if seed is not None else generator
+        self.generator: np.random.Generator | None = Generator().manual_seed(seed) if seed is not None else generator
         self._generator = checked_generator("DataLoader", self.generator)
         self._generators = self._all_generators(batch_sampler if sampler is None else sampler)
         if sampler is None and not iterable:

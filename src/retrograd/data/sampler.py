@@ -74,7 +74,7 @@ class RandomSampler(Sampler):
             _check_count("RandomSampler", num_samples)
         self.data_source, self._num_samples = data_source, num_samples
         self.replacement: bool = as_flag("RandomSampler", "replacement", replacement)
-        self.generator = checked_generator("RandomSampler", generator)
+        self.generator: np.random.Generator = checked_generator("RandomSampler", generator)
 
     @property
     def num_samples(self) -> int:
@@ -116,7 +116,7 @@ class SubsetRandomSampler(Sampler):
 
     def __init__(self, indices: Sequence[int], generator: np.random.Generator | None = None) -> None:
         self.indices = indices
-        self.generator = checked_generator("SubsetRandomSampler", generator)
+        self.generator: np.random.Generator = checked_generator("SubsetRandomSampler", generator)
 
     def __iter__(self) -> Iterator[int]:
         return iter([int(self.indices[n]) for n in self.generator.permutation(len(self.indices))])
@@ -151,7 +151,7 @@ class WeightedRandomSampler(Sampler):
         _check_count("WeightedRandomSampler", num_samples)
         replacement = as_flag("WeightedRandomSampler", "replacement", replacement)
         try:
-            self.weights = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
+            self.weights: np.ndarray = np.asarray(getattr(weights, "array", weights), np.float64)  # a Tensor's array
         except (TypeError, ValueError, OverflowError):
             kind = type(weights).__name__
             raise TypeError(f"WeightedRandomSampler: weights is {kind}, needs a list of numbers") from None
@@ -164,7 +164,7 @@ class WeightedRandomSampler(Sampler):
                 f"num_samples={num_samples} with replacement={replacement}"
             )
         self.num_samples, self.replacement = num_samples, replacement
-        self.generator = checked_generator("WeightedRandomSampler", generator)
+        self.generator: np.random.Generator = checked_generator("WeightedRandomSampler", generator)
 
     def __iter__(self) -> Iterator[int]:
         shares = self.weights / self.weights.sum()

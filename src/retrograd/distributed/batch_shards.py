@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -153,7 +153,7 @@ class _Current(threading.local):
     shard_group: ShardGroup | None = None
 
 
-current = _Current()  # of this thread; None outside of a shard
+current: Final = _Current()  # of this thread; None outside of a shard
 
 
 def current_shard_group(group: ProcessGroup, shards: int) -> ShardGroup:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.tensor import Tensor, wrap
-from .reduction_tree import merge_count, subtrees
+from .reduction_tree import Node, merge_count, subtrees
 from .work import Future
 
 __all__ = ["GradBucket"]
@@ -40,7 +40,7 @@ class Bucket:
         self.slices: dict[int, slice] = {}
         self._own = own
         self._merge_counts = {shard: merge_count(shard, own, shards) for shard in own}
-        self.nodes = subtrees(own, shards)
+        self.nodes: list[Node] = subtrees(own, shards)
         self._rows: dict[int, np.ndarray] = {}
         self._block = np.empty(0, dtype)
         self.clear()

@@ -5,7 +5,7 @@ Source: S. Rajbhandari et al., "ZeRO: memory optimizations toward training trill
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_truth
 from ..optim import LBFGS, Optimizer
+from ..optim.optimizer import Params
 from . import mpi
 from .object_collectives import from_root
 from .process_group import ProcessGroup, wait
@@ -56,7 +57,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         optimizer_class: type[Optimizer],
         process_group: ProcessGroup | None = None,
         parameters_as_bucket_view: bool = False,

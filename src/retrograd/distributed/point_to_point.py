@@ -129,6 +129,7 @@ class P2POp:
     peer: int
     tag: int
     tensor: Tensor
+    op: Callable[..., Work]
 
     def __init__(
         self, op: Callable[..., Work], tensor: Tensor, peer: int, group: ProcessGroup | None = None, tag: int = 0

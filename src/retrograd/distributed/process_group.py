@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -229,7 +229,7 @@ class _Thread(threading.local):
     shards = 0  # in a module that runs shard by shard: the largest number of shards of a process; otherwise 0
 
 
-thread = _Thread()
+thread: Final = _Thread()
 
 
 @contextmanager

@@ -208,7 +208,7 @@ class Reducer:
         self.channel, self._shards, self._make_exchange = channel, shards, make_exchange
         group = channel.group
         self.own: range = shard_range(shards, group.size(), group.rank())
-        self.specs = [(each.shape, each.dtype) for each in parameters]
+        self.specs: list[tuple[tuple[int, ...], np.dtype[Any]]] = [(each.shape, each.dtype) for each in parameters]
         shapes, dtypes = zip(*self.specs, strict=True)
         # a hook gets each gradient in C order
         orders = memory_orders(channel, parameters) if make_exchange is None else [None] * len(shapes)

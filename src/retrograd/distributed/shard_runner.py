@@ -29,6 +29,7 @@ from .process_group import ProcessGroup, inside_shard
 
 if TYPE_CHECKING:
     from .data_parallel import DistributedDataParallel
+    from .reducer import Reducer
 
 
 # ---- Per-shard state: random numbers and buffers --------------------------------------------------------------------
@@ -129,7 +130,7 @@ class Run:
     def __init__(self, parallel: DistributedDataParallel, inputs: Any, kwargs: Any) -> None:
         self.parallel, self.arguments = parallel, (list(inputs), kwargs)
         self._module_state = collect_state(parallel.module)
-        self.reducer = parallel.reducer(self._module_state)
+        self.reducer: Reducer = parallel.reducer(self._module_state)
         self.trained: list[Tensor] = parallel.trained  # as of this forward, even if some are frozen before its backward
         self.own: range = self.reducer.own
         self.input_tensors: list[Tensor] = tensors_in(self.arguments)

@@ -58,6 +58,8 @@ class ShardedBatch:
     sizes: the number of samples of each shard. load: loads a shard.
     """
 
+    sizes: np.ndarray
+
     def __init__(self, sizes: Sequence[int], load: Callable[[int], Any]) -> None:
         self.sizes, self._load = np.array(sizes, np.int64), load
 

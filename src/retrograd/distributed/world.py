@@ -6,7 +6,7 @@ import multiprocessing
 import os
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from . import mpi
 from .mpi import set_environment, share_cores
@@ -101,7 +101,8 @@ def is_nccl_available() -> bool:
     return False
 
 
-is_ucc_available = is_xccl_available = is_nccl_available
+is_ucc_available: Final = is_nccl_available
+is_xccl_available: Final = is_nccl_available
 
 
 def is_backend_available(backend: str) -> bool:

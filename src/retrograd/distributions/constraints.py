@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, Final
 
 from ..arrays import all_true, from_host, full, moveaxis
 from ..engine.tensor import Tensor, wrap
@@ -267,11 +267,25 @@ class _PositiveDefinite(_Symmetric):
         return wrap(exact("eq")(info, from_host(0, info.dtype)))
 
 
-dependent = _Dependent()
-real, boolean, one_hot, simplex = _Real(), _Boolean(), _OneHot(), _Simplex()
-nonnegative_integer, positive_integer = _IntegerGreaterThan(0), _IntegerGreaterThan(1)
-positive, nonnegative, unit_interval = _GreaterThan(0.0), _GreaterThanEq(0.0), _Interval(0.0, 1.0)
-real_vector = independent(real, 1)
-lower_cholesky, square, symmetric, positive_definite = _LowerCholesky(), _Square(), _Symmetric(), _PositiveDefinite()
-integer_interval, interval, half_open_interval = _IntegerInterval, _Interval, _HalfOpenInterval
-greater_than, greater_than_eq, less_than, multinomial = _GreaterThan, _GreaterThanEq, _LessThan, _Multinomial
+dependent: Final = _Dependent()
+real: Final = _Real()
+boolean: Final = _Boolean()
+one_hot: Final = _OneHot()
+simplex: Final = _Simplex()
+nonnegative_integer: Final = _IntegerGreaterThan(0)
+positive_integer: Final = _IntegerGreaterThan(1)
+positive: Final = _GreaterThan(0.0)
+nonnegative: Final = _GreaterThanEq(0.0)
+unit_interval: Final = _Interval(0.0, 1.0)
+real_vector: Final = independent(real, 1)
+lower_cholesky: Final = _LowerCholesky()
+square: Final = _Square()
+symmetric: Final = _Symmetric()
+positive_definite: Final = _PositiveDefinite()
+integer_interval: Final = _IntegerInterval
+interval: Final = _Interval
+half_open_interval: Final = _HalfOpenInterval
+greater_than: Final = _GreaterThan
+greater_than_eq: Final = _GreaterThanEq
+less_than: Final = _LessThan
+multinomial: Final = _Multinomial

@@ -97,7 +97,7 @@ class lazy_property:  # noqa: N801  PyTorch's name
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped
         self.__doc__ = wrapped.__doc__
-        self.__name__ = wrapped.__name__
+        self.__name__: str = wrapped.__name__
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 from weakref import ref
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..ops.normalization.softmax import softmax
 from ..ops.pointwise.activation import logsigmoid, softplus
 from ..ops.pointwise.exponential import sigmoid
 from . import constraints
+from .constraints import Constraint
 from .distribution import Shape, summed_last
 
 __all__ = [
@@ -47,8 +48,8 @@ class Transform:
     """
 
     bijective = False
-    domain: Any
-    codomain: Any
+    domain: Constraint
+    codomain: Constraint
     _sign: Any = None
 
     def __init__(self, cache_size: int = 0) -> None:
@@ -324,7 +325,8 @@ class _Simple(Transform):
 class ExpTransform(_Simple):
     """y = exp(x)"""
 
-    domain, codomain = constraints.real, constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
         return x.exp()
@@ -340,7 +342,8 @@ class ExpTransform(_Simple):
 class SigmoidTransform(_Simple):
     """y = 1 / (1 + exp(-x))"""
 
-    domain, codomain = constraints.real, constraints.unit_interval
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.unit_interval
 
     def _call(self, x: Tensor) -> Tensor:
         limits = np.finfo(x.array.dtype)
@@ -359,7 +362,8 @@ class SigmoidTransform(_Simple):
 class TanhTransform(_Simple):
     """y = tanh(x); with cache_size=1 the inverse of its results is exact."""
 
-    domain, codomain = constraints.real, constraints.interval(-1.0, 1.0)
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.interval(-1.0, 1.0)
 
     def _call(self, x: Tensor) -> Tensor:
         return x.tanh()
@@ -375,7 +379,8 @@ class TanhTransform(_Simple):
 class SoftplusTransform(_Simple):
     """y = log(1 + exp(x))"""
 
-    domain, codomain = constraints.real, constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
 
     def _call(self, x: Tensor) -> Tensor:
         return softplus(x)
@@ -391,7 +396,8 @@ class SoftplusTransform(_Simple):
 class AbsTransform(Transform):
     """y = |x|, whose inverse is y itself"""
 
-    domain, codomain = constraints.real, constraints.positive
+    domain: Constraint = constraints.real
+    codomain: Constraint = constraints.positive
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, AbsTransform)
@@ -408,7 +414,8 @@ class AbsTransform(Transform):
 class SoftmaxTransform(Transform):
     """The softmax along the last axis, whose inverse is the logarithm."""
 
-    domain, codomain = constraints.real_vector, constraints.simplex
+    domain: Constraint = constraints.real_vector
+    codomain: Constraint = constraints.simplex
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SoftmaxTransform)
@@ -425,7 +432,8 @@ class SoftmaxTransform(Transform):
 class PowerTransform(Transform):
     """y = x**exponent for positive x; ``exponent`` is a Tensor or a number"""
 
-    domain, codomain = constraints.positive, constraints.positive
+    domain: Constraint = constraints.positive
+    codomain: Constraint = constraints.positive
     bijective = True
 
     def __init__(self, exponent: Any, cache_size: int = 0) -> None:
@@ -525,4 +533,4 @@ def _equal(x: Any, y: Any) -> bool:
     return same(x.array, y.array, "whether transforms are equal")
 
 
-identity_transform = ComposeTransform([])
+identity_transform: Final = ComposeTransform([])

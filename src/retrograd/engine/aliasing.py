@@ -19,7 +19,7 @@ import sys
 import weakref
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
 import numpy as np
@@ -95,7 +95,7 @@ def unlink_views(x: Tensor, array: np.ndarray) -> None:
 
 # Counts down, so a newer node has a smaller number. A node is newer than the nodes that it depends on: increasing order
 # is therefore a valid order for a backward sweep.
-next_order = itertools.count(0, -1).__next__
+next_order: Final = itertools.count(0, -1).__next__
 
 
 class _Clock:
@@ -107,7 +107,7 @@ class _Clock:
         self.latest: int = sys.maxsize
 
 
-clock = _Clock()
+clock: Final = _Clock()
 
 # id of a tensor -> [weak reference to it, number of its latest detach_, the user's line]
 _detached: dict[int, tuple[Any, int, CallSite]] = {}

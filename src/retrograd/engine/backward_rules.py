@@ -225,6 +225,9 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
     recorded inside.
     """
 
+    given: Callable[..., Any]
+    of: Operator | type[Function]
+
     def __init__(self, operator: Callable[..., Any], rule: Callable[..., Any] | str) -> None:
         self.given, self.of = operator, _find_operator(operator)
         self.rule: Rule = as_rule("override_backward", rule)

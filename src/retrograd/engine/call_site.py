@@ -13,7 +13,7 @@ import linecache
 import sys
 import warnings
 from types import CodeType
-from typing import Any
+from typing import Any, Final
 
 CallSite = tuple[CodeType, int]
 
@@ -28,7 +28,7 @@ class _InPackage(dict[str, bool]):
         return found
 
 
-in_package = _InPackage()
+in_package: Final = _InPackage()
 
 
 def user_call_site(depth: int = 1) -> CallSite:

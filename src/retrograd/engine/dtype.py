@@ -32,6 +32,7 @@ STORED = tuple(np.dtype(kind) for kind in (np.uint8, np.int8, np.int16, np.int32
 ALLOWED = frozenset((*COMPUTED, *STORED))
 # dtype -> the instance to compare with `is`: unpickling in NumPy creates other instances
 OWN: dict[Any, Any] = {kind: kind for kind in ALLOWED}
+DTypeLike = np.dtype[Any] | type[float | int | np.generic] | str | None  # None: the default of a function
 TYPES = "float32, float64, int64 or bool, or for storage float16, int32, int16, int8 or uint8"
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2}  # by dtype kind; a number may move to a higher category
 _MAX_ELEMENTS = 2**60  # more elements than an array can have; NumPy does not always check

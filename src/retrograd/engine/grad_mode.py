@@ -14,7 +14,7 @@ import os
 import threading
 from collections.abc import Callable, Generator
 from itertools import repeat
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Final, Self, TypeVar, cast
 
 from .arguments import as_truth
 
@@ -89,7 +89,7 @@ class _Thread(threading.local):
         self.mode: _Mode = _Mode()
 
 
-thread = _Thread()
+thread: Final = _Thread()
 
 
 def is_grad_enabled() -> bool:
@@ -326,7 +326,7 @@ class _Process:
         self.lock = threading.RLock()
 
 
-process = _Process()
+process: Final = _Process()
 if hasattr(os, "register_at_fork"):
     # the child does not have the thread that held the lock
     os.register_at_fork(after_in_child=lambda: setattr(process, "lock", threading.RLock()))

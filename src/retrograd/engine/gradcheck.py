@@ -260,9 +260,9 @@ class Check:
 
     def run(self) -> list[GradcheckFault]:
         self.checked_inputs: list[Tensor] = [self.inputs[position] for position in self.positions]
-        self.before = [_copy(item) for item in self.inputs]
+        self.before: list[np.ndarray | None] = [_copy(item) for item in self.inputs]
         results = outputs_of(self.func, self.inputs)
-        self.chosen = [
+        self.chosen: list[int] = [
             index
             for index, output in enumerate(results)
             if output._requires_grad or (self.second and output.array.dtype.kind == "f")
@@ -301,7 +301,7 @@ class Check:
                 )
 
     def _jacobian(self, outputs: list[Tensor]) -> Iterator[GradcheckFault]:
-        self.analytic = self._analytic(outputs)
+        self.analytic: Jacobians = self._analytic(outputs)
         changed = list(self._find_modified("backward"))
         if changed:
             yield from changed

@@ -14,7 +14,7 @@ import itertools
 import weakref
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from ..arrays import is_array
 from .node import Node
@@ -32,7 +32,7 @@ class _Registered:
         self.leaves: bool = False
 
 
-registered = _Registered()
+registered: Final = _Registered()
 
 
 class HookDict(dict[int, Any]):

@@ -67,6 +67,8 @@ class Operator:
     in_place: bool
     methods: tuple[str, ...]
     numpy: tuple[str, ...]
+    domains: tuple[Domain, ...]
+    function: Callable[..., Any]
 
     __slots__ = (
         *("_parameters", "by_shape", "domains", "dtypes", "function", "functions", "in_place", "methods", "name"),

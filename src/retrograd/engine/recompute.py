@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+import numpy as np
+
 from .aliasing import check_unchanged, next_order, saved_array
 from .call_site import user_call_site
 from .function import Function
@@ -56,6 +58,9 @@ class Dropped:
 
     requires_grad: Any
     index: Any
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    kind: type
 
     __slots__ = ("dtype", "edge", "index", "kind", "requires_grad", "shape")
 
@@ -105,6 +110,7 @@ class SavedTensorObserver:
     """
 
     again: Any | bool
+    each: Callable[[Node], object]
 
     __slots__ = ("again", "below", "each")
 

@@ -25,6 +25,7 @@ from .dtype import (
     INT64,
     OWN,
     Attached,
+    DTypeLike,
     as_allowed_array,
     as_own,
     default_dtype,
@@ -144,7 +145,7 @@ class Elements(Attached):
         return self.array
 
     @operator(dtypes="bihf")
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
         if interpreters and (seen := interpreted(Elements.__array__, locals())) is not None:
             return seen
         if self._requires_grad:
@@ -264,7 +265,12 @@ class Tensor(Elements):
     _views: Any  # its views, see aliasing.py
 
     def __init__(
-        self, data: Any = (), requires_grad: bool = False, dtype: Any = None, *extents: int, device: Any = None
+        self,
+        data: Any = (),
+        requires_grad: bool = False,
+        dtype: DTypeLike | int = None,
+        *extents: int,
+        device: Any = None,
     ) -> None:
         if type(data) is not _ndarray or dtype is not None or extents or OWN.get(data.dtype) is not data.dtype:
             if type(data) is Size and dtype is None:
@@ -433,7 +439,7 @@ class Tensor(Elements):
         result._grad_req = INFERENCE if self._grad_req is INFERENCE else "add"
         return result
 
-    def detach_(self) -> Self:
+    def detach_(self: Self) -> Self:
         """Discard the tensor's history: it becomes a leaf that requires no gradient.
 
         Raises:

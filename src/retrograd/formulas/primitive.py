@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -53,36 +53,36 @@ def _of_numpy(name: str, function: np.ufunc, doc: str) -> Callable[..., Any]:
     return primitive(on_arrays)
 
 
-absolute = _of_numpy("absolute", np.abs, "|x|")
-sqrt = _of_numpy("sqrt", np.sqrt, "The square root; NaN below 0.")
-floor = _of_numpy("floor", np.floor, "The largest integer that is not above x.")
-ceil = _of_numpy("ceil", np.ceil, "The smallest integer that is not below x.")
-trunc = _of_numpy("trunc", np.trunc, "x rounded towards 0.")
-nearest = _of_numpy("nearest", np.rint, "x rounded to the nearest integer, halves to even.")
-exp = _of_numpy("exp", np.exp, "e**x")
-exp_negative = _of_numpy("exp_negative", np.exp, "e**x for x <= 0, faster than ``exp``.")
-exp2 = _of_numpy("exp2", np.exp2, "2**x")
-expm1 = _of_numpy("expm1", np.expm1, "e**x - 1, accurate near 0")
-log = _of_numpy("log", np.log, "The natural logarithm: -inf at 0, NaN below.")
-log2 = _of_numpy("log2", np.log2, "The logarithm to the base 2.")
-log10 = _of_numpy("log10", np.log10, "The logarithm to the base 10.")
-log1p = _of_numpy("log1p", np.log1p, "log(1 + x), accurate near 0")
-tanh = _of_numpy("tanh", np.tanh, "(exp(x) - exp(-x)) / (exp(x) + exp(-x))")
-sin = _of_numpy("sin", np.sin, "The sine of x.")
-cos = _of_numpy("cos", np.cos, "The cosine of x.")
-tan = _of_numpy("tan", np.tan, "The tangent of x.")
-asin = _of_numpy("asin", np.arcsin, "The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1.")
-acos = _of_numpy("acos", np.arccos, "The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1.")
-atan = _of_numpy("atan", np.arctan, "The angle from -pi/2 to pi/2 whose tangent is x.")
-sinh = _of_numpy("sinh", np.sinh, "(exp(x) - exp(-x)) / 2")
-cosh = _of_numpy("cosh", np.cosh, "(exp(x) + exp(-x)) / 2")
-asinh = _of_numpy("asinh", np.arcsinh, "log(x + sqrt(x**2 + 1))")
-acosh = _of_numpy("acosh", np.arccosh, "log(x + sqrt(x**2 - 1)); NaN below 1")
-atanh = _of_numpy("atanh", np.arctanh, "log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1")
-pow = _of_numpy("pow", np.power, "x**y; NaN for a negative x and a y that is not an integer")
-fmod = _of_numpy("fmod", np.fmod, "x - y trunc(x / y), exactly: the remainder with the sign of x")
-hypot = _of_numpy("hypot", np.hypot, "sqrt(x**2 + y**2), without overflow between")
-atan2 = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point with abscissa y and ordinate x.")
+absolute: Final = _of_numpy("absolute", np.abs, "|x|")
+sqrt: Final = _of_numpy("sqrt", np.sqrt, "The square root; NaN below 0.")
+floor: Final = _of_numpy("floor", np.floor, "The largest integer that is not above x.")
+ceil: Final = _of_numpy("ceil", np.ceil, "The smallest integer that is not below x.")
+trunc: Final = _of_numpy("trunc", np.trunc, "x rounded towards 0.")
+nearest: Final = _of_numpy("nearest", np.rint, "x rounded to the nearest integer, halves to even.")
+exp: Final = _of_numpy("exp", np.exp, "e**x")
+exp_negative: Final = _of_numpy("exp_negative", np.exp, "e**x for x <= 0, faster than ``exp``.")
+exp2: Final = _of_numpy("exp2", np.exp2, "2**x")
+expm1: Final = _of_numpy("expm1", np.expm1, "e**x - 1, accurate near 0")
+log: Final = _of_numpy("log", np.log, "The natural logarithm: -inf at 0, NaN below.")
+log2: Final = _of_numpy("log2", np.log2, "The logarithm to the base 2.")
+log10: Final = _of_numpy("log10", np.log10, "The logarithm to the base 10.")
+log1p: Final = _of_numpy("log1p", np.log1p, "log(1 + x), accurate near 0")
+tanh: Final = _of_numpy("tanh", np.tanh, "(exp(x) - exp(-x)) / (exp(x) + exp(-x))")
+sin: Final = _of_numpy("sin", np.sin, "The sine of x.")
+cos: Final = _of_numpy("cos", np.cos, "The cosine of x.")
+tan: Final = _of_numpy("tan", np.tan, "The tangent of x.")
+asin: Final = _of_numpy("asin", np.arcsin, "The angle from -pi/2 to pi/2 whose sine is x; NaN beyond -1 and 1.")
+acos: Final = _of_numpy("acos", np.arccos, "The angle from 0 to pi whose cosine is x; NaN beyond -1 and 1.")
+atan: Final = _of_numpy("atan", np.arctan, "The angle from -pi/2 to pi/2 whose tangent is x.")
+sinh: Final = _of_numpy("sinh", np.sinh, "(exp(x) - exp(-x)) / 2")
+cosh: Final = _of_numpy("cosh", np.cosh, "(exp(x) + exp(-x)) / 2")
+asinh: Final = _of_numpy("asinh", np.arcsinh, "log(x + sqrt(x**2 + 1))")
+acosh: Final = _of_numpy("acosh", np.arccosh, "log(x + sqrt(x**2 - 1)); NaN below 1")
+atanh: Final = _of_numpy("atanh", np.arctanh, "log((1 + x) / (1 - x)) / 2; NaN beyond -1 and 1")
+pow: Final = _of_numpy("pow", np.power, "x**y; NaN for a negative x and a y that is not an integer")
+fmod: Final = _of_numpy("fmod", np.fmod, "x - y trunc(x / y), exactly: the remainder with the sign of x")
+hypot: Final = _of_numpy("hypot", np.hypot, "sqrt(x**2 + y**2), without overflow between")
+atan2: Final = _of_numpy("atan2", np.arctan2, "The angle from -pi to pi of the point with abscissa y and ordinate x.")
 
 
 def _each(function: Callable[[float], float], x: np.ndarray) -> np.ndarray:

@@ -93,6 +93,7 @@ class Together:
     """Several gradients as one formula with the parameters of all: g, the operands and the numbers, by name."""
 
     kernel: str
+    parts: tuple[Formula, ...]
 
     def __init__(self, name: str, parts: tuple[Formula, ...]) -> None:
         self.__name__ = self.kernel = name

@@ -16,7 +16,7 @@ import math
 import numbers
 from collections.abc import Callable, Mapping
 from types import CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -134,7 +134,8 @@ class Symbol:
     def __invert__(self) -> Symbol:
         return self.trace.connective("not", self)
 
-    __rand__, __ror__ = __and__, __or__
+    __rand__: Final = __and__
+    __ror__: Final = __or__
 
     def __bool__(self) -> bool:
         raise FormulaError(
@@ -145,12 +146,14 @@ class Symbol:
     def __float__(self) -> float:
         raise FormulaError("float, int and the functions of math take one number; use those of retrograd, as rg.exp(x)")
 
-    __int__ = __index__ = __float__
+    __int__: Final = __float__
+    __index__: Final = __float__
 
     def __iter__(self, *place: Any) -> Any:
         raise FormulaError("a formula computes one element: no loop over an operand, no index, no length")
 
-    __len__ = __getitem__ = __iter__
+    __len__: Final = __iter__
+    __getitem__: Final = __iter__
 
     def __array_ufunc__(self, ufunc: Any, method: str, *values: Any, **options: Any) -> Any:
         """A NumPy number on the left side of an operator."""
@@ -329,7 +332,7 @@ _SUM, _PRODUCT, _NEGATIVE, _ATOM = 1, 2, 3, 4  # precedence, increasing
 _BINDS = {"+": _SUM, "-": _SUM, "*": _PRODUCT, "/": _PRODUCT}
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 _LONG = 72  # characters, beyond which a value gets a name
-NAMES = {**PRIMITIVES, **CONSTANTS}  # names that the source may use
+NAMES: dict[str, Any] = {**PRIMITIVES, **CONSTANTS}  # names that the source may use
 
 
 def inner(symbol: Symbol) -> Symbol:

@@ -54,7 +54,7 @@ class EinMix(_EinmixMixin, nn.Module):  # type: ignore[misc]
         return self.after(y if self.bias is None else y + self.bias)
 
     def _create_parameters(self, weight_shape: Any, weight_bound: float, bias_shape: Any, bias_bound: float) -> None:
-        self.weight = nn.Parameter(Tensor(*weight_shape)) if weight_shape else nn.Parameter(Tensor(0.0))
+        self.weight: nn.Parameter = nn.Parameter(Tensor(*weight_shape)) if weight_shape else nn.Parameter(Tensor(0.0))
         nn.init.uniform_(self.weight, -weight_bound, weight_bound)
         self.register_parameter("bias", None if bias_shape is None else nn.Parameter(Tensor(*bias_shape)))
         if self.bias is not None:
@@ -62,5 +62,5 @@ class EinMix(_EinmixMixin, nn.Module):  # type: ignore[misc]
 
     def _create_rearrange_layers(self, before: Any, before_lengths: Any, after: Any, after_lengths: Any) -> None:
         layer: Any = Rearrange
-        self.before = nn.Identity() if before is None else layer(before, **before_lengths)
-        self.after = nn.Identity() if after is None else layer(after, **after_lengths)
+        self.before: nn.Module = nn.Identity() if before is None else layer(before, **before_lengths)
+        self.after: nn.Module = nn.Identity() if after is None else layer(after, **after_lengths)

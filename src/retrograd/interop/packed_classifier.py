@@ -10,6 +10,7 @@ import numpy as np
 from .._files.state import reason
 from ..data.images import read_planes
 from ..engine.tensor import Tensor
+from ..lowbit.pack import PackedModel
 from ..ops.normalization.softmax import softmax
 from .packed import load_packed
 from .safetensors import SafetensorsError
@@ -32,7 +33,7 @@ class PackedClassifier:
 
     def __init__(self, path: str | Path) -> None:
         self._path = path
-        self.model = load_packed(path)
+        self.model: PackedModel = load_packed(path)
         image, classes = self.model.image, self.model.classes
         if image is None or classes is None:
             missing = " and ".join(name for name, value in (("classes", classes), ("image", image)) if value is None)

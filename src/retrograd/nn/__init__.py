@@ -5,7 +5,31 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ..torch_api.missing import attach_to_module
-from . import functional, init, utils
+from . import (
+    activation,
+    attention,
+    container,
+    conv_recurrent,
+    convolution,
+    dropout,
+    embedding,
+    functional,
+    init,
+    lazy,
+    linear,
+    loss,
+    module,
+    normalization,
+    padding,
+    parallel,
+    pooling,
+    recurrent,
+    recurrent_cell,
+    recurrent_wrapper,
+    resampling,
+    transformer,
+    utils,
+)
 from .activation import *
 from .attention import *
 from .container import *
@@ -34,28 +58,6 @@ from .transformer import *
 if TYPE_CHECKING:
     from . import grad
 
-_MODULES = (
-    "activation",
-    "attention",
-    "container",
-    "conv_recurrent",
-    "convolution",
-    "dropout",
-    "embedding",
-    "lazy",
-    "linear",
-    "loss",
-    "module",
-    "normalization",
-    "padding",
-    "parallel",
-    "pooling",
-    "recurrent",
-    "recurrent_cell",
-    "recurrent_wrapper",
-    "resampling",
-    "transformer",
-)
 __all__ = [
     "Buffer",
     "Parameter",
@@ -66,7 +68,26 @@ __all__ = [
     "init",
     "utils",
 ]
-__all__ += [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
+__all__ += activation.__all__
+__all__ += attention.__all__
+__all__ += container.__all__
+__all__ += conv_recurrent.__all__
+__all__ += convolution.__all__
+__all__ += dropout.__all__
+__all__ += embedding.__all__
+__all__ += lazy.__all__
+__all__ += linear.__all__
+__all__ += loss.__all__
+__all__ += module.__all__
+__all__ += normalization.__all__
+__all__ += padding.__all__
+__all__ += parallel.__all__
+__all__ += pooling.__all__
+__all__ += recurrent.__all__
+__all__ += recurrent_cell.__all__
+__all__ += recurrent_wrapper.__all__
+__all__ += resampling.__all__
+__all__ += transformer.__all__
 
 
 def _sync_batch_norm() -> type:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..arrays import full
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_count, as_real, require_tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from . import functional
 from .layer import Described, layer
 from .module import Module
@@ -268,7 +268,9 @@ class PReLU(Activation):
     init: float
     num_parameters: int
 
-    def __init__(self, num_parameters: int = 1, init: float = 0.25, device: Any = None, dtype: Any = None) -> None:
+    def __init__(
+        self, num_parameters: int = 1, init: float = 0.25, device: DeviceLike = None, dtype: DTypeLike = None
+    ) -> None:
         super().__init__()
         self.num_parameters, self.init = as_count("PReLU", "num_parameters", num_parameters), init
         number = as_real("PReLU", "init", init)

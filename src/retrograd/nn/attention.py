@@ -6,6 +6,8 @@ from typing import Any
 
 from ..arrays import empty
 from ..engine.tensor import Tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from . import init
 from .arguments import check_ints
 from .functional.attention import Projections, attend
@@ -66,8 +68,8 @@ class MultiheadAttention(Module):
         kdim: int | None = None,
         vdim: int | None = None,
         batch_first: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         kdim, vdim = embed_dim if kdim is None else kdim, embed_dim if vdim is None else vdim

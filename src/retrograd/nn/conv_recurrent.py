@@ -26,6 +26,8 @@ from ..formulas.gates import gru_cell, lstm, mixture_cell, reset, unchanged
 from ..kernel_set import exact
 from ..ops.argument_checks import require_tensor
 from ..ops.convolution.convolution import conv_nd
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.random.random import fork_rng, get_rng_state, set_rng_state
 from ..ops.recurrent.arguments import checked_interval
 from ..ops.shape.join import Split, cat
@@ -100,8 +102,8 @@ class ConvCell(OverAxes, Module):
     bias: bool = True
     _: KW_ONLY
     activation: Activation = "tanh"
-    device: Any = None
-    dtype: Any = None
+    device: DeviceLike = None
+    dtype: DTypeLike = None
 
     _place = {  # the parts of the docstring that differ between cells and layers
         "first": "One step of a convolutional",

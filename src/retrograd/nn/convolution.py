@@ -15,6 +15,8 @@ from ..engine.tensor import Tensor
 from ..ops.convolution.arguments import as_bytes, check_choices, check_no_output_padding
 from ..ops.convolution.convolution import check_target_shape, output_padding_or_adj
 from ..ops.convolution.deformable import deform_conv2d
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.index.indexing import GetItem
 from ..ops.pointwise.exponential import sigmoid
 from ..specs.geometry import PADDING_WORDS, as_pairs, as_tuple
@@ -102,8 +104,8 @@ class _Convolution(OverAxes, Module):
         groups: int = 1,
         bias: bool = True,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         activation: Activation = None,
         algorithm: str = "auto",
@@ -223,8 +225,8 @@ class _ConvTranspose(_Convolution):
         bias: bool = True,
         dilation: Extents = 1,
         padding_mode: str = "zeros",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         adj: Extents | None = None,
         target_shape: Extents | None = None,
@@ -340,8 +342,8 @@ class DeformConv2d(_Convolution, ndim=2):
         dilation: Extents = 1,
         groups: int = 1,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         activation: Activation = None,
         workspace: float | None = None,
@@ -409,8 +411,8 @@ class _WithOffsets(DeformConv2d):
         num_deformable_group: int = 1,
         bias: bool = True,
         offset_bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         activation: Activation = None,
         workspace: float | None = None,

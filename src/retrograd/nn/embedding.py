@@ -8,6 +8,8 @@ from ..arrays import empty, zeros_like
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_int, require_tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.index.embedding import embedding, embedding_bag
 from . import init
 from .arguments import check_ints
@@ -39,7 +41,7 @@ class _Table(Described, Module):
         scale_grad_by_freq: bool,
         sparse: bool,
         weight: Tensor | None,
-        dtype: Any,
+        dtype: DTypeLike,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -92,8 +94,8 @@ class Embedding(_Table):
         sparse: bool = False,
         _weight: Tensor | None = None,
         _freeze: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, dtype
@@ -150,8 +152,8 @@ class EmbeddingBag(_Table):
         _weight: Tensor | None = None,
         include_last_offset: bool = False,
         padding_idx: int | None = None,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             num_embeddings, embedding_dim, padding_idx, max_norm, norm_type, scale_grad_by_freq, sparse, _weight, dtype

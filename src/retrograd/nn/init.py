@@ -13,7 +13,7 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -342,10 +342,17 @@ def _deprecated(function: Callable[..., AnyTensor]) -> Callable[..., AnyTensor]:
     return old
 
 
-uniform, normal, constant = _deprecated(uniform_), _deprecated(normal_), _deprecated(constant_)
-eye, dirac, sparse, orthogonal = _deprecated(eye_), _deprecated(dirac_), _deprecated(sparse_), _deprecated(orthogonal_)
-xavier_uniform, xavier_normal = _deprecated(xavier_uniform_), _deprecated(xavier_normal_)
-kaiming_uniform, kaiming_normal = _deprecated(kaiming_uniform_), _deprecated(kaiming_normal_)
+uniform: Final = _deprecated(uniform_)
+normal: Final = _deprecated(normal_)
+constant: Final = _deprecated(constant_)
+eye: Final = _deprecated(eye_)
+dirac: Final = _deprecated(dirac_)
+sparse: Final = _deprecated(sparse_)
+orthogonal: Final = _deprecated(orthogonal_)
+xavier_uniform: Final = _deprecated(xavier_uniform_)
+xavier_normal: Final = _deprecated(xavier_normal_)
+kaiming_uniform: Final = _deprecated(kaiming_uniform_)
+kaiming_normal: Final = _deprecated(kaiming_normal_)
 
 
 @contextlib.contextmanager

@@ -14,6 +14,8 @@ from typing import Any, ClassVar, Concatenate, ParamSpec
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import require_tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from .convolution import (
     Conv1d,
     Conv2d,
@@ -253,8 +255,8 @@ class _LazyNorm(_Lazy):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from ..arrays import empty
 from ..engine.tensor import Tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.product.matmul import bilinear, linear
 from ..ops.shape.shape import flatten, sizes, unflatten
 from . import init
@@ -35,7 +37,7 @@ class Linear(Module):
     bias: Parameter | None
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Any = None, dtype: Any = None
+        self, in_features: int, out_features: int, bias: bool = True, device: DeviceLike = None, dtype: DTypeLike = None
     ) -> None:
         super().__init__()
         check_ints("Linear", 0, in_features=in_features, out_features=out_features)
@@ -78,8 +80,8 @@ class Bilinear(Described, Module):
         in2_features: int,
         out_features: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         check_ints("Bilinear", in1_features=in1_features, in2_features=in2_features, out_features=out_features)

@@ -24,7 +24,7 @@ from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
 from ..kernel_set import exact
 from ..ops.argument_checks import as_truth
-from ..ops.device import array_on_device, as_any_device, moved
+from ..ops.device import DeviceLike, array_on_device, as_any_device, moved
 from ..ops.dtypes.conversion import destination, named_type
 from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_class
@@ -312,7 +312,7 @@ class Convertible:
         """Move parameters, their gradients and buffers to the CPU."""
         return self._move("cpu", "cpu")
 
-    def cuda(self, device: Any = None) -> Self:
+    def cuda(self, device: DeviceLike = None) -> Self:
         """Raise a RuntimeError: there is one device, the CPU."""
         raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write to(device) with 'cpu'")
 
@@ -320,7 +320,7 @@ class Convertible:
         """Return the module itself: no memory is shared between processes."""
         return self
 
-    def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
+    def to_empty(self, *, device: DeviceLike, recurse: bool = True) -> Self:
         """Give all parameters and buffers new memory with undefined values, on ``device``.
 
         Raises:

@@ -11,6 +11,8 @@ from ..engine.arithmetic import accumulate
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_real, require_tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from . import functional, init
 from .arguments import as_epsilon, check_ints
 from .functional import batch_norm, instance_norm
@@ -65,8 +67,8 @@ class _ChannelNorm(OverAxes, Module):
         momentum: float | None = 0.1,
         affine: bool = True,
         track_running_stats: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -192,8 +194,8 @@ class _InstanceNorm(_ChannelNorm):
         momentum: float | None = 0.1,
         affine: bool = False,
         track_running_stats: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:
@@ -255,7 +257,7 @@ class _Affine(Described, Module):
     weight: Parameter | None
     bias: Parameter | None
 
-    def _start(self, shape: tuple[int, ...], dtype: Any, **members: bool) -> None:
+    def _start(self, shape: tuple[int, ...], dtype: DTypeLike, **members: bool) -> None:
         kind = as_float_dtype(dtype)
         for member, exists in members.items():
             # parameters of shape (C, H, W) are channels-last in memory, like images, to avoid a copy at every call
@@ -283,8 +285,8 @@ class LayerNorm(_Affine):
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.normalized_shape: tuple[int, ...] = _extents("LayerNorm", normalized_shape)
@@ -313,8 +315,8 @@ class RMSNorm(_Affine):
         normalized_shape: int | tuple[int, ...] | list[int],
         eps: float | None = None,
         elementwise_affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         self.normalized_shape: tuple[int, ...] = _extents("RMSNorm", normalized_shape)
@@ -346,8 +348,8 @@ class GroupNorm(_Affine):
         num_channels: int,
         eps: float = 1e-5,
         affine: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         bias: bool = True,
     ) -> None:

@@ -80,7 +80,7 @@ class _Constant(_Padding):
 
     def __init__(self, padding: int | tuple[int, ...], value: float) -> None:
         super().__init__(padding)
-        self.value = value
+        self.value: float = value
 
     def extra_repr(self) -> str:
         return f"padding={self.padding}, value={self.value}"
@@ -91,15 +91,18 @@ class _Zero(_Padding):
 
 
 class _Reflection(_Padding):
-    _fills, mode = "Mirrors at the first and the last element", "reflect"
+    _fills = "Mirrors at the first and the last element"
+    mode: ClassVar[str] = "reflect"
 
 
 class _Replication(_Padding):
-    _fills, mode = "Repeats the first and the last element", "replicate"
+    _fills = "Repeats the first and the last element"
+    mode: ClassVar[str] = "replicate"
 
 
 class _Circular(_Padding):
-    _fills, mode = "Wraps around", "circular"
+    _fills = "Wraps around"
+    mode: ClassVar[str] = "circular"
 
 
 class ConstantPad1d(_Constant, ndim=1):

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import empty
 from ..engine.tensor import Size, Tensor
 from ..ops.argument_checks import as_truth
-from ..ops.dtypes.dtype import as_dtype
+from ..ops.dtypes.dtype import DTypeLike, as_dtype
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "as_float_dtype", "empty_weight"]
 
@@ -138,7 +138,7 @@ def _rebuild(
     return parameter
 
 
-def as_float_dtype(dtype: Any) -> np.dtype:
+def as_float_dtype(dtype: DTypeLike) -> np.dtype:
     """Return np.dtype(dtype); None means the default dtype.
 
     Raises:
@@ -150,7 +150,7 @@ def as_float_dtype(dtype: Any) -> np.dtype:
     return converted
 
 
-def empty_weight(shape: Sequence[int], dtype: Any = None) -> Parameter:
+def empty_weight(shape: Sequence[int], dtype: DTypeLike = None) -> Parameter:
     """Return an uninitialized weight of logical shape (A, B, \\*R), stored as (\\*R, B, A).
 
     The matrix kernels read a weight in this order, so they need not pack it: every tap is a contiguous (B, A) matrix.
@@ -187,7 +187,7 @@ class Uninitialized(Tensor):
     __slots__ = ()
     becomes: ClassVar[type[Tensor]]
 
-    def __init__(self, requires_grad: bool, dtype: Any) -> None:
+    def __init__(self, requires_grad: bool, dtype: DTypeLike) -> None:
         Tensor.__init__(self, empty(0, as_float_dtype(dtype)))  # not Parameter's, which requires values
         self._requires_grad = requires_grad
 
@@ -208,7 +208,7 @@ class Uninitialized(Tensor):
         array: np.ndarray = _array.__get__(self)
         return array.dtype
 
-    def materialize(self, shape: Sequence[int], dtype: Any = None) -> None:
+    def materialize(self, shape: Sequence[int], dtype: DTypeLike = None) -> None:
         """Become an ordinary parameter or buffer of this shape, with undefined values.
 
         Raises:
@@ -219,7 +219,7 @@ class Uninitialized(Tensor):
         self.__class__ = self.becomes  # type: ignore[assignment]  # from here on it has values
         self.array = array
 
-    def set_dtype(self, dtype: Any) -> None:
+    def set_dtype(self, dtype: DTypeLike) -> None:
         """Set the dtype to materialize with."""
         self.array = empty(0, as_float_dtype(dtype))
 
@@ -255,9 +255,9 @@ class UninitializedParameter(Uninitialized, Parameter):
     """
 
     __slots__ = ()
-    becomes = Parameter
+    becomes: ClassVar[type[Tensor]] = Parameter
 
-    def __init__(self, requires_grad: bool = True, dtype: Any = None) -> None:
+    def __init__(self, requires_grad: bool = True, dtype: DTypeLike = None) -> None:
         super().__init__(requires_grad, dtype)
 
 
@@ -268,9 +268,9 @@ class UninitializedBuffer(Uninitialized):
     """
 
     __slots__ = ()
-    becomes = Tensor
+    becomes: ClassVar[type[Tensor]] = Tensor
 
-    def __init__(self, requires_grad: bool = False, dtype: Any = None) -> None:
+    def __init__(self, requires_grad: bool = False, dtype: DTypeLike = None) -> None:
         super().__init__(requires_grad, dtype)
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 from ..arrays import integers
 from ..engine.tensor import Tensor
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.index.pick import PickRows, PlaceRows
 from ..ops.recurrent.arguments import checked_interval, runs_fused
 from ..ops.shape.join import cat
 from ..ops.shape.shape import reshape, transpose
-from ..specs.recurrence import Weights
+from ..specs.recurrence import Recurrence, Weights
 from .arguments import check_ints
 from .functional.recurrent import Run, run, stack
 from .layer import changed
@@ -172,6 +174,8 @@ class RNNBase(Module):
     return_states: bool
     algorithm: str
     checkpoint: int | str | None
+    hidden_size: Widths
+    proj_size: Widths
 
     def __init__(
         self,
@@ -184,8 +188,8 @@ class RNNBase(Module):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: Widths = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         variational_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -229,7 +233,7 @@ class RNNBase(Module):
         self.proj_size, self.variational_dropout, self.residual = proj_size, variational_dropout, residual
         self.return_states, self.return_cells, self.forget_bias = return_states, return_cells, forget_bias
         self.checkpoint, self.algorithm = checkpoint, algorithm
-        self.layers = stack(
+        self.layers: tuple[Recurrence, ...] = stack(
             name,
             mode.lower(),
             input_size,
@@ -408,8 +412,8 @@ class RNN(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         variational_dropout: float = 0.0,
         recurrent_dropout: float = 0.0,
@@ -469,8 +473,8 @@ class LSTM(RNNBase):
         dropout: float = 0.0,
         bidirectional: bool = False,
         proj_size: Widths = 0,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         clip: tuple[float, float] | None = None,
         clip_nan: bool = False,
@@ -534,8 +538,8 @@ class GRU(RNNBase):
         batch_first: bool = False,
         dropout: float = 0.0,
         bidirectional: bool = False,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         reset_after: bool = True,
         variational_dropout: float = 0.0,

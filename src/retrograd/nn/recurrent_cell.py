@@ -15,6 +15,8 @@ from typing import Any
 from ..arrays import empty, from_host
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.recurrent.arguments import weight_shapes
 from ..ops.recurrent.composed import Masks, draw_masks
 from ..ops.recurrent.recurrent import recurrent_layer
@@ -52,8 +54,8 @@ class RNNCellBase(Module):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         layer_norm: bool = False,
         zoneout: float | tuple[float, float] = 0.0,
@@ -177,8 +179,8 @@ class RNNCell(RNNCellBase):
         hidden_size: int,
         bias: bool = True,
         nonlinearity: str = "tanh",
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         layer_norm: bool = False,
         zoneout: float = 0.0,
@@ -221,8 +223,8 @@ class LSTMCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         proj_size: int = 0,
         clip: tuple[float, float] | None = None,
@@ -277,8 +279,8 @@ class GRUCell(RNNCellBase):
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
         *,
         reset_after: bool = True,
         layer_norm: bool = False,
@@ -301,7 +303,7 @@ class GRUCell(RNNCellBase):
         return self._step(input, [hx])[0]
 
 
-def register_weights(module: Module, spec: Recurrence, dtype: Any, *place: Any) -> Weights:
+def register_weights(module: Module, spec: Recurrence, dtype: DTypeLike, *place: Any) -> Weights:
     """Register the parameters of one direction and return their names.
 
     place: the layer, and whether the direction is the reverse one; nothing for a cell.

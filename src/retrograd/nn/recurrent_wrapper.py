@@ -131,7 +131,8 @@ class Unroll(Module):
         super().__init__()
         if not callable(cell):
             raise TypeError(f"Unroll: cell must be a module or function cell(x, state), got {type(cell).__name__}")
-        self.cell, self.batch_first, self.reverse = cell, batch_first, reverse
+        self.cell: Callable[..., Any] = cell
+        self.batch_first, self.reverse = batch_first, reverse
 
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Tensor, Any]:
         """hx: the initial state; lengths: (N,), from 1 to T; past them y is 0 and the state does not change."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_real
 from ..ops.resampling import interpolate
 from ..ops.shape.rearrange import channel_shuffle, pixel_shuffle, pixel_unshuffle
+from ..ops.shape.shape import Sizes
 from ..ops.shape.sliding_windows import fold, unfold
 from .layer import Described, layer
 from .module import Module
@@ -123,10 +122,10 @@ class ChannelShuffle(Described, Module):
 class Unfold(Described, Module):
     """{functional.unfold}"""
 
-    kernel_size: Any
-    dilation: Any = 1
-    padding: Any = 0
-    stride: Any = 1
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1
 
     def forward(self, input: Tensor) -> Tensor:
         return unfold(input, self.kernel_size, self.dilation, self.padding, self.stride)
@@ -136,11 +135,11 @@ class Unfold(Described, Module):
 class Fold(Described, Module):
     """{functional.fold}"""
 
-    output_size: Any
-    kernel_size: Any
-    dilation: Any = 1
-    padding: Any = 0
-    stride: Any = 1
+    output_size: Sizes
+    kernel_size: Sizes
+    dilation: Sizes = 1
+    padding: Sizes = 0
+    stride: Sizes = 1
 
     def forward(self, input: Tensor) -> Tensor:
         return fold(input, self.output_size, self.kernel_size, self.dilation, self.padding, self.stride)

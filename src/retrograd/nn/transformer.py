@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
 
 from ..arrays import same
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_truth
+from ..ops.device import DeviceLike
+from ..ops.dtypes.dtype import DTypeLike
 from . import functional, init
 from .arguments import check_ints
 from .attention import MultiheadAttention
@@ -53,7 +54,7 @@ class _Layer(Module):
         batch_first: bool,
         norm_first: bool,
         bias: bool,
-        dtype: Any,
+        dtype: DTypeLike,
     ) -> None:
         super().__init__()
         name = type(self).__name__
@@ -73,7 +74,7 @@ class _Layer(Module):
             setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias, dtype=dtype))
         for number in numbers:
             setattr(self, f"dropout{number}", Dropout(dropout))
-        self.activation = _activation(name, activation)
+        self.activation: Callable[[Tensor], Tensor] = _activation(name, activation)
 
     def _sa_block(self, x: Tensor, attn_mask: Mask, key_padding_mask: Mask, is_causal: bool = False) -> Tensor:
         """Self-attention and dropout."""
@@ -111,8 +112,8 @@ class TransformerEncoderLayer(_Layer):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             ("self_attn",),
@@ -163,8 +164,8 @@ class TransformerDecoderLayer(_Layer):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__(
             ("self_attn", "multihead_attn"),
@@ -327,8 +328,8 @@ class Transformer(Module):
         batch_first: bool = False,
         norm_first: bool = False,
         bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
+        device: DeviceLike = None,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         options = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, bias)
@@ -385,7 +386,7 @@ class Transformer(Module):
         return output
 
     @staticmethod
-    def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:
+    def generate_square_subsequent_mask(sz: int, device: DeviceLike = None, dtype: DTypeLike = None) -> Tensor:
         """Return the causal mask (sz, sz): 0 where a query attends to a key, -inf at the keys after its position."""
         return Tensor(kernels.causal_mask(sz, as_float_dtype(dtype)), device=device)
 

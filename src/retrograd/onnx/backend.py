@@ -6,7 +6,7 @@ Source: https://onnx.ai/onnx/repo-docs/ImplementingAnOnnxBackend.html
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -79,5 +79,7 @@ def _plain(value: Value) -> Any:
     return None if value is None else array_of(value)
 
 
-prepare, run_model, run_node = RetrogradBackend.prepare, RetrogradBackend.run_model, RetrogradBackend.run_node
-supports_device = RetrogradBackend.supports_device
+prepare: Final = RetrogradBackend.prepare
+run_model: Final = RetrogradBackend.run_model
+run_node: Final = RetrogradBackend.run_node
+supports_device: Final = RetrogradBackend.supports_device

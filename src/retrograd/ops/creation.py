@@ -15,10 +15,10 @@ from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
 from .argument_checks import as_count, as_element, as_flag, as_int64, as_real, is_number, require_tensor
-from .device import Like, Options, array_on_device, as_any_device, check_options
-from .dtypes.dtype import as_dtype, converted, default_dtype, int64
+from .device import DeviceLike, Like, Options, array_on_device, as_any_device, check_options
+from .dtypes.dtype import DTypeLike, as_dtype, converted, default_dtype, int64
 from .shape.diagonal import nearest_offset
-from .shape.shape import TOO_LONG, sizes
+from .shape.shape import TOO_LONG, Sizes, sizes
 
 __all__ = [
     "arange",
@@ -44,7 +44,7 @@ __all__ = [
 
 @operator(by_shape=True, dtypes="")
 def tensor(
-    data: Any, dtype: Any = None, requires_grad: bool = False, device: Any = None, pin_memory: bool = False
+    data: Any, dtype: DTypeLike = None, requires_grad: bool = False, device: DeviceLike = None, pin_memory: bool = False
 ) -> Tensor:
     """Create a Tensor with a copy of ``data``: a number, nested sequences of numbers, an ndarray or a Tensor.
 
@@ -68,7 +68,7 @@ def tensor(
 
 
 @operator(by_shape=True, dtypes="")
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+def as_tensor(data: Any, dtype: DTypeLike = None, device: DeviceLike = None) -> Tensor:
     """Convert ``data`` to a Tensor that shares its memory and history if possible; see ``tensor``.
 
     Raises:
@@ -86,7 +86,12 @@ def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
 
 @operator(by_shape=True, dtypes="")
 def asarray(
-    obj: Any, *, dtype: Any = None, device: Any = None, copy: bool | None = None, requires_grad: bool = False
+    obj: Any,
+    *,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
+    copy: bool | None = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Convert ``obj`` to a Tensor; copy always if ``copy`` is True, by default only if necessary.
 
@@ -128,7 +133,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
 def full(
     size: int | Sequence[int],
     fill_value: float,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -146,7 +151,7 @@ def full(
     return Tensor(arrays.full(shape, number), requires_grad, kind, device=options.get("device"))
 
 
-def on_device_of(new: Tensor, like: Tensor, device: Any = None) -> Tensor:
+def on_device_of(new: Tensor, like: Tensor, device: DeviceLike = None) -> Tensor:
     """Move a new Tensor to ``device``, or to the device of ``like``."""
     if device is not None:
         new.array = array_on_device("device", new.array, device)
@@ -172,7 +177,11 @@ def extents_of(name: str, given: tuple[Any, ...], named: Any = None) -> tuple[in
 
 @operator(by_shape=True, dtypes="")
 def zeros(
-    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    *extents: Sizes,
+    size: Sizes | None = None,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor:
     """A Tensor of zeros with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(zeros, locals())) is not None:
@@ -188,7 +197,11 @@ def zeros(
 
 @operator(by_shape=True, dtypes="")
 def ones(
-    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    *extents: Sizes,
+    size: Sizes | None = None,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor:
     """A Tensor of ones with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(ones, locals())) is not None:
@@ -204,7 +217,11 @@ def ones(
 
 @operator(by_shape=True, dtypes="")
 def empty(
-    *extents: Any, size: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    *extents: Sizes,
+    size: Sizes | None = None,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor:
     """An uninitialized Tensor with shape ``extents``, also accepted as ``size=``."""
     if interpreters and (seen := interpreted(empty, locals())) is not None:
@@ -219,7 +236,7 @@ def empty(
 
 
 @operator(by_shape=True, dtypes="bihf")
-def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
+def zeros_like(input: Tensor, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """A Tensor of zeros with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(zeros_like, locals())) is not None:
         return seen
@@ -234,7 +251,7 @@ def zeros_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
 
 
 @operator(by_shape=True, dtypes="bihf")
-def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
+def ones_like(input: Tensor, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """A Tensor of ones with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(ones_like, locals())) is not None:
         return seen
@@ -247,7 +264,7 @@ def ones_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **o
 
 
 @operator(by_shape=True, dtypes="bihf")
-def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
+def empty_like(input: Tensor, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Like]) -> Tensor:
     """An uninitialized Tensor with input's shape, and its type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(empty_like, locals())) is not None:
         return seen
@@ -263,7 +280,7 @@ def empty_like(input: Tensor, dtype: Any = None, requires_grad: bool = False, **
 
 @operator(by_shape=True, dtypes="bihf")
 def full_like(
-    input: Tensor, fill_value: float, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+    input: Tensor, fill_value: float, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Like]
 ) -> Tensor:
     """A Tensor filled with one number, with input's shape, and its type if ``dtype`` is None.
 
@@ -281,7 +298,7 @@ def full_like(
 
 @operator(by_shape=True, dtypes="")
 def eye(
-    n: int, m: int | None = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    n: int, m: int | None = None, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A matrix (n, m), square by default, with ones on the diagonal and zeros elsewhere.
 
@@ -302,7 +319,7 @@ def arange(
     start: float,
     end: float | None = None,
     step: float = 1,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -339,7 +356,12 @@ def arange(
 
 @operator(by_shape=True, dtypes="")
 def linspace(
-    start: float, end: float, steps: int, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    start: float,
+    end: float,
+    steps: int,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor:
     """``steps`` evenly spaced numbers from ``start`` to ``end``, both included.
 
@@ -364,7 +386,7 @@ def logspace(
     end: float,
     steps: int,
     base: float = 10.0,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -384,7 +406,7 @@ def logspace(
 
 @operator(by_shape=True, dtypes="")
 def tril_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int64, device: DeviceLike = None, layout: Any = None
 ) -> Tensor:
     """The indices (2, K), row by row, of the lower triangle of a matrix (row, col) up to the diagonal ``offset``."""
     if interpreters and (seen := interpreted(tril_indices, locals())) is not None:
@@ -396,7 +418,7 @@ def tril_indices(
 
 @operator(by_shape=True, dtypes="")
 def triu_indices(
-    row: int, col: int, offset: int = 0, *, dtype: Any = int64, device: Any = None, layout: Any = None
+    row: int, col: int, offset: int = 0, *, dtype: DTypeLike = int64, device: DeviceLike = None, layout: Any = None
 ) -> Tensor:
     """The indices (2, K), row by row, of the upper triangle of a matrix (row, col) from the diagonal ``offset`` on."""
     if interpreters and (seen := interpreted(triu_indices, locals())) is not None:

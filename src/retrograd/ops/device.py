@@ -5,7 +5,7 @@ PyTorch's other devices can be named, so that a script that requests one gets a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from ..arrays import to_host
 from ..kernel_set import DEVICES
@@ -130,7 +130,20 @@ def _parts(name: Any) -> tuple[str, int | None]:
 CPU = device("cpu")
 
 
-def as_device(name: str, device: Any) -> device:
+class _OtherDevice(Protocol):
+    """A device of another library, whose ``str()`` names it."""
+
+    @property
+    def type(self) -> str: ...
+
+    @property
+    def index(self) -> int | None: ...
+
+
+DeviceLike = device | str | _OtherDevice | None
+
+
+def as_device(name: str, device: DeviceLike) -> device:
     """Check that ``device`` is the CPU: None, "cpu", a device, or another library's object whose ``str()`` names one.
 
     name: the caller, for messages.
@@ -156,7 +169,7 @@ def as_device(name: str, device: Any) -> device:
     return CPU
 
 
-def as_any_device(name: str, device: Any) -> str:
+def as_any_device(name: str, device: DeviceLike) -> str:
     """Return the name of the CPU or of another registered device; raises like ``as_device``."""
     found = str(device)
     return found if found in DEVICES else str(as_device(name, device))
@@ -176,7 +189,7 @@ def moved(array: Any, name: str) -> Any:
     return on_host if name == "cpu" else DEVICES[name].from_host(on_host)
 
 
-def array_on_device(name: str, array: Any, device: Any) -> Any:
+def array_on_device(name: str, array: Any, device: DeviceLike) -> Any:
     """Return the array on a device given in any form; raises like ``as_device``."""
     return moved(array, as_any_device(name, device))
 
@@ -186,7 +199,7 @@ def get_default_device() -> device:
     return CPU
 
 
-def set_default_device(device: Any) -> None:
+def set_default_device(device: DeviceLike) -> None:
     """Accept the CPU or None, without effect: new tensors are always on the CPU.
 
     Raises:
@@ -233,11 +246,15 @@ class memory_format(_Named):  # noqa: N801  PyTorch's name
     __slots__ = ()
 
 
-strided = layout("strided")
-contiguous_format = memory_format("contiguous_format")
-channels_last = memory_format("channels_last")  # (N, C, H, W) in the order N, H, W, C
-channels_last_3d = memory_format("channels_last_3d")
-preserve_format = memory_format("preserve_format")
+strided: Final = layout("strided")
+contiguous_format: Final = memory_format("contiguous_format")
+channels_last: Final = memory_format("channels_last")  # (N, C, H, W) in the order N, H, W, C
+channels_last_3d: Final = memory_format("channels_last_3d")
+preserve_format: Final = memory_format("preserve_format")
+
+
+_Layout = layout  # for options that have the names of these classes
+_MemoryFormat = memory_format
 
 
 class Like(TypedDict, total=False):
@@ -247,16 +264,16 @@ class Like(TypedDict, total=False):
     memory_format: contiguous_format or preserve_format.
     """
 
-    device: Any
-    layout: Any
+    device: DeviceLike
+    layout: _Layout | None
     pin_memory: bool
-    memory_format: Any
+    memory_format: _MemoryFormat | None
 
 
 class Options(Like, total=False):
     """Options of a factory: those of Like, and ``out``, a Tensor that receives the result."""
 
-    out: Any
+    out: Tensor | None
 
 
 def check_options(name: str, options: Any) -> None:
@@ -288,7 +305,7 @@ def check_options(name: str, options: Any) -> None:
             raise TypeError(f"{name}() got an unexpected keyword argument {option!r}")
 
 
-def as_memory_format(name: str, value: Any) -> Any:
+def as_memory_format(name: str, value: memory_format | None) -> memory_format | None:
     """Return ``value``, a memory format or None; TypeError otherwise."""
     if value is not None and not isinstance(value, memory_format):
         raise TypeError(f"{name}: memory_format={value!r} must be a memory format such as retrograd.contiguous_format")

@@ -16,7 +16,8 @@ from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from .argument_checks import as_float, as_int, as_real, require_tensor
-from .dtypes.dtype import as_dtype, default_dtype
+from .device import DeviceLike
+from .dtypes.dtype import DTypeLike, as_dtype, default_dtype
 from .shape.padding import pad
 from .shape.rearrange import roll
 from .shape.shape import axes
@@ -414,7 +415,9 @@ def _to_reals(name: str, x: Tensor, s: Any, dim: Any, norm: Any, forward: bool =
 
 
 @operator
-def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def fftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """The frequencies of the elements of ``fft``: 0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1 over (n d)
 
     Raises:
@@ -428,7 +431,9 @@ def fftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, re
 
 
 @operator
-def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
+def rfftfreq(
+    n: int, d: float = 1.0, *, dtype: DTypeLike = None, device: DeviceLike = None, requires_grad: bool = False
+) -> Tensor:
     """The frequencies of the elements of ``rfft``: 0, 1, ..., n // 2 over (n d)
 
     Raises:

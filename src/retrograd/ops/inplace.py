@@ -25,13 +25,14 @@ from ..formulas import optimizers
 from ..kernel_set import kernels
 from . import storage
 from .argument_checks import as_callable, as_element, as_flag, as_real, is_number, require_tensor
-from .device import as_memory_format
+from .device import as_memory_format, memory_format
 from .dtypes.dtype import cast, float16
 from .dtypes.promotion import CATEGORY, as_operand
 from .index.pick import memory_order
 from .pointwise import piecewise
 from .shape import shape
 from .shape.broadcasting import broadcasts_to, expand
+from .shape.shape import Sizes
 from .signatures import require_bound
 
 # ---- In-place methods: `x.add_(y)`, `x += y`, `x.relu_()`, `x.copy_(y)` ---------------------------------------------
@@ -123,7 +124,7 @@ def zero_(input: Tensor) -> Tensor:
 
 
 @operator(records=Replaced, methods="fill_")
-def fill_(input: Tensor, value: Any) -> Tensor:
+def fill_(input: Tensor, value: Tensor | float) -> Tensor:
     """Set every element to ``value``, a number or a tensor with one element.
 
     The gradient with respect to the old values is 0.
@@ -155,7 +156,7 @@ def copy_(input: Tensor, src: Tensor) -> Tensor:
     return _copy("copy_", input, src)
 
 
-def _fill(operator: str, input: Tensor, value: Any) -> Tensor:
+def _fill(operator: str, input: Tensor, value: Tensor | float) -> Tensor:
     require_tensor(operator, input)
     number = as_element(operator, "value", value, input.array.dtype)
     return modify(
@@ -243,7 +244,7 @@ def _in_place_view(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 @operator(methods="resize_", dtypes="bihf")
-def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
+def resize_(input: Tensor, *size: Sizes, memory_format: memory_format | None = None) -> Tensor:
     """Change the shape of input; elements keep their order in memory, and additional ones are uninitialized.
 
     Raises:
@@ -256,7 +257,7 @@ def resize_(input: Tensor, *size: Any, memory_format: Any = None) -> Tensor:
 
 
 @operator(methods="resize_as_", dtypes="bihf")
-def resize_as_(input: Tensor, other: Tensor, memory_format: Any = None) -> Tensor:
+def resize_as_(input: Tensor, other: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Change the shape of input to that of ``other``, as ``resize_`` does.
 
     Raises: as ``resize_``.

@@ -61,7 +61,7 @@ def _with_arrays(function: Any, of_arrays: Any = None) -> Any:
 
 
 def _reflected(function: Any) -> Any:
-    def operator(y: Tensor, x: Any) -> Tensor:
+    def operator(y: Tensor, x: float | np.ndarray | np.number | np.bool_) -> Tensor:
         return function(x, y)
 
     operator.__name__ = f"r{function.__name__}"

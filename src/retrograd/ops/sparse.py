@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,15 +13,15 @@ from ..engine.tensor import Size, Tensor
 from ..kernel_set import device_of as name_of
 from ..kernel_set import exact, kernels
 from .argument_checks import as_flag, as_int, copy_for_backward, is_number, require_float, require_tensor
-from .device import device, layout, moved
-from .dtypes.dtype import as_dtype, cast, int64
+from .device import DeviceLike, device, layout, moved
+from .dtypes.dtype import DTypeLike, as_dtype, cast, int64
 from .shape.shape import Reshape, sizes
 from .shape.shape import axis as axis_of
 from .sparse_products import Matrix, SparseProduct, SpMM, select_rows, sorted_pattern
 
 __all__ = ["sparse_coo", "sparse_coo_tensor", "spmm"]
 
-sparse_coo = layout("sparse_coo")
+sparse_coo: Final = layout("sparse_coo")
 
 
 class SparseTensor:
@@ -191,7 +191,7 @@ class SparseTensor:
     def cpu(self) -> SparseTensor:
         return self._with(self._numbers.cpu())
 
-    def cuda(self, device: Any = None, non_blocking: bool = False) -> SparseTensor:
+    def cuda(self, device: DeviceLike = None, non_blocking: bool = False) -> SparseTensor:
         """Raise a RuntimeError: there is no GPU.
 
         Raises:
@@ -238,7 +238,10 @@ class SparseTensor:
         y = SpMM.apply(select_rows(self._numbers, order), dense, pattern)
         return y if other.array.ndim == 2 else y.reshape(rows)
 
-    matmul = mm = mv = spmm = __matmul__
+    matmul: Final = __matmul__
+    mm: Final = __matmul__
+    mv: Final = __matmul__
+    spmm: Final = __matmul__
 
     def __rmatmul__(self, other: Tensor) -> Tensor:
         require_tensor("matmul", other)
@@ -258,12 +261,13 @@ class SparseTensor:
             raise ValueError(f"mul: the shapes {tuple(self.shape)} and {other.array.shape} must be equal")
         return self._with(self._numbers * _elements_at(other, self._places))
 
-    __rmul__ = mul = __mul__
+    __rmul__: Final = __mul__
+    mul: Final = __mul__
 
     def __truediv__(self, other: Any) -> SparseTensor:
         return self._with(self._numbers / other)
 
-    div = __truediv__
+    div: Final = __truediv__
 
     def __neg__(self) -> SparseTensor:
         return self._with(-self._numbers)
@@ -288,7 +292,8 @@ class SparseTensor:
         places = kernels.concatenate((self._places, other._places), 1)
         return SparseTensor(places, cat((self._numbers, other._numbers)), self.shape).coalesce()
 
-    __radd__ = add = __add__
+    __radd__: Final = __add__
+    add: Final = __add__
 
     def __sub__(self, other: Any) -> Any:
         return self + (-other)
@@ -307,8 +312,8 @@ def sparse_coo_tensor(
     values: Any,
     size: Any = None,
     *,
-    dtype: Any = None,
-    device: Any = None,
+    dtype: DTypeLike = None,
+    device: DeviceLike = None,
     requires_grad: bool = False,
     check_invariants: bool | None = None,
     is_coalesced: bool | None = None,

@@ -16,7 +16,7 @@ from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from .argument_checks import as_flag, as_int, as_real, require_float
 from .device import Options, check_options
-from .dtypes.dtype import as_dtype, converted
+from .dtypes.dtype import DTypeLike, as_dtype, converted
 from .fourier import ComplexFft, RealFft, inverse_of_half, inverse_of_pairs
 from .shape.broadcasting import expand
 from .shape.join import stack
@@ -258,7 +258,7 @@ def bartlett_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -277,7 +277,7 @@ def blackman_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -300,7 +300,7 @@ def hamming_window(
     alpha: float = 0.54,
     beta: float = 0.46,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -319,7 +319,7 @@ def hann_window(
     window_length: int,
     periodic: bool = True,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -339,7 +339,7 @@ def kaiser_window(
     periodic: bool = True,
     beta: float = 12.0,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:

@@ -26,14 +26,14 @@ from ..engine.tensor import Tensor, wrap
 from ..engine.views import View
 from ..kernel_set import exact, kernels
 from .argument_checks import as_element, as_int, is_number, require_tensor
-from .device import CPU, as_memory_format, channels_last, channels_last_3d, contiguous_format
+from .device import CPU, as_memory_format, channels_last, channels_last_3d, contiguous_format, memory_format
 from .dtypes.dtype import int64
 from .pointwise.piecewise import where
 from .reduce.reduction import sum as total
 from .shape import shape as shapes
 from .shape.broadcasting import broadcast_shape, broadcasts_to, sum_to
 from .shape.rearrange import flip
-from .shape.shape import axis, sizes
+from .shape.shape import Sizes, axis, sizes
 
 __all__ = ["as_strided", "as_strided_scatter"]
 
@@ -50,7 +50,7 @@ class Storage:
     def __init__(self, tensor: Tensor, typed: bool) -> None:
         self._owner = memory_owner(tensor.array)
         self._element = self._owner.itemsize if typed else 1
-        self.dtype = self._owner.dtype if typed else np.dtype(np.uint8)
+        self.dtype: np.dtype[Any] = self._owner.dtype if typed else np.dtype(np.uint8)
         self.device = CPU
 
     def data_ptr(self) -> int:
@@ -175,10 +175,13 @@ def dim_order(input: Tensor) -> tuple[int, ...]:
     return tuple(sorted(range(len(steps)), key=lambda axis: -abs(steps[axis])))
 
 
-_LAST = {channels_last: 4, channels_last_3d: 5}  # channels-last memory formats -> number of axes
+_LAST: dict[memory_format | None, int] = {
+    channels_last: 4,
+    channels_last_3d: 5,
+}  # channels-last memory formats -> number of axes
 
 
-def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
+def is_contiguous(input: Tensor, memory_format: memory_format | None = None) -> bool:
     """Return True if the elements are in C order in memory, or in the order of a ``memory_format``.
 
     Raises:
@@ -191,7 +194,7 @@ def is_contiguous(input: Tensor, memory_format: Any = None) -> bool:
 
 
 @operator(methods="contiguous", dtypes="bihf")
-def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
+def contiguous(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Return input itself if it is in C order, or in the order of a ``memory_format``, otherwise a copy.
 
     No operator needs this: all accept any strides.
@@ -214,7 +217,7 @@ def contiguous(input: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @operator(methods="clone", dtypes="bihf")
-def clone(input: Tensor, memory_format: Any = None) -> Tensor:
+def clone(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Copy input, in its own memory order or in that of a ``memory_format``.
 
     Raises: as ``contiguous``.
@@ -226,7 +229,7 @@ def clone(input: Tensor, memory_format: Any = None) -> Tensor:
 
 
 @operator(methods="view", dtypes="bihf")
-def view(input: Tensor, *shape: Any) -> Tensor:
+def view(input: Tensor, *shape: Sizes | np.dtype[Any] | type) -> Tensor:
     """View input in another shape, see ``reshape``, or its bytes as elements of another type: ``x.view(dtype)``.
 
     The latter has no gradient.
@@ -238,7 +241,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
     if interpreters and (seen := interpreted(view, locals())) is not None:
         return seen
     try:
-        return shapes.reshape(input, *shape)
+        return shapes.reshape(input, *shape)  # type: ignore[arg-type]  # which refuses a type
     except TypeError:
         if len(shape) != 1 or not isinstance(shape[0], (np.dtype, type)):
             raise
@@ -248,7 +251,7 @@ def view(input: Tensor, *shape: Any) -> Tensor:
 
 
 @operator(methods="__contains__", dtypes="bihf")
-def contains(input: Tensor, element: Any) -> bool:
+def contains(input: Tensor, element: Tensor | float) -> bool:
     """Return True if an element of input equals ``element``, a number or a tensor.
 
     Raises:
@@ -275,7 +278,7 @@ def _reversed(input: Tensor) -> Tensor:
 
 
 @operator(methods="sum_to_size", dtypes="bihf")
-def sum_to_size(input: Tensor, *size: Any) -> Tensor:
+def sum_to_size(input: Tensor, *size: Sizes) -> Tensor:
     """Sum input to a shape that broadcasts to it; sums of integers and bool are int64.
 
     Raises:
@@ -428,7 +431,7 @@ class Rearranged(Function):
 
 
 @operator(methods="as_strided", dtypes="bihf")
-def as_strided(input: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided(input: Tensor, size: Sizes, stride: Sizes, storage_offset: int | None = None) -> Tensor:
     """A view: element (i, j, ...) is the element storage_offset + i stride[0] + j stride[1] + ... of input's storage.
 
     The storage is all the memory that input shares with its views, counted in memory order. Input may have any strides,
@@ -464,7 +467,9 @@ def _view_of(x: Tensor, layout: Layout) -> Tensor:
 
 
 @operator(records=Rearranged, methods="as_strided_scatter", dtypes="bihf")
-def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, storage_offset: int | None = None) -> Tensor:
+def as_strided_scatter(
+    input: Tensor, src: Tensor, size: Sizes, stride: Sizes, storage_offset: int | None = None
+) -> Tensor:
     """Copy input with ``as_strided(input, size, stride, storage_offset)`` replaced by src.
 
     Raises:
@@ -492,7 +497,7 @@ def as_strided_scatter(input: Tensor, src: Tensor, size: Any, stride: Any, stora
     return where(wrap(on), Rearranged.apply(src, layout, own, None), input)
 
 
-def _checked(name: str, x: Tensor, size: Any, stride: Any, storage_offset: int | None) -> Layout:
+def _checked(name: str, x: Tensor, size: Sizes, stride: Sizes, storage_offset: int | None) -> Layout:
     """Return the layout, counted from the first element of x, checked to be within the storage."""
     require_tensor(name, x)
     a = x.array

@@ -15,9 +15,10 @@ from ..engine.tensor import Size, Tensor, wrap
 from ..kernel_set import kernels
 from .argument_checks import TOO_LONG, as_count, as_counts
 from .creation import as_number, empty, from_numpy, full, on_device_of, ones, tensor, zeros
-from .device import Options, as_any_device, check_options
+from .device import DeviceLike, Options, as_any_device, check_options
 from .dtypes.conversion import TENSOR_TYPES, on_device
-from .dtypes.dtype import as_dtype, converted
+from .dtypes.dtype import DTypeLike, as_dtype, converted
+from .shape.shape import Sizes
 
 __all__ = [
     "BoolTensor",
@@ -55,7 +56,7 @@ class _Kind(type):
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, Tensor) and instance.array.dtype is cls.dtype
 
-    def __call__(cls, *data: Any, device: Any = None) -> Tensor:
+    def __call__(cls, *data: Any, device: DeviceLike = None) -> Tensor:
         return make_tensor(cls.__name__, cls.dtype, data, device)
 
 
@@ -95,7 +96,7 @@ if TYPE_CHECKING:
     class _Typed(Tensor):
         dtype: ClassVar[np.dtype[Any]]
 
-        def __init__(self, *data: Any, device: Any = None) -> None: ...
+        def __init__(self, *data: Any, device: DeviceLike = None) -> None: ...
 
 else:
 
@@ -134,7 +135,7 @@ class ShortTensor(_Typed): ...
 
 
 @operator(by_shape=True, methods="new", dtypes="bihf")
-def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
+def new(input: Tensor, *data: Any, device: DeviceLike = None) -> Tensor:
     """A tensor of input's type from extents, a sequence, an array or a Tensor, as in ``retrograd.FloatTensor``."""
     if interpreters and (seen := interpreted(new, locals())) is not None:
         return seen
@@ -143,7 +144,7 @@ def new(input: Tensor, *data: Any, device: Any = None) -> Tensor:
 
 @operator(by_shape=True, methods="new_tensor", dtypes="bihf")
 def new_tensor(
-    input: Tensor, data: Any, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    input: Tensor, data: Any, *, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A copy of ``data`` in input's type, or ``dtype``; see ``retrograd.tensor``."""
     if interpreters and (seen := interpreted(new_tensor, locals())) is not None:
@@ -154,7 +155,7 @@ def new_tensor(
 
 @operator(by_shape=True, methods="new_zeros", dtypes="bihf")
 def new_zeros(
-    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    input: Tensor, *size: Sizes, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A tensor of zeros with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_zeros, locals())) is not None:
@@ -165,7 +166,7 @@ def new_zeros(
 
 @operator(by_shape=True, methods="new_ones", dtypes="bihf")
 def new_ones(
-    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    input: Tensor, *size: Sizes, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A tensor of ones with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_ones, locals())) is not None:
@@ -176,7 +177,7 @@ def new_ones(
 
 @operator(by_shape=True, methods="new_empty", dtypes="bihf")
 def new_empty(
-    input: Tensor, *size: Any, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    input: Tensor, *size: Sizes, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """An uninitialized tensor with shape ``size`` in input's type, or ``dtype``."""
     if interpreters and (seen := interpreted(new_empty, locals())) is not None:
@@ -191,7 +192,7 @@ def new_full(
     size: int | Sequence[int],
     fill_value: float,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -208,7 +209,7 @@ def new_empty_strided(
     input: Tensor,
     size: Sequence[int],
     stride: Sequence[int],
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -226,7 +227,7 @@ def empty_strided(
     size: Sequence[int],
     stride: Sequence[int],
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -253,7 +254,9 @@ def empty_strided(
 
 
 @operator(by_shape=True, dtypes="")
-def scalar_tensor(s: float, *, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]) -> Tensor:
+def scalar_tensor(
+    s: float, *, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
+) -> Tensor:
     """A 0-d tensor of one number, of the default type if ``dtype`` is None."""
     if interpreters and (seen := interpreted(scalar_tensor, locals())) is not None:
         return seen
@@ -266,7 +269,7 @@ def range(
     end: Any = None,
     step: float = 1,
     *,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Unpack
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..engine.aliasing import mark_changed
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
-from .optimizer import Group, Optimizer, State
+from .optimizer import Group, Optimizer, Params, State
 from .options import ImplementationOptions, options, require_number
 
 __all__ = ["Adafactor"]
@@ -38,11 +38,11 @@ class Adafactor(Optimizer):
     Raises: as Optimizer; and ValueError: eps is not a pair of a number or None and a number.
     """
 
-    buffer_names = ("row_var", "col_var", "variance")
+    buffer_names: tuple[str, ...] = ("row_var", "col_var", "variance")
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-2,
         beta2_decay: float = -0.8,
         eps: tuple[float | None, float] = (None, 1e-3),

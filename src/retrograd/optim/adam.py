@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import sqrt
 from typing import Any, Unpack
 
 from ..formulas.optimizers import adam, adamax, amsgrad, nadam, nadam_momentum, radam
-from .optimizer import Group, Optimizer, State, Update
+from .optimizer import Group, Optimizer, Params, State, Update
 from .options import ImplementationOptions, options
 
 __all__ = ["Adam", "AdamW", "Adamax", "NAdam", "RAdam"]
@@ -36,7 +35,7 @@ class Adam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -63,7 +62,7 @@ class AdamW(Adam):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -102,7 +101,7 @@ class Adamax(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -133,11 +132,11 @@ class NAdam(Optimizer):
     """
 
     formulas: tuple[Any, ...] = (nadam,)
-    counters = {"step": 0, "mu_product": 1.0}
+    counters: dict[str, float] = {"step": 0, "mu_product": 1.0}
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 2e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
@@ -179,7 +178,7 @@ class RAdam(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-3,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,

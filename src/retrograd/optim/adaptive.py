@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ..arrays import full_like
@@ -16,7 +15,7 @@ from ..formulas.optimizers import (
     rmsprop_momentum,
     rprop,
 )
-from .optimizer import Group, Optimizer, Update
+from .optimizer import Group, Optimizer, Params, Update
 from .options import ImplementationOptions, options
 
 __all__ = ["Adadelta", "Adagrad", "RMSprop", "Rprop"]
@@ -43,7 +42,7 @@ class Adagrad(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-2,
         lr_decay: float = 0.0,
         weight_decay: float = 0.0,
@@ -86,7 +85,7 @@ class Adadelta(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1.0,
         rho: float = 0.9,
         eps: float = 1e-6,
@@ -122,7 +121,7 @@ class RMSprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-2,
         alpha: float = 0.99,
         eps: float = 1e-8,
@@ -163,7 +162,7 @@ class Rprop(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-2,
         etas: tuple[float, float] = (0.5, 1.2),
         step_sizes: tuple[float, float] = (1e-6, 50),

@@ -6,7 +6,7 @@ Source: Nocedal and Wright, "Numerical Optimization", 2006, algorithms 3.5 and 3
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
 from ..ops.shape.shape import reshaped
-from .optimizer import Group, Optimizer, State, array_like, array_of, checked_number
+from .optimizer import Group, Optimizer, Params, State, array_like, array_of, checked_number
 from .options import require_number
 from .scheduler_base import require_count
 
@@ -143,7 +143,7 @@ class LBFGS(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1,
         max_iter: int = 20,
         max_eval: int | None = None,

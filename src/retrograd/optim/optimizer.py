@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from operator import attrgetter, is_
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -34,7 +34,7 @@ __all__ = ["Batch", "Optimizer", "clip_after_step", "required"]
 # ---- Batches: the arguments of one kernel launch, cached while only the gradients change ----------------------------
 
 State = dict[str, Any]
-array_of = attrgetter("array")
+array_of: Final = attrgetter("array")
 _shape_of, _dtype_of = attrgetter("shape"), attrgetter("dtype")
 
 
@@ -50,6 +50,7 @@ class Batch:
 
     fresh: bool
     parameters: list[Tensor]
+    formula: Callable[..., Any]
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Batch:
     ) -> None:
         self.formula, self.parameters, self.fresh = formula, list(parameters), fresh
         self._buffers, self._counters = tuple(buffers), tuple(counters)
-        self.states = list(states) if buffers or self._counters else []  # without both there is no state
+        self.states: list[State] = list(states) if buffers or self._counters else []  # without both there is no state
         self.arrays: list[np.ndarray] = list(map(array_of, parameters))
         self.columns: list[list[np.ndarray]] = [_column(states, name) for name in buffers]
         self.keep: dict[str, Any] = {}
@@ -123,6 +124,7 @@ def _clip(name: str, parameters: Iterable[Tensor]) -> None:
 # ---- Optimizer, the base class: parameter groups, state, and saving them --------------------------------------------
 
 Group = dict[str, Any]
+Params = Iterable[Tensor] | Iterable[Group]
 Update = Callable[..., Any]
 
 # entries that schedulers add to a group
@@ -173,7 +175,7 @@ class Optimizer:
     buffer_names: tuple[str, ...] = ()  # arrays shaped like the parameter: the states of the formulas
     counters: dict[str, float] = {"step": 0}  # numbers in the state of every parameter, with initial values
 
-    def __init__(self, params: Iterable[Any], defaults: dict[str, Any]) -> None:
+    def __init__(self, params: Params, defaults: dict[str, Any]) -> None:
         self.defaults = defaults
         self.state: defaultdict[Tensor, State] = defaultdict(dict)
         self.param_groups: list[Group] = []

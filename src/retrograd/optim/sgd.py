@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ..formulas.optimizers import asgd, sgd, sgd_momentum
-from .optimizer import Group, Optimizer, State, Update
+from .optimizer import Group, Optimizer, Params, State, Update
 from .options import ImplementationOptions, options
 
 __all__ = ["ASGD", "SGD"]
@@ -33,7 +32,7 @@ class SGD(Optimizer):
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-3,
         momentum: float = 0.0,
         dampening: float = 0.0,
@@ -80,11 +79,11 @@ class ASGD(Optimizer):
     """
 
     formulas: tuple[Any, ...] = (asgd,)
-    counters = {"step": 0, "eta": 0.0, "mu": 1.0}  # eta and mu are those of the next step
+    counters: dict[str, float] = {"step": 0, "eta": 0.0, "mu": 1.0}  # eta and mu are those of the next step
 
     def __init__(
         self,
-        params: Iterable[Any],
+        params: Params,
         lr: float = 1e-2,
         lambd: float = 1e-4,
         alpha: float = 0.75,

@@ -123,6 +123,8 @@ class AveragedModel(Module):
     use_buffers: bool
 
     n_averaged: Tensor
+    avg_fn: Average | None
+    multi_avg_fn: MultiAverage | None
 
     def __init__(
         self,

@@ -23,6 +23,7 @@ class Call:
     """
 
     random: bool
+    function: Callable[..., Any]
 
     def __init__(
         self, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], random: bool = False

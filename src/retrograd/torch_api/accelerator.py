@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 __all__ = [
     "current_accelerator",
@@ -66,4 +66,5 @@ def refuse(name: str) -> NoReturn:
     )
 
 
-current_device_idx, set_device_idx = current_device_index, set_device_index
+current_device_idx: Final = current_device_index
+set_device_idx: Final = set_device_index

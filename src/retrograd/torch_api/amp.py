@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..ops.device import device
+from ..ops.dtypes.dtype import DTypeLike
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -35,7 +36,7 @@ class autocast:  # noqa: N801  PyTorch's name
     """
 
     def __init__(
-        self, device_type: str, dtype: Any = None, enabled: bool = True, cache_enabled: bool | None = None
+        self, device_type: str, dtype: DTypeLike = None, enabled: bool = True, cache_enabled: bool | None = None
     ) -> None:
         self.device: str = device(device_type).type
         self.fast_dtype = dtype

@@ -69,7 +69,8 @@ def unused(fn: Callable[..., Any]) -> Callable[..., Any]:
     return fn
 
 
-export = script_method = unused
+export: Final = unused
+script_method: Final = unused
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:

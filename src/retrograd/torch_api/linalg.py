@@ -6,6 +6,7 @@ from typing import Any
 
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
+from ..ops.dtypes.dtype import DTypeLike
 from ..ops.linalg.decompositions import (
     cholesky,
     cholesky_ex,
@@ -93,7 +94,9 @@ __all__ = [
 
 
 @operator
-def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def vector_norm(
+    x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None
+) -> Tensor:
     """(sum |x|^ord)^(1/ord) over ``dim`` (all axes if None); max |x| for inf, min |x| for -inf, count x != 0 for 0.
 
     The gradient at 0 is 0; equal maxima share the gradient evenly; order 0 has no gradient.
@@ -112,7 +115,7 @@ def vector_norm(x: Tensor, ord: float = 2, dim: Dim = None, keepdim: bool = Fals
 
 @operator
 def matrix_norm(
-    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: Any = None
+    A: Tensor, ord: Any = "fro", dim: Any = (-2, -1), keepdim: bool = False, *, dtype: DTypeLike = None
 ) -> Tensor:
     """Return the norm of the matrices A (..., M, N), whose rows and columns are the axes ``dim``.
 
@@ -132,7 +135,7 @@ def matrix_norm(
 
 
 @operator
-def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(A: Tensor, ord: Any = None, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """The 2-norm over ``dim`` (all axes if None); with ``ord``, ``vector_norm`` (one axis) or ``matrix_norm`` (two).
 
     dtype: convert A first.

@@ -19,7 +19,7 @@ from .imports import is_path
 PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
 _PACKAGE = __name__.partition(".")[0]
 # methods of MXNet arrays and layers that scripts call; ``REASONS`` says what to write instead
-OTHER_LIBRARIES = {
+OTHER_LIBRARIES: dict[str, tuple[str, ...]] = {
     "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
     "torch.nn.Module": ("collect_params", "hybridize"),
 }

@@ -8,7 +8,7 @@ from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import require_tensor
 from ..ops.creation import as_tensor
-from ..ops.dtypes.dtype import cast, float32, float64
+from ..ops.dtypes.dtype import DTypeLike, cast, float32, float64
 from ..ops.sparse import SparseTensor, sparse_coo_tensor, spmm
 from .missing import attach_to_module
 
@@ -41,7 +41,7 @@ def addmm(mat: Tensor, mat1: SparseTensor, mat2: Tensor, beta: float = 1, alpha:
 
 
 @operator
-def sum(input: SparseTensor, dim: int | None = None, dtype: Any = None) -> Tensor:
+def sum(input: SparseTensor, dim: int | None = None, dtype: DTypeLike = None) -> Tensor:
     """Return the sum of all elements, or over one axis; the result is dense.
 
     Raises:

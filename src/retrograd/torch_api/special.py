@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..ops import log_softmax, logsumexp, softmax  # these also accept axis for dim
 from ..ops.pointwise.exponential import erf, erfc, exp2, expm1, log1p, logit, sigmoid, sinc, xlogy
 from ..ops.pointwise.rounding import round
@@ -63,8 +65,14 @@ __all__ = [
     "zeta",
 ]
 
-modified_bessel_i0, modified_bessel_i1 = i0, i1
-expit, psi, gammaln, gammainc, gammaincc, multigammaln = sigmoid, digamma, lgamma, igamma, igammac, mvlgamma
+modified_bessel_i0: Final = i0
+modified_bessel_i1: Final = i1
+expit: Final = sigmoid
+psi: Final = digamma
+gammaln: Final = lgamma
+gammainc: Final = igamma
+gammaincc: Final = igammac
+multigammaln: Final = mvlgamma
 
 add_forms(globals(), "special")
 attach_to_module(__name__)

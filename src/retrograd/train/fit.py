@@ -118,6 +118,8 @@ class Fit:
     steps: int
     epoch: int
     seconds: Any
+    loss: Callable[..., Tensor]
+    augment: Callable[[np.ndarray], np.ndarray] | None
 
     def __init__(
         self,

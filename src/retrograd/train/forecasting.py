@@ -71,6 +71,7 @@ class Autoregression:
     """
 
     constant: float
+    coefficients: np.ndarray
 
     def __init__(self, values: np.ndarray, most: int) -> None:
         if not 1 <= most < len(values) // 2:

@@ -13,6 +13,7 @@ from ..data.images import read_planes
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..nn.module import Module
 from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import States, TextNetwork, image_of, saved_network
@@ -54,7 +55,7 @@ class Predictor:
             self.size, self.channels = takes["size"], takes["channels"]
             if len(set(classes)) != len(classes):
                 raise ValueError("two of its classes have the same name")
-            self.model = saved_network(state, "images")
+            self.model: Module = saved_network(state, "images")
             self.model.eval()
             self.classes: tuple[Any, ...] = tuple(classes)
             probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -115,7 +116,7 @@ class TextTask(Task):
 
     samples = "sequences"
     shuffle = False
-    carried = {"h": 1, "c": 1}
+    carried: ClassVar[Mapping[str, int]] = {"h": 1, "c": 1}
     held_out_batch = _HELD_OUT_STREAMS
 
     model: TextNetwork

@@ -61,10 +61,10 @@ class TextNetwork(nn.Module):
         self, characters: int, streams: int, width: int = 64, hidden: int = 256, layers: int = 2, dropout: float = 0.3
     ) -> None:
         super().__init__()
-        self.embedding = nn.Embedding(characters, width)
-        self.lstm = nn.LSTM(width, hidden, layers, dropout=dropout if layers > 1 else 0.0)
-        self.dropout = nn.Dropout(dropout)
-        self.head = nn.Linear(hidden, characters)
+        self.embedding: nn.Embedding = nn.Embedding(characters, width)
+        self.lstm: nn.LSTM = nn.LSTM(width, hidden, layers, dropout=dropout if layers > 1 else 0.0)
+        self.dropout: nn.Dropout = nn.Dropout(dropout)
+        self.head: nn.Linear = nn.Linear(hidden, characters)
         for name in ("h", "c"):
             self.register_buffer(name, Tensor(np.zeros((layers, streams, hidden), np.float32)))
         self._eval_states: tuple[np.ndarray, np.ndarray] | None = None
@@ -105,8 +105,8 @@ class SeriesNetwork(nn.Module):
 
     def __init__(self, horizon: int, hidden: int = 32) -> None:
         super().__init__()
-        self.gru = nn.GRU(1, hidden)
-        self.head = nn.Linear(hidden, horizon)
+        self.gru: nn.GRU = nn.GRU(1, hidden)
+        self.head: nn.Linear = nn.Linear(hidden, horizon)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (N, T) to predictions (N, horizon)."""

@@ -192,6 +192,7 @@ class Trainer(Fit):
     history: History
 
     stop_request: StopRequest
+    sums: dict[str, Any]
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ import inspect
 import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -68,7 +68,7 @@ _RULES = {
     "xlogy": ("g * log(b)", "g * a / b"),
     "copysign": ("g * where(a * b > 0, 1, -1)", "0 * g"),
 }
-_TABLE = {
+_TABLE: Final = {
     "add": _Row(arithmetic.add, (_WIDE, _WIDE), ("g", "g")),
     "sub": _Row(arithmetic.sub, (_WIDE, _WIDE), ("g", "-g")),
     "mul": _Row(arithmetic.mul, (_WIDE, _WIDE), ("g * b", "g * a")),

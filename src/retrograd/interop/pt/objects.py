@@ -197,7 +197,7 @@ class Pending:
     __slots__ = ("build", "keys")
 
     def __init__(self, build: Callable[[Any], Any]) -> None:
-        self.build = build
+        self.build: Callable[[Any], Any] = build
         self.keys: list[int] = []
 
 

@@ -41,6 +41,7 @@ class Machine:
     encoding: str
     place: int
     budget: int
+    persistent: Callable[[Any], Any]
 
     def __init__(self, content: bytes | mmap, start: int, persistent: _Persistent, encoding: str, budget: int) -> None:
         self.content, self.place, self.budget = content, start, budget

@@ -381,7 +381,7 @@ class RetrogradClassifier(ClassifierMixin, Estimator):  # type: ignore[misc]
         TypeError: a name is neither a parameter nor module__NAME, optimizer__NAME or loss__NAME.
     """
 
-    default_loss = nn.CrossEntropyLoss
+    default_loss: type[nn.Module] = nn.CrossEntropyLoss
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Train for one epoch on these samples, continuing with the existing network.
@@ -467,7 +467,7 @@ class RetrogradRegressor(RegressorMixin, Estimator):  # type: ignore[misc]
         TypeError: a name is neither a parameter nor module__NAME, optimizer__NAME or loss__NAME.
     """
 
-    default_loss = nn.MSELoss
+    default_loss: type[nn.Module] = nn.MSELoss
     target: ClassVar[dict[str, Any]] = {"multi_output": True, "y_numeric": True}
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .machine.compiler import Array, Table, helper
 from .machine.simd import (
@@ -169,7 +169,8 @@ def _topk(beyond: Callable[[Any, Any], Any], is_beyond: Callable[[float, float],
     return body
 
 
-largest, smallest = _topk(_above, _is_above), _topk(_below, _is_below)
+largest: Final = _topk(_above, _is_above)
+smallest: Final = _topk(_below, _is_below)
 
 
 _sign_bit = integer(31, 63)

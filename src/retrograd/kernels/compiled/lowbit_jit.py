@@ -6,7 +6,7 @@ from __future__ import annotations
 from .convolution.direct_jit import entries_of_tile, position_of, read_and_written
 from .convolution.direct_plan import PHASE
 from .lowbit import BORDER, PRODUCTS, TASK
-from .machine.compiler import Array, Bytes, Words, helper
+from .machine.compiler import Array, Bytes, Table, Words, helper
 from .machine.integer_microkernel_jit import dot
 from .machine.microkernel import PRODUCT, ROW_SLOTS, WORD
 from .machine.microkernel_jit import rows_of_tile

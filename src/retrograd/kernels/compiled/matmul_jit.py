@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from .machine.compiler import Array
+from .machine.compiler import Array, Table
 from .machine.microkernel import MOST_ROWS
 from .machine.microkernel_jit import multiply_panels, rows_of_tile
 from .machine.simd import address, ahead, full, lanes, load, load_first, offset, store_first, total

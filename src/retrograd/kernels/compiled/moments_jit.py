@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .machine.compiler import Array, helper
 from .machine.simd import (
@@ -117,7 +117,8 @@ def _exponential_second(top: Any, s: Any) -> Any:
     return select(top < _INFINITY, s, top)  # inf or NaN: so is the sum
 
 
-sum_of_four, _largest_of_four = folded(add), folded(maximum)
+sum_of_four: Final = folded(add)
+_largest_of_four: Final = folded(maximum)
 
 
 def summed(term: Callable[[Any, Any], Any], first_look: bool = False) -> Callable[..., Any]:
@@ -255,12 +256,13 @@ def _columns(wide: Any, term: Any, join: Any, center: Any, collect: Any, first: 
     return body
 
 
-sum_away, sum_squares = summed(_away, first_look=True), summed(_square)
+sum_away: Final = summed(_away, first_look=True)
+sum_squares: Final = summed(_square)
 _OF_MOMENTS, _OF_EXPONENTIAL = (_moments_first, _moments_second), (_exponential_first, _exponential_second)
-moments_rows = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
-moments_columns = helper(_columns(double, _away, add, _mean, _square, *_OF_MOMENTS, 0.0))
-logsumexp_rows = _rows(itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
-logsumexp_columns = _columns(itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
+moments_rows: Final = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
+moments_columns: Final = helper(_columns(double, _away, add, _mean, _square, *_OF_MOMENTS, 0.0))
+logsumexp_rows: Final = _rows(itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
+logsumexp_columns: Final = _columns(itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
 
 
 @helper

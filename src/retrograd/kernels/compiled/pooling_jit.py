@@ -8,6 +8,7 @@ A list in scratch memory holds the taps of an output: pairs (step in elements, i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from .machine.compiler import Array, Table, helper
 from .machine.simd import (
@@ -325,5 +326,5 @@ def _at_places(scatter: bool) -> Body:
     return body
 
 
-max_pool_gather = _at_places(scatter=False)  # y[o] = x[indices[o]]
-max_unpool = _at_places(scatter=True)  # y = 0, then y[indices[o]] = x[o] in the order of o
+max_pool_gather: Final = _at_places(scatter=False)  # y[o] = x[indices[o]]
+max_unpool: Final = _at_places(scatter=True)  # y = 0, then y[indices[o]] = x[o] in the order of o

@@ -8,7 +8,7 @@ the others. One loop is compiled for each function: operands that it does not us
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ...formulas.normalization import about_mean, about_mean_grad
 from .machine.compiler import Array, helper
@@ -129,6 +129,9 @@ def _first_reduced(g: Any, x: Any, a: Any, b: Any, c: Any, d: Any) -> Any:
     return a
 
 
-normalize, normalize_grad = helper(_over_rows(_about_mean)), helper(_over_rows(about_mean_grad, 2))
-ties, logsumexp_grad = _over_rows(_ties), _over_rows(_exponential)
-signed, spread = _over_rows(_signed), _over_rows(_first_reduced, 0)
+normalize: Final = helper(_over_rows(_about_mean))
+normalize_grad: Final = helper(_over_rows(about_mean_grad, 2))
+ties: Final = _over_rows(_ties)
+logsumexp_grad: Final = _over_rows(_exponential)
+signed: Final = _over_rows(_signed)
+spread: Final = _over_rows(_first_reduced, 0)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .machine.compiler import Array, Table, helper
 from .machine.simd import (
@@ -220,13 +220,19 @@ def _columns(take: Callable[[Any], Any], combine: Callable[[Any, Any], Any], sta
 
 
 _INFINITY = float("inf")
-sum_rows, sum_columns = _rows(itself, add, 0.0, totals), _columns(itself, add, 0.0)
-square_rows, square_columns = _rows(_square, add, 0.0, totals), _columns(_square, add, 0.0)
-absolute_rows, absolute_columns = _rows(absolute, add, 0.0, totals), _columns(absolute, add, 0.0)
+sum_rows: Final = _rows(itself, add, 0.0, totals)
+sum_columns: Final = _columns(itself, add, 0.0)
+square_rows: Final = _rows(_square, add, 0.0, totals)
+square_columns: Final = _columns(_square, add, 0.0)
+absolute_rows: Final = _rows(absolute, add, 0.0, totals)
+absolute_columns: Final = _columns(absolute, add, 0.0)
 # (in float64: the rounding errors of products of factors near 1 are biased)
-prod_rows, prod_columns = _rows(double, mul, 1.0, products), _columns(double, mul, 1.0)
-amax_rows, amax_columns = _rows(itself, maximum, -_INFINITY, largest_of_each), _columns(itself, maximum, -_INFINITY)
-amin_rows, amin_columns = _rows(itself, minimum, _INFINITY, smallest_of_each), _columns(itself, minimum, _INFINITY)
+prod_rows: Final = _rows(double, mul, 1.0, products)
+prod_columns: Final = _columns(double, mul, 1.0)
+amax_rows: Final = _rows(itself, maximum, -_INFINITY, largest_of_each)
+amax_columns: Final = _columns(itself, maximum, -_INFINITY)
+amin_rows: Final = _rows(itself, minimum, _INFINITY, smallest_of_each)
+amin_columns: Final = _columns(itself, minimum, _INFINITY)
 
 
 # ---- Kernels that combine each number with all before it along the axis ---------------------------------------------
@@ -303,9 +309,10 @@ def _scan_columns(combine: Callable[[Any, Any], Any], start: float) -> Body:
     return body
 
 
-cumsum_rows, cumsum_columns = _scan_rows(add, sums_before, sums_after, 0.0), _scan_columns(add, 0.0)
-cumprod_rows = _scan_rows(mul, products_before, products_after, 1.0)
-cumprod_columns = _scan_columns(mul, 1.0)
+cumsum_rows: Final = _scan_rows(add, sums_before, sums_after, 0.0)
+cumsum_columns: Final = _scan_columns(add, 0.0)
+cumprod_rows: Final = _scan_rows(mul, products_before, products_after, 1.0)
+cumprod_columns: Final = _scan_columns(mul, 1.0)
 
 
 def linear_rows(

@@ -8,7 +8,7 @@ column are in a small buffer. A block is narrow enough to stay in the cache.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from .machine.compiler import Array, helper
 from .machine.simd import (
@@ -222,8 +222,11 @@ def _columns_grad(term: Callable[[Any, Any], Any], gradient: Callable[[Any, Any,
     return body
 
 
-softmax_rows, log_softmax_rows = _rows(False), _rows(True)
-softmax_columns, log_softmax_columns = _columns(False), _columns(True)
-softmax_grad_rows, log_softmax_grad_rows = _rows_grad(_product, _softmax_grad), _rows_grad(_itself, _log_softmax_grad)
-softmax_grad_columns = _columns_grad(_product, _softmax_grad)
-log_softmax_grad_columns = _columns_grad(_itself, _log_softmax_grad)
+softmax_rows: Final = _rows(False)
+log_softmax_rows: Final = _rows(True)
+softmax_columns: Final = _columns(False)
+log_softmax_columns: Final = _columns(True)
+softmax_grad_rows: Final = _rows_grad(_product, _softmax_grad)
+log_softmax_grad_rows: Final = _rows_grad(_itself, _log_softmax_grad)
+softmax_grad_columns: Final = _columns_grad(_product, _softmax_grad)
+log_softmax_grad_columns: Final = _columns_grad(_itself, _log_softmax_grad)

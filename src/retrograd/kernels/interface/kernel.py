@@ -34,6 +34,8 @@ class Kernel:
     name: str
     changes: str
     writes: str
+    text: Callable[..., Any]
+    spec: Callable[..., Any] | None
 
     def __init__(
         self,

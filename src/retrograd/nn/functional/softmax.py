@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...engine.tensor import Tensor
+from ...ops.dtypes.dtype import DTypeLike
 from ...ops.normalization import softmax as along
 
 __all__ = ["log_softmax", "softmax"]
 
 
-def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
     dim: None is axis 0 of a tensor with 0, 1 or 3 axes and axis 1 of others, with PyTorch's warning. dtype: if given,
@@ -23,7 +22,7 @@ def softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: 
     return along.softmax(input, along.axis_of("softmax", input, dim, _stacklevel), dtype)
 
 
-def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow; see ``softmax``.
 
     Raises: as ``softmax``.

@@ -43,7 +43,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from ...arrays import empty
 from ...engine.function import Function
@@ -132,7 +132,9 @@ def _bias_grad(g: Tensor) -> Tensor:
 
 
 # the operators under the names in the table above; shapes must match the window
-conv, conv_input_grad, conv_weight_grad = Conv.apply, ConvInputGrad.apply, ConvWeightGrad.apply
+conv: Final = Conv.apply
+conv_input_grad: Final = ConvInputGrad.apply
+conv_weight_grad: Final = ConvWeightGrad.apply
 
 
 def conv_nd(
@@ -228,7 +230,7 @@ class PerSampleConvWeightGrad(Function):
         return gx, gg, None, None
 
 
-per_sample_conv_weight_grad = PerSampleConvWeightGrad.apply
+per_sample_conv_weight_grad: Final = PerSampleConvWeightGrad.apply
 
 
 def _side_by_side(x: Tensor) -> Tensor:

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from ...kernel_set import kernel_setting
 from ...specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
 from ...specs.geometry import Window
 from ..argument_checks import as_counts, as_flag
+from ..dtypes.dtype import DTypeLike
 from .arguments import Extent, Padding, frozen, window_of
 from .convolution import paddings
 
@@ -134,7 +134,7 @@ def conv_plan(
     target_shape: Extent | None = None,
     algorithm: str = "auto",
     workspace: float | None = None,
-    dtype: Any = "float32",
+    dtype: DTypeLike = "float32",
 ) -> ConvPlan:
     """Return the plan of a convolution of these shapes and of its gradients, without computing them.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
@@ -21,7 +21,10 @@ def real(input: Tensor) -> Tensor:
     return input
 
 
-conj = conj_physical = resolve_conj = resolve_neg = real
+conj: Final = real
+conj_physical: Final = real
+resolve_conj: Final = real
+resolve_neg: Final = real
 
 
 def imag(input: Tensor) -> NoReturn:

@@ -12,6 +12,7 @@ from ...engine.tensor import Tensor, wrap
 from ...kernel_set import device_of as name_of
 from ..argument_checks import as_flag, require_tensor
 from ..device import (
+    DeviceLike,
     as_any_device,
     as_device,
     as_memory_format,
@@ -19,11 +20,13 @@ from ..device import (
     channels_last_3d,
     device_of,
     is_device,
+    memory_format,
     moved,
     strided,
 )
 from ..shape.shape import clone
 from .dtype import (
+    DTypeLike,
     as_dtype,
     bool_,
     cast,
@@ -152,7 +155,7 @@ def to(input: Tensor, *args: Any, **options: Any) -> Tensor:
 
 
 @operator(methods="cpu", dtypes="bihf")
-def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
+def cpu(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
     """Return input on the CPU: itself, unless it is on a device registered with ``kernel_set.add_device``."""
     if interpreters and (seen := interpreted(cpu, locals())) is not None:
         return seen
@@ -160,13 +163,15 @@ def cpu(input: Tensor, memory_format: Any = None) -> Tensor:
     return on_device(input, "cpu")
 
 
-def cuda(input: Tensor, device: Any = None, non_blocking: Any = False, memory_format: Any = None) -> NoReturn:
+def cuda(
+    input: Tensor, device: DeviceLike = None, non_blocking: Any = False, memory_format: memory_format | None = None
+) -> NoReturn:
     """Raise a RuntimeError: there is one device, the CPU."""
     raise RuntimeError("cuda: there is one device, the CPU; leave the call out, or write x.to(device) with 'cpu'")
 
 
 @operator(methods="pin_memory", dtypes="bihf")
-def pin_memory(input: Tensor, device: Any = None) -> Tensor:
+def pin_memory(input: Tensor, device: DeviceLike = None) -> Tensor:
     """Return input itself: pinned memory speeds up copies to an accelerator, and there is none."""
     if interpreters and (seen := interpreted(pin_memory, locals())) is not None:
         return seen
@@ -174,7 +179,7 @@ def pin_memory(input: Tensor, device: Any = None) -> Tensor:
     return input
 
 
-def is_pinned(input: Tensor, device: Any = None) -> bool:
+def is_pinned(input: Tensor, device: DeviceLike = None) -> bool:
     """Return False: pinned memory speeds up copies to an accelerator, and there is none."""
     as_device("is_pinned", device)
     return False
@@ -186,7 +191,7 @@ def get_device(input: Tensor) -> int:
     return -1
 
 
-def type_(input: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
+def type_(input: Tensor, dtype: DTypeLike | type[Tensor] = None, non_blocking: bool = False) -> Any:
     """Return the name of input's type, such as "torch.FloatTensor", or with ``dtype``, input in that type.
 
     dtype: an element type, a class such as retrograd.FloatTensor, or the name of one.
@@ -216,7 +221,7 @@ def named_type(name: str, dtype: Any) -> np.dtype[Any]:
 
 
 def _converted(name: str, dtype: np.dtype[Any], doc: str) -> Any:
-    def convert(input: Tensor, memory_format: Any = None) -> Tensor:
+    def convert(input: Tensor, memory_format: memory_format | None = None) -> Tensor:
         as_memory_format(name, memory_format)
         return cast(input, dtype)
 
@@ -234,7 +239,7 @@ def type_as(input: Tensor, other: Tensor) -> Tensor:
     return cast(input, other.array.dtype)
 
 
-def bfloat16(input: Tensor, memory_format: Any = None) -> NoReturn:
+def bfloat16(input: Tensor, memory_format: memory_format | None = None) -> NoReturn:
     """Raise a TypeError: tensors cannot hold bfloat16."""
     raise TypeError("bfloat16: tensors cannot hold bfloat16; use x.float(), or x.half() for storage")
 

@@ -6,11 +6,12 @@ a storage type: its numbers are moved, compared and converted, but the compiled 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from ...engine.dtype import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
+from ...engine.dtype import DTypeLike as DTypeLike
 from ...engine.dtype import default_dtype as default_dtype  # re-exported for the modules of ops
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
@@ -22,8 +23,15 @@ __all__ = ["finfo", "iinfo"]
 
 # ---- Element types, and the operator that converts between them ------------------------------------------------------
 
-float32, float64, int64, bool_, float16 = FLOAT32, FLOAT64, INT64, BOOL, FLOAT16
-uint8, int8, int16, int32, _ = STORED
+float32: Final = FLOAT32
+float64: Final = FLOAT64
+int64: Final = INT64
+bool_: Final = BOOL
+float16: Final = FLOAT16
+uint8: Final = STORED[0]
+int8: Final = STORED[1]
+int16: Final = STORED[2]
+int32: Final = STORED[3]
 
 
 class Cast(Function):
@@ -65,7 +73,7 @@ def converted(array: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     return kernels.cast(array, dtype)
 
 
-def as_dtype(dtype: Any, *, default: bool = False) -> np.dtype[Any]:
+def as_dtype(dtype: DTypeLike, *, default: bool = False) -> np.dtype[Any]:
     """Return ``dtype`` as one of a Tensor's element types; TypeError otherwise.
 
     default: accept None for the type of new floating-point tensors, as Python's float always is.

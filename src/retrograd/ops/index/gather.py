@@ -146,7 +146,13 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
 
 @operator(records=Put, methods="scatter", in_place=True, dtypes="bihf")
 def scatter(
-    input: Tensor, dim: int, index: Tensor, src: Any = None, *, value: Any = None, reduce: str | None = None
+    input: Tensor,
+    dim: int,
+    index: Tensor,
+    src: Tensor | float | None = None,
+    *,
+    value: float | None = None,
+    reduce: str | None = None,
 ) -> Tensor:
     """Scatter into a copy of input: y[i, index[i, j, k], k] = src[i, j, k] for ``dim`` = 1, and so on for other axes.
 

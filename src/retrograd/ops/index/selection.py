@@ -122,7 +122,7 @@ def index_copy(input: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor
 
 
 @operator(records=Put, methods="index_fill", in_place=True, dtypes="bihf")
-def index_fill(input: Tensor, dim: int, index: Tensor, value: Any) -> Tensor:
+def index_fill(input: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """Copy input with the slices ``index``, which may be negative, along ``dim`` filled with the number ``value``.
 
     Raises:
@@ -160,7 +160,7 @@ def take(input: Tensor, index: Tensor) -> Tensor:
 
 
 @operator(records=MaskedFill, methods="masked_fill", in_place=True, dtypes="bihf")
-def masked_fill(input: Tensor, mask: Tensor, value: Any) -> Tensor:
+def masked_fill(input: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """Copy input with the number ``value`` where ``mask`` is True; input and mask are broadcast.
 
     Raises:
@@ -256,7 +256,7 @@ def _require_mask(name: str, x: Tensor, mask: Any) -> tuple[int, ...]:
     return broadcast_shape(name, x.array.shape, mask.array.shape)
 
 
-def _number(name: str, x: Tensor, value: Any) -> Tensor:
+def _number(name: str, x: Tensor, value: Tensor | float) -> Tensor:
     """Convert a number to a 0-d Tensor of x's type."""
     if isinstance(value, Tensor):
         if value.array.ndim:

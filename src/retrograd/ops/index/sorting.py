@@ -306,7 +306,7 @@ def _median(name: str, x: Tensor, dim: int | None, keepdim: bool, skip: bool) ->
 
 @operator(records=Gather, methods="quantile")
 def quantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Compute the quantiles ``q`` along ``dim``, or of all elements.
 
@@ -328,7 +328,7 @@ def quantile(
 
 @operator(records=Gather, methods="nanquantile", dtypes="bihf")
 def nanquantile(
-    input: Tensor, q: Any, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+    input: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
     """Compute the ``quantile`` of the elements that are not NaN; NaN if there are none.
 
@@ -339,7 +339,9 @@ def nanquantile(
     return _along("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
-def _along(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, interpolation: str, skip: bool) -> Tensor:
+def _along(
+    name: str, input: Tensor, q: Tensor | float, dim: int | None, keepdim: bool, interpolation: str, skip: bool
+) -> Tensor:
     require_float(name, input)
     keepdim = as_flag(name, "keepdim", keepdim)
     parts = _parts(name, input, q)
@@ -361,7 +363,7 @@ def _along(name: str, input: Tensor, q: Any, dim: int | None, keepdim: bool, int
     return Reshape.apply(Permute.apply(y, dims), (parts.array.size, *left))
 
 
-def _parts(name: str, x: Tensor, q: Any) -> Tensor:
+def _parts(name: str, x: Tensor, q: Tensor | float) -> Tensor:
     if isinstance(q, Tensor):
         if q.array.dtype != x.array.dtype:
             raise TypeError(f"{name}: q is {q.array.dtype}, needs input's type, {x.array.dtype}")

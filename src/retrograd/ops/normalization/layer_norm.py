@@ -22,7 +22,7 @@ from ..pointwise.exponential import exp, log, rsqrt
 from ..pointwise.rounding import floor_divide
 from ..product.matmul import matmul
 from ..reduce.norms import vector_norm_of
-from ..reduce.reduction import Mean, axes, mean
+from ..reduce.reduction import Dim, Mean, axes, mean
 from ..shape.broadcasting import Sum
 from ..shape.shape import Permute, Reshape, sizes
 
@@ -299,7 +299,7 @@ def group_norm(
 
 
 @operator(records=Unit)
-def normalize(input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12) -> Tensor:
+def normalize(input: Tensor, p: float = 2.0, dim: Dim = 1, eps: float = 1e-12) -> Tensor:
     """input / max(norm, eps), the p-norm along axis ``dim`` (or several).
 
     Raises:

@@ -10,7 +10,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..argument_checks import as_count, require_float, require_tensor
-from ..dtypes.dtype import cast
+from ..dtypes.dtype import DTypeLike, cast
 from ..pointwise.exponential import exp
 from ..shape.broadcasting import Sum
 from ..shape.shape import apply_to_0d, axis
@@ -90,7 +90,7 @@ class LogSoftmaxGrad(Function):
 
 
 @operator(records=Softmax, methods="softmax")
-def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+def softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """exp(input) / sum(exp(input)) along axis ``dim``, computed without overflow.
 
     dtype: if given, convert input to this type first.
@@ -107,7 +107,7 @@ def softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
 
 
 @operator(records=LogSoftmax, methods="log_softmax")
-def log_softmax(input: Tensor, dim: int, dtype: Any = None) -> Tensor:
+def log_softmax(input: Tensor, dim: int, dtype: DTypeLike = None) -> Tensor:
     """input - log(sum(exp(input))) along axis ``dim``, computed without overflow.
 
     dtype: if given, convert input to this type first.

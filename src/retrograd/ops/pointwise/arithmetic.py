@@ -5,7 +5,7 @@ Each class defines a forward and its backward. The functions below check the ope
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ...arrays import from_host
 from ...engine.operator import interpreted, interpreters, operator
@@ -280,4 +280,7 @@ def true_divide(input: Tensor | float, other: Tensor | float) -> Tensor:
     return div(input, other)
 
 
-subtract, multiply, divide, negative = sub, mul, div, neg
+subtract: Final = sub
+multiply: Final = mul
+divide: Final = div
+negative: Final = neg

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -355,4 +355,8 @@ def _bitwise(name: str, operator: Callable[..., Any], x: Any, y: Any) -> Tensor:
     return wrap(operator(a.array, b.array))
 
 
-greater, greater_equal, less, less_equal, not_equal = gt, ge, lt, le, ne
+greater: Final = gt
+greater_equal: Final = ge
+less: Final = lt
+less_equal: Final = le
+not_equal: Final = ne

@@ -13,6 +13,7 @@ from ...engine.tensor import Tensor, wrap
 from ...formulas.activation import gated_grad_x, gated_grad_y
 from ...kernel_set import kernels
 from ..argument_checks import as_truth, require_float, require_tensor
+from ..dtypes.dtype import DTypeLike
 from ..normalization.softmax import axis_of, softmax
 from ..random.random import default_generator
 from ..shape.join import cat
@@ -106,7 +107,7 @@ def gumbel_softmax(logits: Tensor, tau: float = 1.0, hard: bool = False, eps: fl
 
 
 @operator
-def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Tensor:
+def softmin(input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: DTypeLike = None) -> Tensor:
     """softmax(-input) along axis ``dim``; the arguments are those of ``nn.functional.softmax``.
 
     Raises:

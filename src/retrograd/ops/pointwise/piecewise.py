@@ -165,7 +165,7 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 @operator(records=(Clamp, ClampTensors), methods="clamp clip", in_place=True, dtypes="bihf")
-def clamp(input: Tensor, min: Any = None, max: Any = None) -> Tensor:
+def clamp(input: Tensor, min: Tensor | float | None = None, max: Tensor | float | None = None) -> Tensor:
     """min(max(input, min), max); a limit is None, a number, or a tensor that broadcasts with input.
 
     Where min exceeds max, the result is max. From min to max, limits included, the gradient goes to input.
@@ -218,7 +218,7 @@ def _limit(label: str, limit: Any, dtype: np.dtype[Any]) -> Tensor | None:
 
 
 @operator(methods="clamp_min", in_place=True, dtypes="bihf")
-def clamp_min(input: Tensor, min: Any) -> Tensor:
+def clamp_min(input: Tensor, min: Tensor | float) -> Tensor:
     """``clamp`` with a lower limit"""
     if interpreters and (seen := interpreted(clamp_min, locals())) is not None:
         return seen
@@ -226,7 +226,7 @@ def clamp_min(input: Tensor, min: Any) -> Tensor:
 
 
 @operator(methods="clamp_max", in_place=True, dtypes="bihf")
-def clamp_max(input: Tensor, max: Any) -> Tensor:
+def clamp_max(input: Tensor, max: Tensor | float) -> Tensor:
     """``clamp`` with an upper limit"""
     if interpreters and (seen := interpreted(clamp_max, locals())) is not None:
         return seen

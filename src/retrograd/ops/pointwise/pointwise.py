@@ -236,6 +236,8 @@ class Backward:
     """
 
     numbers: Sequence[str]
+    parts: Sequence[Formula]
+    fused: Formula | None
 
     def __init__(self, parts: Sequence[Formula], fused: Formula | None, numbers: Sequence[str]) -> None:
         self.parts, self.fused, self.numbers = parts, fused, numbers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ...arrays import all_true
 from ...engine.operator import interpreted, interpreters, operator
@@ -209,4 +209,6 @@ def _divided(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
     return binary(operator, name, x, y)
 
 
-absolute, sgn, fix = abs, sign, trunc
+absolute: Final = abs
+sgn: Final = sign
+fix: Final = trunc

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..argument_checks import as_float
@@ -218,5 +220,10 @@ def atan2(input: Tensor | float, other: Tensor | float) -> Tensor:
     return binary(Atan2, "atan2", input, other)
 
 
-arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
-arcsinh, arccosh, arctanh = asinh, acosh, atanh
+arcsin: Final = asin
+arccos: Final = acos
+arctan: Final = atan
+arctan2: Final = atan2
+arcsinh: Final = asinh
+arccosh: Final = acosh
+arctanh: Final = atanh

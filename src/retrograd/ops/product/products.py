@@ -175,7 +175,7 @@ def ger(input: Tensor, vec2: Tensor) -> Tensor:
 
 
 @operator(records=MatMul, methods="addmm", in_place=True, dtypes="if")
-def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *older: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha mat1 mat2; mat1 (M, K), mat2 (K, N), input broadcast to (M, N). With beta 0, input is ignored.
 
     Raises:
@@ -192,7 +192,7 @@ def addmm(input: Tensor, mat1: Tensor, mat2: Tensor, *older: Any, beta: float = 
 
 
 @operator(methods="addmv", in_place=True, dtypes="if")
-def addmv(input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
+def addmv(input: Tensor, mat: Tensor, vec: Tensor, *older: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha mat vec; mat (M, K), vec (K,), input broadcast to (M,). With beta 0, input is ignored.
 
     Raises: as ``addmm``.
@@ -207,7 +207,7 @@ def addmv(input: Tensor, mat: Tensor, vec: Tensor, *older: Any, beta: float = 1,
 
 
 @operator(records=MatMul, methods="addbmm", in_place=True, dtypes="if")
-def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
+def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the sum over b of batch1[b] batch2[b].
 
     batch1 (B, M, K), batch2 (B, K, N), input broadcast to (M, N). With beta 0, input is ignored.
@@ -227,7 +227,7 @@ def addbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: flo
 
 
 @operator(records=MatMul, methods="baddbmm", in_place=True, dtypes="if")
-def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
+def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha batch1[b] batch2[b] for each b; (B, M, K) and (B, K, N), input broadcast to (B, M, N).
 
     With beta 0, input is ignored.
@@ -244,7 +244,7 @@ def baddbmm(input: Tensor, batch1: Tensor, batch2: Tensor, *older: Any, beta: fl
 
 
 @operator(methods="addr", in_place=True, dtypes="hf")
-def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Any, beta: float = 1, alpha: float = 1) -> Tensor:
+def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *older: Tensor, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta input + alpha times the outer product of vec1 (M,) and vec2 (N,), input broadcast to (M, N).
 
     With beta 0, input is ignored. Types promote.

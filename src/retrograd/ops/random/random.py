@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.random import PCG64, SeedSequence
@@ -133,7 +133,7 @@ def _restored(state: dict[str, Any], seed: int) -> Generator:
     return generator
 
 
-default_generator = Generator()
+default_generator: Final = Generator()
 
 
 def manual_seed(seed: int) -> Generator:
@@ -175,7 +175,7 @@ def fork_rng(enabled: bool = True) -> Iterator[None]:
         default_generator._seed = start
 
 
-def as_generator(name: str, generator: Any) -> np.random.Generator:
+def as_generator(name: str, generator: np.random.Generator | None) -> np.random.Generator:
     """Return ``generator``, or the default generator for None; TypeError if it is not a generator."""
     if generator is None:
         return default_generator

@@ -17,7 +17,7 @@ from ...kernel_set import kernels
 from ..argument_checks import as_count, as_flag, as_int64, as_real, require_float, require_tensor
 from ..creation import extents_of, on_device_of
 from ..device import Like, Options, check_options
-from ..dtypes.dtype import as_dtype, converted, default_dtype, float32, float64, int64
+from ..dtypes.dtype import DTypeLike, as_dtype, converted, default_dtype, float32, float64, int64
 from ..pointwise.pointwise import Constant
 from ..shape.broadcasting import broadcast_shape
 from .random import as_generator
@@ -44,8 +44,8 @@ __all__ = [
 def rand(
     *extents: Any,
     size: Any = None,
-    generator: Any = None,
-    dtype: Any = None,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -66,8 +66,8 @@ def rand(
 def randn(
     *extents: Any,
     size: Any = None,
-    generator: Any = None,
-    dtype: Any = None,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -90,8 +90,8 @@ def randint(
     low: int,
     high: Any = None,
     size: Any = None,
-    generator: Any = None,
-    dtype: Any = int64,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = int64,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -119,7 +119,11 @@ def randint(
 
 @operator(dtypes="")
 def randperm(
-    n: int, generator: Any = None, dtype: Any = int64, requires_grad: bool = False, **options: Unpack[Options]
+    n: int,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = int64,
+    requires_grad: bool = False,
+    **options: Unpack[Options],
 ) -> Tensor:
     """The numbers 0 to n - 1 in random order.
 
@@ -136,7 +140,11 @@ def randperm(
 
 @operator(dtypes="bihf")
 def rand_like(
-    input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+    input: Tensor,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Like],
 ) -> Tensor:
     """Uniform random numbers in [0, 1) of input's shape, and of its type if ``dtype`` is None.
 
@@ -157,7 +165,11 @@ def rand_like(
 
 @operator(dtypes="bihf")
 def randn_like(
-    input: Tensor, generator: Any = None, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Like]
+    input: Tensor,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
+    requires_grad: bool = False,
+    **options: Unpack[Like],
 ) -> Tensor:
     """Standard normal random numbers of input's shape, and of its type if ``dtype`` is None.
 
@@ -181,8 +193,8 @@ def randint_like(
     input: Tensor,
     low: int,
     high: int | None = None,
-    generator: Any = None,
-    dtype: Any = None,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Like],
 ) -> Tensor:
@@ -211,8 +223,8 @@ def normal(
     std: Any = 1.0,
     size: Any = None,
     *,
-    generator: Any = None,
-    dtype: Any = None,
+    generator: np.random.Generator | None = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -242,7 +254,7 @@ def normal(
 
 
 @operator(records=Constant, methods="bernoulli")
-def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -> Tensor:
+def bernoulli(input: Tensor, p: float | None = None, *, generator: np.random.Generator | None = None) -> Tensor:
     """1 with probability input (or ``p`` if given), else 0. The type is that of input; the gradient is 0.
 
     Raises:
@@ -261,7 +273,7 @@ def bernoulli(input: Tensor, p: float | None = None, *, generator: Any = None) -
 
 
 @operator(records=Constant)
-def poisson(input: Tensor, generator: Any = None) -> Tensor:
+def poisson(input: Tensor, generator: np.random.Generator | None = None) -> Tensor:
     """Poisson random numbers whose rates are the elements of input. The type is that of input; the gradient is 0.
 
     Raises:
@@ -279,7 +291,9 @@ def poisson(input: Tensor, generator: Any = None) -> Tensor:
 
 
 @operator(methods="multinomial")
-def multinomial(input: Tensor, num_samples: int, replacement: bool = False, *, generator: Any = None) -> Tensor:
+def multinomial(
+    input: Tensor, num_samples: int, replacement: bool = False, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Indices drawn according to the weights in each row of input: int64, input (M, N) or (N,) -> (M, K) or (K,)
 
     num_samples: K. replacement: an index may be drawn several times.
@@ -327,7 +341,9 @@ def _float(name: str, dtype: Any) -> Any:
 
 
 @operator(records=Replaced, methods="uniform_", dtypes="hf")
-def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: Any = None) -> Tensor:
+def uniform_(
+    input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Fill input with uniform random numbers in [from_, to).
 
     Raises:
@@ -343,7 +359,9 @@ def uniform_(input: Tensor, from_: float = 0.0, to: float = 1.0, *, generator: A
 
 
 @operator(records=Replaced, methods="normal_", dtypes="hf")
-def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: Any = None) -> Tensor:
+def normal_(
+    input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Fill input with normal random numbers.
 
     Raises:
@@ -359,7 +377,7 @@ def normal_(input: Tensor, mean: float = 0.0, std: float = 1.0, *, generator: An
 
 
 @operator(records=Replaced, methods="exponential_", dtypes="hf")
-def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) -> Tensor:
+def exponential_(input: Tensor, lambd: float = 1.0, *, generator: np.random.Generator | None = None) -> Tensor:
     """Fill input with exponential random numbers with the rate ``lambd``.
 
     Raises:
@@ -375,7 +393,9 @@ def exponential_(input: Tensor, lambd: float = 1.0, *, generator: Any = None) ->
 
 
 @operator(records=Replaced, methods="cauchy_", dtypes="hf")
-def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: Any = None) -> Tensor:
+def cauchy_(
+    input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Fill input with Cauchy random numbers with location ``median`` and scale ``sigma``.
 
     Raises:
@@ -391,7 +411,9 @@ def cauchy_(input: Tensor, median: float = 0.0, sigma: float = 1.0, *, generator
 
 
 @operator(records=Replaced, methods="log_normal_", dtypes="hf")
-def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: Any = None) -> Tensor:
+def log_normal_(
+    input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Fill input with log-normal random numbers: exp of normal ones.
 
     Raises:
@@ -407,7 +429,7 @@ def log_normal_(input: Tensor, mean: float = 1.0, std: float = 2.0, *, generator
 
 
 @operator(records=Replaced, methods="geometric_", dtypes="bihf")
-def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
+def geometric_(input: Tensor, p: float, *, generator: np.random.Generator | None = None) -> Tensor:
     """Fill input with the number of trials up to the first success, each with success probability p.
 
     Raises:
@@ -421,7 +443,7 @@ def geometric_(input: Tensor, p: float, *, generator: Any = None) -> Tensor:
 
 
 @operator(records=Replaced, methods="bernoulli_")
-def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tensor:
+def bernoulli_(input: Tensor, p: float = 0.5, *, generator: np.random.Generator | None = None) -> Tensor:
     """Fill input with 1 with probability p, else 0.
 
     Raises:
@@ -435,7 +457,9 @@ def bernoulli_(input: Tensor, p: float = 0.5, *, generator: Any = None) -> Tenso
 
 
 @operator(records=Replaced, methods="random_", dtypes="bihf")
-def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: Any = None) -> Tensor:
+def random_(
+    input: Tensor, from_: int = 0, to: int | None = None, *, generator: np.random.Generator | None = None
+) -> Tensor:
     """Fill input with uniform random integers in [from_, to); ``random_(to)`` starts from 0.
 
     Without ``to`` they go up to the largest integer that input's type represents exactly.
@@ -457,7 +481,11 @@ def random_(input: Tensor, from_: int = 0, to: int | None = None, *, generator: 
 
 
 def _fill(
-    name: str, x: Tensor, generator: Any, draw: Callable[[Any, Any], np.ndarray], any_type: bool = False
+    name: str,
+    x: Tensor,
+    generator: np.random.Generator | None,
+    draw: Callable[[Any, Any], np.ndarray],
+    any_type: bool = False,
 ) -> Tensor:
     rng, kind = as_generator(name, generator), x.array.dtype
     if kind.kind != "f" and not any_type:

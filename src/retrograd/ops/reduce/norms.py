@@ -14,7 +14,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..argument_checks import as_flag, as_real, is_number, require_float
-from ..dtypes.dtype import as_dtype, cast
+from ..dtypes.dtype import DTypeLike, as_dtype, cast
 from ..pointwise.exponential import pow
 from ..pointwise.pointwise import Constant
 from ..pointwise.rounding import abs
@@ -80,7 +80,7 @@ class Norm2(Function):
 
 
 @operator(methods="norm")
-def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def norm(input: Tensor, p: Any = "fro", dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """(sum |input|^p)^(1/p) over ``dim`` (all axes if None); "fro" and None mean 2; see ``linalg.vector_norm``.
 
     "nuc" is the sum of the singular values of matrices, see ``linalg.matrix_norm``.

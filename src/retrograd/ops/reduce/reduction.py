@@ -14,7 +14,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..argument_checks import as_flag, copy_for_backward, require_float, require_tensor
-from ..dtypes.dtype import as_dtype, cast, int64
+from ..dtypes.dtype import DTypeLike, as_dtype, cast, int64
 from ..index.pick import Place, memory_order
 from ..pointwise.piecewise import maximum, minimum
 from ..shape.broadcasting import Sum, expand_axes, kept_shape
@@ -107,7 +107,7 @@ class NanToZero(Function):
 
 
 @operator(records=Sum, methods="sum", dtypes="bihf")
-def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Sum of input over ``dim`` (all axes if None); integers and booleans sum to int64.
 
     dtype: convert input first; with bool the result is whether any element is nonzero.
@@ -126,7 +126,7 @@ def sum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = N
 
 
 @operator(records=Mean, methods="mean")
-def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean of input over ``dim`` (all axes if None); NaN over no elements.
 
     dtype: convert input first.
@@ -142,7 +142,7 @@ def mean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = 
 
 
 @operator(records=Prod, methods="prod", dtypes="bihf")
-def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def prod(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Product of input over ``dim`` (all axes if None); 1 over no elements; integers multiply to int64.
 
     The gradient of an element is the product of the others, even where either is 0.
@@ -165,7 +165,7 @@ def _wide(x: Tensor, dtype: Any) -> Any:
 
 
 @operator(records=(Sum, NanToZero), methods="nansum", dtypes="bihf")
-def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """``sum`` with NaN counted as 0; the gradient of a NaN is 0.
 
     Raises: as ``sum``.
@@ -179,7 +179,7 @@ def nansum(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any 
 
 
 @operator(records=(Sum, NanToZero), methods="nanmean")
-def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
+def nanmean(input: Tensor, dim: Dim = None, keepdim: bool = False, *, dtype: DTypeLike = None) -> Tensor:
     """Mean of the elements over ``dim`` that are not NaN, or NaN if all are.
 
     Raises: as ``mean``.
@@ -234,7 +234,7 @@ def any(input: Tensor, dim: Dim = None, keepdim: bool = False) -> Tensor:
 
 
 def operands(
-    name: str, x: Tensor, dim: Dim, keepdim: bool = False, dtype: Any = None, floating: bool = False
+    name: str, x: Tensor, dim: Dim, keepdim: bool = False, dtype: DTypeLike = None, floating: bool = False
 ) -> tuple[Tensor, tuple[int, ...], bool]:
     """Return a reduction's checked arguments: x (converted to ``dtype`` if given), the axes, whether to keep them.
 

@@ -12,7 +12,7 @@ from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ..argument_checks import copy_for_backward, require_float, require_tensor
-from ..dtypes.dtype import as_dtype, cast
+from ..dtypes.dtype import DTypeLike, as_dtype, cast
 from ..dtypes.promotion import promoted_type
 from ..index.gather import Scatter
 from ..index.indexing import GetItem, PadSlice
@@ -145,7 +145,7 @@ def prefix_products(x: Tensor, axis: int, reverse: bool) -> Tensor:
 
 
 @operator(records=CumSum, methods="cumsum", in_place=True, dtypes="bihf")
-def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumsum(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     """y[i] = input[0] + ... + input[i] along axis ``dim``; integers and booleans sum to int64.
 
     dtype: convert input first; the result has this type, and integers wrap in it.
@@ -165,7 +165,7 @@ def cumsum(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
 
 
 @operator(records=CumProd, methods="cumprod", in_place=True, dtypes="bihf")
-def cumprod(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
+def cumprod(input: Tensor, dim: int, *, dtype: DTypeLike = None) -> Tensor:
     """y[i] = input[0] * ... * input[i] along axis ``dim``; the gradient is also correct at zeros.
 
     dtype: as in ``cumsum``

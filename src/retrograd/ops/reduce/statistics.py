@@ -128,7 +128,7 @@ def quotient_or_zero(x: Tensor, y: Tensor) -> Tensor:
 @operator(records=VarMean, methods="var", dtypes="bif")
 def var(
     input: Tensor,
-    dim: Any = None,
+    dim: Dim = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -151,7 +151,7 @@ def var(
 @operator(records=VarMean, methods="std")
 def std(
     input: Tensor,
-    dim: Any = None,
+    dim: Dim = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -169,7 +169,7 @@ def std(
 @operator(records=VarMean, methods="var_mean")
 def var_mean(
     input: Tensor,
-    dim: Any = None,
+    dim: Dim = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,
@@ -187,7 +187,7 @@ def var_mean(
 @operator(records=VarMean, methods="std_mean")
 def std_mean(
     input: Tensor,
-    dim: Any = None,
+    dim: Dim = None,
     unbiased: bool | None = None,
     keepdim: bool = False,
     *,

@@ -14,7 +14,7 @@ from ...engine.tensor import Tensor, wrap
 from ...engine.views import View
 from ...kernel_set import kernels
 from ..argument_checks import require_tensor
-from .shape import Reshape, sizes
+from .shape import Reshape, Sizes, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]
 
@@ -52,7 +52,7 @@ class Expand(View):
 
 
 @operator(methods="expand", dtypes="bihf")
-def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] | None = None) -> Tensor:
+def expand(input: Tensor, *shape: Sizes, size: Sizes | None = None) -> Tensor:
     """input broadcast to ``shape``; -1 keeps an extent.
 
     size: the shape, by name.
@@ -81,7 +81,7 @@ def expand(input: Tensor, *shape: int | tuple[int, ...], size: tuple[int, ...] |
 
 
 @operator(methods="broadcast_to", dtypes="bihf")
-def broadcast_to(input: Tensor, shape: int | tuple[int, ...]) -> Tensor:
+def broadcast_to(input: Tensor, shape: Sizes) -> Tensor:
     """Alias of ``expand``."""
     if interpreters and (seen := interpreted(broadcast_to, locals())) is not None:
         return seen

@@ -15,7 +15,7 @@ from ...kernel_set import kernels
 from ..argument_checks import as_count, require_tensor
 from ..sparse_products import Matrix, SparseProduct
 from .broadcasting import expand
-from .shape import TOO_LONG, axes, axis, clone, copy_if_shared, reshape, sizes, transpose
+from .shape import TOO_LONG, Sizes, axes, axis, clone, copy_if_shared, reshape, sizes, transpose
 
 __all__ = ["flip", "fliplr", "flipud", "repeat", "repeat_interleave", "roll", "rot90", "tile"]
 
@@ -80,7 +80,7 @@ class Rearrange(Function):
 
 
 @operator(records=Flip, methods="flip", dtypes="bihf")
-def flip(input: Tensor, *over: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+def flip(input: Tensor, *over: Sizes, dims: Sizes | None = None) -> Tensor:
     """input reversed along the axes ``over``, or ``dims`` by name.
 
     Raises:
@@ -125,7 +125,7 @@ def flipud(input: Tensor) -> Tensor:
 
 
 @operator(records=Roll, methods="roll", dtypes="bihf")
-def roll(input: Tensor, shifts: int | tuple[int, ...], dims: int | tuple[int, ...] | None = None) -> Tensor:
+def roll(input: Tensor, shifts: Sizes, dims: Sizes | None = None) -> Tensor:
     """input shifted by ``shifts`` along ``dims``; elements shifted out at one end come in at the other.
 
     Without ``dims``, input is shifted as if flattened.
@@ -171,7 +171,7 @@ def rot90(input: Tensor, k: int = 1, dims: tuple[int, int] | list[int] = (0, 1))
 
 
 @operator(methods="repeat", dtypes="bihf")
-def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...] | None = None) -> Tensor:
+def repeat(input: Tensor, *times: Sizes, repeats: Sizes | None = None) -> Tensor:
     """input repeated ``times[i]`` times along axis i; extra numbers add axes in front.
 
     repeats: the numbers, by name.
@@ -191,7 +191,7 @@ def repeat(input: Tensor, *times: int | tuple[int, ...], repeats: tuple[int, ...
 
 
 @operator(methods="tile", dtypes="bihf")
-def tile(input: Tensor, *times: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+def tile(input: Tensor, *times: Sizes, dims: Sizes | None = None) -> Tensor:
     """``repeat``, but if there are fewer numbers than axes, they apply to the last axes.
 
     dims: the numbers, by name.

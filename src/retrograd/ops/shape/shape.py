@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from operator import index as exact_int
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -46,6 +46,7 @@ __all__ = [
 ]
 
 
+Sizes = int | tuple[int, ...] | list[int]
 _LARGE = 65536  # elements
 
 
@@ -93,7 +94,7 @@ class Clone(Function):
 
 
 @operator(methods="reshape", dtypes="bihf")
-def reshape(input: Tensor, *extents: int | tuple[int, ...], shape: int | tuple[int, ...] | None = None) -> Tensor:
+def reshape(input: Tensor, *extents: Sizes, shape: Sizes | None = None) -> Tensor:
     """input in another shape; one extent may be -1, to be computed from the others.
 
     shape: the extents, by name.
@@ -141,7 +142,7 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 
 @operator(methods="permute", dtypes="bihf")
-def permute(input: Tensor, *order: int | tuple[int, ...], dims: tuple[int, ...] | None = None) -> Tensor:
+def permute(input: Tensor, *order: Sizes, dims: Sizes | None = None) -> Tensor:
     """A view of input with axis ``order[i]`` as axis i.
 
     dims: the order, by name.
@@ -181,7 +182,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
 
 
 @operator(methods="squeeze", dtypes="bihf")
-def squeeze(input: Tensor, dim: int | tuple[int, ...] | None = None) -> Tensor:
+def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     """input without its axes of extent 1, or without those among ``dim``.
 
     Raises:
@@ -283,7 +284,7 @@ def view_as(input: Tensor, other: Tensor) -> Tensor:
 
 
 @operator(methods="unflatten", dtypes="bihf")
-def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
+def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
     """Axis ``dim`` of input as several axes of extents ``sizes``, one of which may be -1; the inverse of ``flatten``.
 
     Raises:
@@ -309,7 +310,7 @@ def unflatten(input: Tensor, dim: int, sizes: int | tuple[int, ...]) -> Tensor:
 
 
 @operator(methods="movedim moveaxis", dtypes="bihf")
-def movedim(input: Tensor, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> Tensor:
+def movedim(input: Tensor, source: Sizes, destination: Sizes) -> Tensor:
     """Axes ``source`` of input moved to positions ``destination``, as a view. The other axes keep their order.
 
     Raises:
@@ -444,4 +445,5 @@ def axes(name: str, argument: str, dim: Any, ndim: int) -> tuple[int, ...]:
     return found
 
 
-moveaxis, swapdims = movedim, transpose
+moveaxis: Final = movedim
+swapdims: Final = transpose

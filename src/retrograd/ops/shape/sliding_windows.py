@@ -16,7 +16,7 @@ from ..argument_checks import require_float
 from ..dtypes.dtype import bool_, cast, float32
 from ..index.indexing import GetItem
 from .padding import constant_pad
-from .shape import Permute, axis, clone, empty_as, reshape
+from .shape import Permute, Sizes, axis, clone, empty_as, reshape
 
 __all__ = ["fold", "unfold"]
 
@@ -89,7 +89,7 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
 
 
 @operator(dtypes="bihf")
-def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Tensor:
+def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """The windows of images as columns (im2col): input (N, C, H, W) or (C, H, W) -> (N, C*R, L) or (C*R, L)
 
     R is the number of elements of a window. L is the number of windows, which are in row order: the product over both
@@ -121,7 +121,7 @@ def unfold(input: Tensor, kernel_size: Any, dilation: Any = 1, padding: Any = 0,
 
 @operator(records=AddWindows, dtypes="bf")
 def fold(
-    input: Tensor, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
+    input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
 ) -> Tensor:
     """The images whose windows are the columns (col2im): input (N, C*R, L) or (C*R, L) -> (N, C, *output_size)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from operator import index as exact_int
-from typing import Any
+from typing import Any, Final
 
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
@@ -65,7 +65,9 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 
 @operator(methods="tensor_split", dtypes="bihf")
-def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def tensor_split(
+    input: Tensor, indices_or_sections: int | tuple[int, ...] | list[int] | Tensor, dim: int = 0
+) -> tuple[Tensor, ...]:
     """input split along ``dim`` into views, before the given indices or into a number of almost equal pieces.
 
     Raises:
@@ -101,7 +103,7 @@ def tensor_split(input: Tensor, indices_or_sections: Any, dim: int = 0) -> tuple
 
 
 @operator(methods="hsplit", dtypes="bihf")
-def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def hsplit(input: Tensor, indices_or_sections: int | tuple[int, ...] | list[int] | Tensor) -> tuple[Tensor, ...]:
     """input split into views along axis 1, or axis 0 of a vector; a number of pieces must divide the extent.
 
     Raises:
@@ -113,7 +115,7 @@ def hsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @operator(methods="vsplit", dtypes="bihf")
-def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def vsplit(input: Tensor, indices_or_sections: int | tuple[int, ...] | list[int] | Tensor) -> tuple[Tensor, ...]:
     """input split into views along axis 0; a number of pieces must divide the extent.
 
     Raises:
@@ -125,7 +127,7 @@ def vsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @operator(methods="dsplit", dtypes="bihf")
-def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
+def dsplit(input: Tensor, indices_or_sections: int | tuple[int, ...] | list[int] | Tensor) -> tuple[Tensor, ...]:
     """input split into views along axis 2; a number of pieces must divide the extent.
 
     Raises:
@@ -137,7 +139,7 @@ def dsplit(input: Tensor, indices_or_sections: Any) -> tuple[Tensor, ...]:
 
 
 @operator(methods="split_with_sizes unsafe_split_with_sizes", dtypes="bihf")
-def split_with_sizes(input: Tensor, split_sizes: Any, dim: int = 0) -> tuple[Tensor, ...]:
+def split_with_sizes(input: Tensor, split_sizes: tuple[int, ...] | list[int], dim: int = 0) -> tuple[Tensor, ...]:
     """input split along ``dim`` into pieces of the given extents; see ``split``.
 
     Raises: as ``split``.
@@ -201,4 +203,6 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
     return Split.apply(x, [min(each, extent - i) for i in range(0, extent, each)], position)
 
 
-unsafe_chunk, unsafe_split, unsafe_split_with_sizes = chunk, split, split_with_sizes
+unsafe_chunk: Final = chunk
+unsafe_split: Final = split
+unsafe_split_with_sizes: Final = split_with_sizes

@@ -17,7 +17,7 @@ from ...engine.tensor import Tensor
 from ...kernel_set import kernels
 from ..argument_checks import as_flag, as_int, as_real, is_number
 from ..device import Options, check_options
-from ..dtypes.dtype import as_dtype
+from ..dtypes.dtype import DTypeLike, as_dtype
 
 __all__ = [
     "bartlett",
@@ -36,7 +36,7 @@ __all__ = [
 
 @operator(dtypes="")
 def bartlett(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """A triangle: 1 - |2 n / N - 1|
 
@@ -56,7 +56,7 @@ def bartlett(
 
 @operator(dtypes="")
 def blackman(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """0.42 - 0.5 cos(2 pi n / N) + 0.08 cos(4 pi n / N)
 
@@ -69,7 +69,7 @@ def blackman(
 
 @operator(dtypes="")
 def cosine(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """sin(pi (n + 1/2) / (N + 1))
 
@@ -90,7 +90,7 @@ def exponential(
     center: float | None = None,
     tau: float = 1.0,
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -120,7 +120,7 @@ def gaussian(
     *,
     std: float = 1.0,
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -144,7 +144,7 @@ def general_cosine(
     *,
     a: Iterable[float],
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -172,7 +172,7 @@ def general_hamming(
     *,
     alpha: float = 0.54,
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -190,7 +190,7 @@ def general_hamming(
 
 @operator(dtypes="")
 def hamming(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """0.54 - 0.46 cos(2 pi n / N)
 
@@ -203,7 +203,7 @@ def hamming(
 
 @operator(dtypes="")
 def hann(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """0.5 - 0.5 cos(2 pi n / N)
 
@@ -220,7 +220,7 @@ def kaiser(
     *,
     beta: float = 12.0,
     sym: bool = True,
-    dtype: Any = None,
+    dtype: DTypeLike = None,
     requires_grad: bool = False,
     **options: Unpack[Options],
 ) -> Tensor:
@@ -245,7 +245,7 @@ def kaiser(
 
 @operator(dtypes="")
 def nuttall(
-    M: int, *, sym: bool = True, dtype: Any = None, requires_grad: bool = False, **options: Unpack[Options]
+    M: int, *, sym: bool = True, dtype: DTypeLike = None, requires_grad: bool = False, **options: Unpack[Options]
 ) -> Tensor:
     """0.3635819 - 0.4891775 cos(2 pi n / N) + 0.1365995 cos(4 pi n / N) - 0.0106411 cos(6 pi n / N)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 
 class _Matmul:
     """Flags of matrix products, which are computed in the dtype of their operands."""
@@ -11,7 +13,7 @@ class _Matmul:
     allow_bf16_reduced_precision_reduction = True
 
 
-matmul = _Matmul()
+matmul: Final = _Matmul()
 
 
 def is_built() -> bool:
@@ -24,7 +26,8 @@ def flash_sdp_enabled() -> bool:
     return False
 
 
-mem_efficient_sdp_enabled = cudnn_sdp_enabled = flash_sdp_enabled
+mem_efficient_sdp_enabled: Final = flash_sdp_enabled
+cudnn_sdp_enabled: Final = flash_sdp_enabled
 
 
 def math_sdp_enabled() -> bool:
@@ -36,4 +39,6 @@ def enable_flash_sdp(enabled: bool) -> None:
     """Do nothing: the flag selects an algorithm on a GPU."""
 
 
-enable_mem_efficient_sdp = enable_math_sdp = enable_cudnn_sdp = enable_flash_sdp
+enable_mem_efficient_sdp: Final = enable_flash_sdp
+enable_math_sdp: Final = enable_flash_sdp
+enable_cudnn_sdp: Final = enable_flash_sdp

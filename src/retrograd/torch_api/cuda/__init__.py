@@ -6,7 +6,7 @@ nothing.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from ...ops.random.random import Generator
 from ..accelerator import refuse
@@ -85,7 +85,9 @@ def memory_allocated(device: Any = None) -> int:
     return 0
 
 
-memory_reserved = max_memory_allocated = max_memory_reserved = memory_allocated
+memory_reserved: Final = memory_allocated
+max_memory_allocated: Final = memory_allocated
+max_memory_reserved: Final = memory_allocated
 
 
 class _NeedsGpu:
@@ -101,12 +103,18 @@ class _NeedsGpu:
         refuse(self._name)
 
 
-current_device, set_device, synchronize = map(_NeedsGpu, ("current_device", "set_device", "synchronize"))
-device, Stream, Event, stream = map(_NeedsGpu, ("device", "Stream", "Event", "stream"))
-current_stream, mem_get_info = map(_NeedsGpu, ("current_stream", "mem_get_info"))
-get_device_name, get_device_properties, get_device_capability = map(
-    _NeedsGpu, ("get_device_name", "get_device_properties", "get_device_capability")
-)
+current_device: Final = _NeedsGpu("current_device")
+set_device: Final = _NeedsGpu("set_device")
+synchronize: Final = _NeedsGpu("synchronize")
+device: Final = _NeedsGpu("device")
+Stream: Final = _NeedsGpu("Stream")
+Event: Final = _NeedsGpu("Event")
+stream: Final = _NeedsGpu("stream")
+current_stream: Final = _NeedsGpu("current_stream")
+mem_get_info: Final = _NeedsGpu("mem_get_info")
+get_device_name: Final = _NeedsGpu("get_device_name")
+get_device_properties: Final = _NeedsGpu("get_device_properties")
+get_device_capability: Final = _NeedsGpu("get_device_capability")
 
 
 class _GpuTensor:

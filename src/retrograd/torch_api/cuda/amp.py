@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...ops.dtypes.dtype import DTypeLike
 from .. import amp
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
@@ -12,7 +13,7 @@ __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 class autocast(amp.autocast):  # noqa: N801  PyTorch's name
     """``amp.autocast("cuda")``, which does nothing."""
 
-    def __init__(self, enabled: bool = True, dtype: Any = None, cache_enabled: bool = True) -> None:
+    def __init__(self, enabled: bool = True, dtype: DTypeLike = None, cache_enabled: bool = True) -> None:
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 

@@ -62,9 +62,10 @@ def three_steps(strides: Sequence[int], dtype: str) -> list[int]:
 
 # ---- Convolutions with few input channels, seen as ones that fill the micro-kernel's tile ---------------------------
 
-FIRST_LAST = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
-WEIGHT = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
-WEIGHT_LAST = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
+_Orders = dict[int, tuple[int, ...]]
+FIRST_LAST: _Orders = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
+WEIGHT: _Orders = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
+WEIGHT_LAST: _Orders = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
 _NARROW = 16  # most channels that are read together with the adjacent positions
 
 

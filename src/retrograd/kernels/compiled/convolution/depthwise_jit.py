@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.simd import ahead, ahead_by, fma, full, lanes, load, load_first, store, store_first
 from .depthwise import GATHER, GATHER_TASK, SUMS, SUMS_TASK
 from .direct_plan import PHASE, WINDOW

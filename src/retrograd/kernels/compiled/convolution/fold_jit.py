@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..machine.compiler import Array, Table
 from ..machine.microkernel import PRODUCT, ROW_SLOTS
 from ..machine.microkernel_jit import multiply_panels, rows_of_tile
 from ..machine.simd import address, lanes, load_first, offset, store_first

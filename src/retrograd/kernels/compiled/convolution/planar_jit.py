@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, PRODUCT
 from ..machine.microkernel_jit import begin_of_tile, dot, multiply_panels, rows_of_tile
 from ..machine.simd import (

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
 from ..machine.microkernel_jit import multiply, rows_of_tile
 from ..machine.simd import address, full, lanes, load, load_first, offset, pointer_like, store, store_first

@@ -12,7 +12,7 @@ tiles at the same position in adjacent slices.
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
 from ..machine.microkernel_jit import begin_of_tile, multiply, rows_of_tile
 from ..machine.simd import address, ahead_by, counting, lanes, offset, store

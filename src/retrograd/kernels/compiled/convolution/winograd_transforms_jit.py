@@ -18,7 +18,7 @@ Convolutional Neural Networks", 2015 (arXiv:1509.09308); the points: Intel's MKL
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, helper
 from ..machine.simd import (
     address,
     both,

@@ -21,7 +21,7 @@ import itertools
 from collections.abc import Callable
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite import ir
@@ -35,12 +35,26 @@ from numba.extending import models, register_model
 
 from .target import target_machine
 
+_T = TypeVar("_T")
 types: Any = numba_types  # its names are created at import
-Array = "Array"
-Table = "Table"
-Words = "Words"
-Bytes = "Bytes"
-Truth = "Truth"
+if TYPE_CHECKING:
+
+    class _Pointer(Protocol[_T]):
+        """What a body does with an array: it reads and writes elements by their number."""
+
+        def __getitem__(self, index: int) -> _T: ...
+
+        def __setitem__(self, index: int, value: _T) -> None: ...
+
+    Array = _Pointer[float]
+    Table = Words = Bytes = _Pointer[int]
+    Truth = _Pointer[bool]
+else:
+    Array = "Array"
+    Table = "Table"
+    Words = "Words"
+    Bytes = "Bytes"
+    Truth = "Truth"
 ELEMENT = {"f": types.float32, "d": types.float64}
 DATA_OFFSET = object.__basicsize__  # of the data pointer in NumPy's array object: the first field after the header
 _PARTS = attrgetter("fndesc", "library")  # of Numba's result: the description of a function, and its code

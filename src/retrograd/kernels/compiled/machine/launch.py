@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -411,7 +411,7 @@ def _as_threads(text: str) -> int | None:
     return int(text) if usual else None
 
 
-pool = _Pool()
+pool: Final = _Pool()
 atexit.register(pool.stop)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=pool.forget)

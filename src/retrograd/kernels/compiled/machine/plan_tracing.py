@@ -80,7 +80,8 @@ class ArrayInterface:
     owner: Any
 
     def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__, self.owner = interface, owner
+        self.__array_interface__: dict[str, Any] = interface
+        self.owner = owner
 
 
 class Launch(NamedTuple):

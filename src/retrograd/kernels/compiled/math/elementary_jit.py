@@ -8,7 +8,7 @@ log in float64 fdlibm's.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
@@ -96,10 +96,10 @@ def integer(single: int, double: int) -> Any:
     return constant
 
 
-mantissa_bits = integer(23, 52)
+mantissa_bits: Final = integer(23, 52)
 # adding this number (1.5 * 2^mantissa) rounds to an integer, which is left in the low bits
-rounding = number(1.5 * 2**23, 1.5 * 2**52)
-round_bits = integer(0x4B400000, 0x4338000000000000)
+rounding: Final = number(1.5 * 2**23, 1.5 * 2**52)
+round_bits: Final = integer(0x4B400000, 0x4338000000000000)
 
 # ------------------------------------------------------------------------------------------------------------ exp
 # x = n ln2 + r with |r| <= ln2 / 2;  exp(x) = 2^n exp(r).  ln2 is the sum of two numbers, the first so short that n
@@ -107,14 +107,14 @@ round_bits = integer(0x4B400000, 0x4338000000000000)
 # are 2^(n + 64) for negative x and 2^(n - 64) otherwise, with a second factor for the rest: so 2^n is in range, and a
 # denormal result is rounded once. Where the result is 0, another number is used, because underflow is slow.
 
-lowest = number(-104.0, -746.0)  # its exponential rounds to 0
-highest = number(89.0, 710.0)  # its exponential overflows
-usual = number(87.0, 708.0)  # up to here, with either sign, the exponential and 2^n are normal numbers
-ln2_high = number(0.693145751953125, 6.93147180369123816490e-01)
-ln2_low = number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
-biased = number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
-above = number(1.5 * 2**23 + 127 + 64, 1.5 * 2**52 + 1023 + 64)
-below = number(1.5 * 2**23 + 127 - 64, 1.5 * 2**52 + 1023 - 64)
+lowest: Final = number(-104.0, -746.0)  # its exponential rounds to 0
+highest: Final = number(89.0, 710.0)  # its exponential overflows
+usual: Final = number(87.0, 708.0)  # up to here, with either sign, the exponential and 2^n are normal numbers
+ln2_high: Final = number(0.693145751953125, 6.93147180369123816490e-01)
+ln2_low: Final = number(1.42860682030941723212e-6, 1.90821492927058770002e-10)
+biased: Final = number(1.5 * 2**23 + 127, 1.5 * 2**52 + 1023)
+above: Final = number(1.5 * 2**23 + 127 + 64, 1.5 * 2**52 + 1023 + 64)
+below: Final = number(1.5 * 2**23 + 127 - 64, 1.5 * 2**52 + 1023 - 64)
 
 
 def _exp_tail32(x: Any) -> Any:
@@ -135,7 +135,7 @@ def _exp_tail64(x: Any) -> Any:
 
 
 # exp(x) - 1 - x for |x| <= ln2 / 2
-exp_tail = by_type(_exp_tail32, _exp_tail64)
+exp_tail: Final = by_type(_exp_tail32, _exp_tail64)
 
 
 @helper
@@ -177,14 +177,16 @@ def exp_negative(x: Any) -> Any:
 # x = 2^k m with m in [sqrt(1/2), sqrt(2)) and f = m - 1. In float64, with s = f / (2 + f),
 # log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)); in float32 a polynomial of f, which is faster than a division.
 
-smallest = number(2.0**-126, 2.0**-1022)  # normal number
-smallest_bits = integer(0x00800000, 0x0010000000000000)
-usual_bits = integer(0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000)  # bit patterns up to infinity
+smallest: Final = number(2.0**-126, 2.0**-1022)  # normal number
+smallest_bits: Final = integer(0x00800000, 0x0010000000000000)
+usual_bits: Final = integer(
+    0x7F800000 - 0x00800000, 0x7FF0000000000000 - 0x0010000000000000
+)  # bit patterns up to infinity
 _scale = number(2.0**25, 2.0**54)  # makes a denormal number a normal one
 _round_scaled = number(1.5 * 2**23 + 25, 1.5 * 2**52 + 54)
-root_half = integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
-log_high = number(6.9313812256e-01, 6.93147180369123816490e-01)
-log_low = number(9.0580006145e-06, 1.90821492927058770002e-10)
+root_half: Final = integer(0x3F3504F3, 0x3FE6A09E667F3BCD)  # bits of sqrt(1/2)
+log_high: Final = number(6.9313812256e-01, 6.93147180369123816490e-01)
+log_low: Final = number(9.0580006145e-06, 1.90821492927058770002e-10)
 
 
 _log_tail32 = polynomial(
@@ -248,14 +250,14 @@ def _logarithm(high: Any, low: Any, factor: Any = None, rest: Any = None) -> Any
     return logarithm
 
 
-log = _logarithm(log_high, log_low)
-log2 = _logarithm(
+log: Final = _logarithm(log_high, log_low)
+log2: Final = _logarithm(
     number(1.0, 1.0),
     number(0.0, 0.0),
     number(1.4426950216293335, 1.4426950408889634),
     number(1.925963033500011e-08, 2.0355273740931033e-17),
 )
-log10 = _logarithm(
+log10: Final = _logarithm(
     number(3.0102920532e-01, 3.01029995663611771306e-01),
     number(7.9034151668e-07, 3.69423907715893078616e-13),
     number(0.4342944920063019, 0.4342944819032518),
@@ -417,4 +419,4 @@ def _normal64(x: Any) -> Any:
 
 
 # (1 + erf(x / sqrt(2))) / 2, the cumulative normal distribution; within 2^-24 in float32
-normal = by_type(_normal32, _normal64)
+normal: Final = by_type(_normal32, _normal64)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.simd import (
@@ -182,5 +182,8 @@ def _rows(inner: Body) -> Body:
     return body
 
 
-copy, accumulate = _rows(_neighbors(new)), _rows(_neighbors(plus))
-tiles, apart, together = _rows(_tiles), _rows(_deinterleave), _rows(_interleave)
+copy: Final = _rows(_neighbors(new))
+accumulate: Final = _rows(_neighbors(plus))
+tiles: Final = _rows(_tiles)
+apart: Final = _rows(_deinterleave)
+together: Final = _rows(_interleave)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.simd import full, lanes, load, load_first, offset, store, transpose
 
 

@@ -6,7 +6,7 @@ See recurrent.py; the records are declared in plan.py.
 
 from __future__ import annotations
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import ROW_SLOTS
 from ..machine.microkernel_jit import brgemm
 from ..machine.simd import (

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from numba import types
 
-from ..machine.compiler import helper
+from ..machine.compiler import Array, Table, helper
 from ..machine.simd import address, offset, with_denormals_as, without_denormals
 from ..machine.threads_jit import add, exchange_if, get, pause
 from . import cells_jit as of_rows

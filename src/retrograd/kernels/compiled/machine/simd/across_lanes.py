@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
@@ -48,8 +48,9 @@ def _tree(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> An
     return reduce
 
 
-total = _tree(lambda builder, a, b: builder.fadd(a, b))
-largest, smallest = _tree(larger), _tree(smaller)
+total: Final = _tree(lambda builder, a, b: builder.fadd(a, b))
+largest: Final = _tree(larger)
+smallest: Final = _tree(smaller)
 
 
 def _trees(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> Any:
@@ -81,9 +82,10 @@ def _trees(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value]) -> A
     return reduce
 
 
-totals = _trees(lambda builder, a, b: builder.fadd(a, b))
-products = _trees(lambda builder, a, b: builder.fmul(a, b))
-largest_of_each, smallest_of_each = _trees(larger), _trees(smaller)
+totals: Final = _trees(lambda builder, a, b: builder.fadd(a, b))
+products: Final = _trees(lambda builder, a, b: builder.fmul(a, b))
+largest_of_each: Final = _trees(larger)
+smallest_of_each: Final = _trees(smaller)
 
 
 def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], start: float, step: int) -> Any:
@@ -108,10 +110,10 @@ def _prefix(combine: Callable[[ir.IRBuilder, ir.Value, ir.Value], ir.Value], sta
     return scan
 
 
-sums_before = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, 1)
-sums_after = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, -1)
-products_before = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, 1)
-products_after = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, -1)
+sums_before: Final = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, 1)
+sums_after: Final = _prefix(lambda builder, a, b: builder.fadd(a, b), 0.0, -1)
+products_before: Final = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, 1)
+products_after: Final = _prefix(lambda builder, a, b: builder.fmul(a, b), 1.0, -1)
 
 
 def _one_lane(place: Callable[[int], int]) -> Any:
@@ -127,7 +129,8 @@ def _one_lane(place: Callable[[int], int]) -> Any:
     return spread
 
 
-first_lane, last_lane = _one_lane(lambda count: 0), _one_lane(lambda count: count - 1)  # in every lane
+first_lane: Final = _one_lane(lambda count: 0)  # in every lane
+last_lane: Final = _one_lane(lambda count: count - 1)
 
 
 @intrinsic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from platform import machine
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
@@ -152,12 +152,12 @@ def _unary(name: str) -> Any:
     return apply
 
 
-sqrt = _unary("sqrt")
-absolute = _unary("fabs")
-floor = _unary("floor")
-ceil = _unary("ceil")
-truncate = _unary("trunc")  # towards 0
-nearest = _unary("rint")  # to the nearest integer, halves to the even one
+sqrt: Final = _unary("sqrt")
+absolute: Final = _unary("fabs")
+floor: Final = _unary("floor")
+ceil: Final = _unary("ceil")
+truncate: Final = _unary("trunc")  # towards 0
+nearest: Final = _unary("rint")  # to the nearest integer, halves to the even one
 
 
 def by_lane(name: str) -> Any:
@@ -295,9 +295,9 @@ def _conversion(method: str, result_of: Callable[[Vector], Vector]) -> Any:
     return apply
 
 
-bits_of = _conversion("bitcast", integer_of)  # same bits
-float_from_bits = _conversion("bitcast", _float_of)  # same bits
-widen = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits per lane, maybe several registers
+bits_of: Final = _conversion("bitcast", integer_of)  # same bits
+float_from_bits: Final = _conversion("bitcast", _float_of)  # same bits
+widen: Final = _conversion("sext", lambda x: Vector(types.int64, x.lanes))  # 64 bits per lane, maybe several registers
 
 
 @intrinsic

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from llvmlite import ir
 from numba import types
@@ -192,7 +192,8 @@ def _store_narrow(bits: int) -> Any:
     return narrow
 
 
-store_bytes, store_shorts = _store_narrow(8), _store_narrow(16)
+store_bytes: Final = _store_narrow(8)
+store_shorts: Final = _store_narrow(16)
 
 
 def buffer(count: int) -> Any:
@@ -259,4 +260,4 @@ def ahead_by(distance: int, write: bool = False) -> Any:
     return prefetch
 
 
-ahead = ahead_by(4096)  # a page of memory: the hardware prefetcher stops at page ends
+ahead: Final = ahead_by(4096)  # a page of memory: the hardware prefetcher stops at page ends

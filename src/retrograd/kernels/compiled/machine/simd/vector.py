@@ -22,6 +22,7 @@ class Vector(types.Type):  # type: ignore[misc]
     """A register full of ``dtype``."""
 
     lanes: int
+    dtype: types.Type
 
     def __init__(self, dtype: types.Type, lanes: int) -> None:
         self.dtype, self.lanes = dtype, lanes

@@ -7,7 +7,7 @@ remainder, a register at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from llvmlite import ir
 from numba import types
@@ -62,7 +62,8 @@ def _half(first: int) -> Any:
     return half
 
 
-low_half, high_half = _half(0), _half(1)
+low_half: Final = _half(0)
+high_half: Final = _half(1)
 
 
 def folded(combine: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
