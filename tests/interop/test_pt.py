@@ -170,6 +170,7 @@ def test_states_of_models_optimizers_schedulers_and_generators(tmp_path):
     first, second = parts(), parts()
     train(*first)
     state = dict(zip(("model", "optimizer", "scheduler"), (part.state_dict() for part in first), strict=True))
+    (tmp_path / "new").mkdir()
     rg.save({**state, "epoch": 3, "random": rg.get_rng_state()}, tmp_path / "new" / "x.pt")
     with rg.fork_rng():
         expected = train(*first)
@@ -381,6 +382,11 @@ def test_options(tmp_path):
         (lambda: load(tmp_path / "x"), FileNotFoundError, "No such file"),
         (lambda: load(tmp_path), IsADirectoryError, "Is a directory"),
         (lambda: save(1, tmp_path), OSError, "was not written"),
+        (
+            lambda: save(1, tmp_path / "new" / "x.pt"),
+            FileNotFoundError,
+            "save: the folder .*new does not exist; create it",
+        ),
     ):
         with pytest.raises(error, match=message):
             call()

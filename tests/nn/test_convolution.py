@@ -331,7 +331,7 @@ def test_arguments_of_transposed_convolution_are_checked() -> None:
 @pytest.mark.parametrize(
     ("x", "kind", "message"),
     [
-        (np.zeros((1, 3, 8, 8), np.float32), ValueError, r"input has 3 channels, weight expects 2 x groups 2 = 4"),
+        (np.zeros((1, 3, 8, 8), np.float32), ValueError, r"input has 3 channels, weight expects 4 = 2 groups of 2"),
         (np.zeros((1, 4, 8), np.float32), ValueError, r"conv2d: input has 1 channels, weight expects"),
         (np.zeros((8, 8), np.float32), ValueError, r"conv2d: input has 2 axes, needs 4"),
         (np.zeros((1, 4, 2, 8), np.float32), ValueError, r"no output on axis 0"),

@@ -279,6 +279,21 @@ def test_data_of_every_kind():
         assert history[-1]["step"] == 6
 
 
+def test_targets_as_their_own_argument():
+    x, y = points(12)
+    records = []
+    for arguments in (((x, y),), (x, y), (Tensor(x), Tensor(y))):
+        manual_seed(0)
+        records.append(fit(nn.Linear(3, 2), *arguments, epochs=2, held_out=0.25, progress=False).column("loss"))
+    assert records[0] == records[1] == records[2]
+    with pytest.raises(
+        TypeError, match=r"targets is int; fit\(model, x, targets\) needs arrays or Tensors; pass epochs"
+    ):
+        fit(nn.Linear(3, 2), x, 3)
+    with pytest.raises(TypeError, match=r"data is tuple; fit\(model, x, targets\) needs"):
+        fit(nn.Linear(3, 2), (x, y), y)
+
+
 def test_wrong_arguments():
     model, data = nn.Linear(3, 2), points(12)
     for options, error, message in (

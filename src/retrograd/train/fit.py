@@ -42,6 +42,7 @@ class History(list[dict[str, Any]]):
 def fit(
     model: Module,
     data: Any,
+    targets: Any = None,
     *,
     epochs: int = 10,
     batch_size: int = 32,
@@ -55,6 +56,7 @@ def fit(
     """Train ``model`` and return its history, one record per epoch.
 
     data: a DataLoader, a Dataset of pairs (x, target), or a pair of arrays or Tensors (x, target), each of N samples.
+    targets: an array or Tensor of N targets, if data is the array or Tensor x: ``fit(model, x, targets)``.
         Anything that a Dataset has after the target, such as sample weights, is passed to loss after it.
     epochs: number of passes over the data.
     batch_size: samples per step, unless data is a DataLoader; the order is random in each epoch.
@@ -67,12 +69,20 @@ def fit(
     progress: True shows a bar or lines on stderr, False nothing.
 
     Raises:
-        TypeError: data or held_out has another type.
+        TypeError: data, targets or held_out has another type.
         ValueError: epochs is not positive, or held_out is not between 0 and 1 or leaves one side empty.
         TrainingError: the loss is NaN or infinite; the message says where that started.
     """
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ValueError(f"fit: epochs={epochs!r} must be a positive int")
+    if targets is not None:
+        for name, value in (("data", data), ("targets", targets)):
+            if not isinstance(value, (np.ndarray, Tensor)):
+                raise TypeError(
+                    f"fit: {name} is {type(value).__name__}; fit(model, x, targets) needs arrays or Tensors; pass "
+                    "epochs and other options by name"
+                )
+        data = data, targets
     if isinstance(held_out, (int, float)):
         if not 0 < held_out < 1:
             raise ValueError(f"fit: held_out={held_out!r} must be data, or a fraction between 0 and 1")

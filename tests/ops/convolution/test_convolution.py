@@ -194,8 +194,20 @@ X, W = (1, 6, 9, 9), (8, 4, 3, 3)
         (
             (X, W),
             {"groups": 2},
-            "conv2d: input has 6 channels, weight expects 4 x groups 2 = 8; input.shape=(1, 6, 9, 9), "
+            "conv2d: input has 6 channels, weight expects 8 = 2 groups of 4; input.shape=(1, 6, 9, 9), "
             "weight.shape=(8, 4, 3, 3)",
+        ),
+        (
+            ((2, 9, 9, 3), (8, 3, 3, 3)),
+            {},
+            "input has 9 channels, weight expects 3; input.shape=(2, 9, 9, 3), weight.shape=(8, 3, 3, 3). Channels "
+            "come before positions; if they are last in this input, pass x.permute(0, 3, 1, 2)",
+        ),
+        (((9, 3), (8, 3, 3)), {}, "if they are last in this input, pass x.permute(1, 0)"),
+        (
+            ((2, 1, 9, 9), (8, 3, 3, 3)),
+            {},
+            ". For one channel, make the layer with in_channels=1, or repeat it: x.expand(-1, 3, -1, -1)",
         ),
         (((1, 6, 9), (7, 2, 3)), {"groups": 3}, "weight.shape=(7, 2, 3) makes 7 channels, which groups=3 does not"),
         (((9,), (8, 4, 3)), {}, "input has 1 axes, needs 3 (batch, channels, 1 for positions) or 2 (without batch)"),

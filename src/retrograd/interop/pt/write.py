@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -44,7 +45,7 @@ def save(
     Raises:
         TypeError: obj contains something else; the message names the location. Or f is neither a path nor a file.
         ValueError: a container contains itself, or containers are nested too deep; or an option has an invalid value.
-        OSError: the file could not be written; an existing one is unchanged.
+        OSError: its folder does not exist, or the file could not be written; an existing one is unchanged.
     """
     if pickle_module is not None:
         raise TypeError("save: pickle_module must be None: files are written by rules of our own")
@@ -74,6 +75,10 @@ def save(
         with open(path, "wb") as file:
             _write(file, "archive", content, pickler.storages)
         return
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            errno.ENOENT, f"save: the folder {Path(f).parent} does not exist; create it first: os.makedirs(...)"
+        )
     try:
         write_atomically(path, lambda file: _write(file, path.stem or "archive", content, pickler.storages))
     except OSError as error:

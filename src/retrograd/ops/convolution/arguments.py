@@ -106,6 +106,18 @@ def frozen(
     )
 
 
+def _channels_hint(xs: Sizes, expected: int, ndim: int) -> str:
+    """Suggest what to do about an input whose channels are last, or that has one channel; otherwise empty."""
+    if xs[-1] == expected:
+        axes = range(len(xs))
+        order = ", ".join(map(str, (*axes[: -ndim - 1], len(xs) - 1, *axes[-ndim - 1 : -1])))
+        return f". Channels come before positions; if they are last in this input, pass x.permute({order})"
+    if xs[-ndim - 1] == 1:
+        repeated = ", ".join(str(expected) if axis == len(xs) - ndim - 1 else "-1" for axis in range(len(xs)))
+        return f". For one channel, make the layer with in_channels=1, or repeat it: x.expand({repeated})"
+    return ""
+
+
 @lru_cache(maxsize=4096)
 def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Window, Pairs | None]:
     """Return the window of a call, and for a padding_mode other than "zeros" the pairs by which to extend x first.
@@ -118,7 +130,10 @@ def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Windo
     channels = xs[-ndim - 1]
     if call.transposed:
         if channels != ws[0]:
-            raise ValueError(f"{name}: input has {channels} channels, weight expects {ws[0]}; {_shapes(xs, ws)}")
+            raise ValueError(
+                f"{name}: input has {channels} channels, weight expects {ws[0]}; {_shapes(xs, ws)}"
+                f"{_channels_hint(xs, ws[0], ndim)}"
+            )
         if channels % groups:
             raise ValueError(
                 f"{name}: input has {channels} channels, which groups={groups} does not divide; input.shape={xs}"
@@ -126,8 +141,9 @@ def window_of(call: Call, xs: Sizes, ws: Sizes, bs: Sizes | None) -> tuple[Windo
     else:
         if channels != ws[1] * groups:
             raise ValueError(
-                f"{name}: input has {channels} channels, weight expects {ws[1]} x groups {groups} = {ws[1] * groups}; "
-                f"{_shapes(xs, ws)}"
+                f"{name}: input has {channels} channels, weight expects {ws[1] * groups}"
+                f"{f' = {groups} groups of {ws[1]}' if groups > 1 else ''}; {_shapes(xs, ws)}"
+                f"{_channels_hint(xs, ws[1] * groups, ndim)}"
             )
         if ws[0] % groups:
             raise ValueError(f"{name}: weight.shape={ws} makes {ws[0]} channels, which groups={groups} does not divide")
