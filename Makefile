@@ -40,7 +40,7 @@ help:
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html and run their code'
-	@echo 'make onnx-table  write the table of passing ONNX tests, docs/onnx_table.md'
+	@echo 'make onnx-table  write the table of passing ONNX tests, docs/reference/onnx_table.md'
 	@echo 'make lint      ruff, mypy, what editors show, and which package may import which'
 	@echo 'make clean     remove everything that these commands created'
 	@echo 'ARGS="..." is passed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
@@ -115,7 +115,7 @@ lint: $(VENV)/.lint
 	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_editors.py
 
 clean:
-	rm -rf docs/_build docs/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf docs/_build docs/reference/operators .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # $(VENV)/.NAME: the package, editable, with the extra NAME; PINS="numpy==1.26.*" requests other versions

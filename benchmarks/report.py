@@ -23,7 +23,7 @@ figure is as PyTorch's in its best configuration, or as that of another library 
 better. The table has, for each group, the geometric mean of the ratios, the number of rows **behind** (ratio below 1),
 and the worst row.
 
-`results.json` has every row. [docs/benchmarks.md](../docs/benchmarks.md) describes the method and the columns, and
+`results.json` has every row. [Benchmarks](../docs/contributing/benchmarks.md) describes the method and the columns, and
 `make docs` builds it into a page that shows every row.
 """
 

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.scaling_page``: writes docs/scaling.md and its picture from results.json.
+"""``python -m benchmarks.scaling_page``: writes docs/contributing/scaling.md and its picture from results.json.
 
 No number on the page is typed by hand: each is measured (results.json), assumed (below), or computed from these.
 """
@@ -22,7 +22,7 @@ from .scaling import Collective, Link, Load, all_to_all, efficiency, halving
 from .suites import distributed as suite
 
 HERE = Path(__file__).parent
-PAGE = HERE.parent / "docs" / "scaling.md"
+PAGE = HERE.parent / "docs" / "contributing" / "scaling.md"
 PICTURE = HERE.parent / "docs" / "static" / "scaling.svg"
 
 NETWORKS = ("LeNet", "mnist5k", "characters", "VGG-11")
@@ -146,7 +146,7 @@ def write() -> None:
 
 
 def page(measured: Measured) -> str:
-    """Return the text of docs/scaling.md."""
+    """Return the text of docs/contributing/scaling.md."""
     rows, reached = [], {}
     for network in NETWORKS:
         for link in LINKS:
@@ -169,7 +169,7 @@ def page(measured: Measured) -> str:
             _table(head, rows),
             "",
             "![Predicted efficiency over the number of machines, for each network and Ethernet, with the two processes "
-            "that were measured](static/scaling.svg)",
+            "that were measured](../static/scaling.svg)",
             "",
             *_findings(reached),
             "",

@@ -28,12 +28,12 @@ from retrograd.autograd import Function
 
 DOCS = Path(__file__).resolve().parent
 SOURCES = Path(retrograd.__file__).resolve().parent
-OPERATORS = DOCS / "operators"
+OPERATORS = DOCS / "reference" / "operators"
 PACKAGES = ("retrograd.ops", "retrograd.nn.functional", "retrograd.nn.grad")
 _RESULTS = DOCS.parent / "benchmarks"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
 _EVERY_ROW = "<!-- results -->"
-_EMBEDDED = re.compile(r'<iframe src="explain/(\w+)\.html"')
+_EMBEDDED = re.compile(r'<iframe src="(?:\.\./)+explain/(\w+)\.html"')
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -95,7 +95,7 @@ def family_page(page: str, operators: dict[str, Callable[..., Any]]) -> str:
             for text in getattr(function, "formulas", (function,)):
                 path = Path(inspect.getfile(text)).resolve().relative_to(SOURCES.parent)
                 parts.append(
-                    f"```{{literalinclude}} ../../src/{path}\n:pyobject: {text.__qualname__}\n:caption: {path}\n```"
+                    f"```{{literalinclude}} ../../../src/{path}\n:pyobject: {text.__qualname__}\n:caption: {path}\n```"
                 )
     return "\n\n".join(parts) + "\n"
 
@@ -119,7 +119,7 @@ def _signature(name: str, operator: Callable[..., Any]) -> str:
 
 
 def write_pages() -> None:
-    """Write operators/*.md; a page whose family is gone is removed, an unchanged page is not touched."""
+    """Write reference/operators/*.md; a page whose family is gone is removed, an unchanged page is not touched."""
     OPERATORS.mkdir(exist_ok=True)
     required = {f"{page}.md": family_page(page, operators) for page, operators in families().items()}
     required["every_operator.md"] = gradient_table.text()
@@ -172,7 +172,7 @@ def _run_blocks(text: str, name: str) -> list[str]:
             runner = doctest.DocTestRunner(verbose=False)
             runner.run(test, out=faults.append, clear_globs=False)
             names = test.globs
-        elif kind == "python" and not name.startswith("operators/"):  # operator pages show signatures
+        elif kind == "python" and not name.startswith("reference/operators/"):  # operator pages show signatures
             try:
                 exec(compile(code, where, "exec"), names)
             except Exception as error:
@@ -189,9 +189,14 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
         raise ExtensionError("\n".join(faults))
 
 
+def written() -> list[Path]:
+    """Return the pages that are written by hand, in the folders of the five parts."""
+    return sorted(path for path in DOCS.rglob("*.md") if path.parent != OPERATORS and "_build" not in path.parts)
+
+
 def embedded() -> list[str]:
     """Return the operators whose standalone page is embedded in one of the pages."""
-    texts = [path.read_text(encoding="utf-8") for path in DOCS.glob("*.md")]
+    texts = [path.read_text(encoding="utf-8") for path in written()]
     return sorted({name for text in texts for name in _EMBEDDED.findall(text)})
 
 

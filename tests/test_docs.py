@@ -19,7 +19,6 @@ from retrograd.torch_api.missing import pytorch_names
 from shown_commands import RETROGRAD, blocks, check, commands, last_of_each_chain, needs_mpi, run
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
-WRITTEN = sorted(path.relative_to(DOCS).as_posix() for path in DOCS.glob("*.md"))
 
 
 def _pages() -> ModuleType:
@@ -35,6 +34,8 @@ pages = _pages()
 gradient_table = pages.gradient_table
 migration = pages.migration
 FAMILIES = pages.families()
+WRITTEN = [path.relative_to(DOCS).as_posix() for path in pages.written()]
+PARTS = ("tutorials", "how_to", "understanding", "reference", "contributing")
 
 
 @functools.cache
@@ -57,7 +58,7 @@ def test_every_public_operator_is_on_a_page() -> None:
 def test_a_page_has_an_example_and_it_runs(page: str) -> None:
     path = pages.example(page)
     assert path.exists(), f"write a session that shows the operators of {page} into docs/examples/{path.name}"
-    faults = pages.run_page(family_page(page), f"operators/{page}")
+    faults = pages.run_page(family_page(page), f"reference/operators/{page}")
     assert not faults, "\n".join(faults)
 
 
@@ -87,7 +88,7 @@ def test_a_command_runs(page: str, command: str, tmp_path: Path, request: pytest
 @pytest.mark.usefixtures("mpi")
 def test_several_processes_print_the_same(tmp_path: Path) -> None:
     """The program of distributed.md prints the same digits in one process and, by its command, in several."""
-    page = (DOCS / "distributed.md").read_text(encoding="utf-8")
+    page = (DOCS / "how_to/distributed.md").read_text(encoding="utf-8")
     (command,) = (shlex.split(line, comments=True) for line in commands(page) if line.startswith("retrograd launch"))
     (program,) = (text for kind, text in blocks(page) if kind == "python")
     (tmp_path / command[-1]).write_text(program, encoding="utf-8")
@@ -100,7 +101,7 @@ def test_several_processes_print_the_same(tmp_path: Path) -> None:
 def test_what_a_written_page_includes_exists(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
     for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
-        source = (DOCS / file).resolve().read_text(encoding="utf-8")
+        source = ((DOCS / page).parent / file).read_text(encoding="utf-8")
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
@@ -108,7 +109,7 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
 def test_links_of_a_written_page_lead_to_files(page: str) -> None:
     """Links work in the repository, without a build, except those to operator pages, which a build creates."""
     links = re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)", (DOCS / page).read_text(encoding="utf-8"))
-    assert all((DOCS / link).is_file() for link in links if not link.startswith("operators/"))
+    assert all(((DOCS / page).parent / link).is_file() for link in links if "operators/" not in link)
 
 
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
@@ -124,11 +125,11 @@ def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
         assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
         for group in groups & set(tables):
             assert tables[group].count("\n") > 1 and tables[group] in whole
-    assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in docs/recurrent.md"
+    assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in recurrent.md"
 
 
 def test_the_page_of_benchmarks_has_every_row() -> None:
-    text = pages.quoted((DOCS / "benchmarks.md").read_text(encoding="utf-8"))
+    text = pages.quoted((DOCS / "contributing/benchmarks.md").read_text(encoding="utf-8"))
     _, results, _ = pages.report.read(DOCS.parent / "benchmarks")
     rows = [result for result in results if not result.level]
     assert len(re.findall(r"^\| (?!row \|)", text, re.MULTILINE)) == len(rows) > 1000
@@ -152,7 +153,7 @@ def test_the_source_of_forward_and_backward_is_included() -> None:
     included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)
     assert {name for _, name in included} >= {"CrossEntropy", "CrossEntropyGrad", "NegativeLogLikelihood"}
     for file, name in included:
-        assert (DOCS / "operators" / file).resolve().exists()
+        assert (DOCS / "reference/operators" / file).resolve().exists()
         path = file.split("/src/")[1].removesuffix(".py")
         module = importlib.import_module(path.replace("/", "."))
         found = getattr(module, name)
@@ -163,14 +164,20 @@ def test_the_source_of_forward_and_backward_is_included() -> None:
 def test_what_is_included_exists(page: str) -> None:
     text = family_page(page)
     for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
-        source = (DOCS / "operators" / file).resolve().read_text(encoding="utf-8")
+        source = (DOCS / "reference/operators" / file).resolve().read_text(encoding="utf-8")
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
-def test_the_index_lists_every_page() -> None:
+def test_every_page_is_listed_in_the_index_of_its_part() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert all(f"\n{page.removesuffix('.md')}\n" in index for page in WRITTEN if page != "index.md")
-    assert "\noperators/*\n" in index
+    assert {page.partition("/")[0] for page in WRITTEN} == {"index.md", *PARTS}
+    assert all(f"\n{part}/index\n" in index for part in PARTS)
+    for part in PARTS:
+        index = (DOCS / part / "index.md").read_text(encoding="utf-8")
+        names = {page.split("/")[1].removesuffix(".md") for page in WRITTEN if page.startswith(f"{part}/")}
+        missing = [name for name in names - {"index"} if f"\n{name}\n" not in index]
+        assert not missing, f"list {missing} in docs/{part}/index.md"
+    assert "\noperators/*\n" in (DOCS / "reference/index.md").read_text(encoding="utf-8")
 
 
 def test_the_names_of_pytorch_are_a_table() -> None:

@@ -1,4 +1,4 @@
-"""README.md is short, links to every page of docs/, and all its code runs: commands, sessions and programs."""
+"""README.md is short, links to every part of docs/, and all its code runs: commands, sessions and programs."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def test_the_sections() -> None:
     read, change, script, speed, documentation, limits = sections.values()
     assert "conv2d" in read and "backward_source" in read and "override_backward" in change
     assert "import retrograd as torch" in script and "speed.svg" in speed
-    assert "docs/getting_started.md" in documentation and "GPU" in limits
+    assert "docs/tutorials/getting_started.md" in documentation and "GPU" in limits
     assert README.count("\n") <= 130
 
 
-def test_links_lead_to_files_and_to_every_page() -> None:
+def test_links_lead_to_files_and_to_every_part() -> None:
     links = re.findall(r"\]\(([^)#]+)\)", README)
     assert all((ROOT / link).is_file() for link in links)
-    pages = {path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.md")} - {"docs/index.md"}
-    assert pages <= set(links), f"link to {sorted(pages - set(links))} in the section Documentation"
+    parts = {f"docs/{part}/index.md" for part in ("tutorials", "how_to", "understanding", "reference", "contributing")}
+    assert parts <= set(links), f"link to {sorted(parts - set(links))} in the section Documentation"
 
 
 @pytest.mark.parametrize("command", last_of_each_chain(COMMANDS))

@@ -152,7 +152,8 @@ def test_the_page_is_of_the_results_that_there_are(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(scaling_page, "PICTURE", tmp_path / "scaling.svg")
     scaling_page.write()
     written = (tmp_path / "scaling.md").read_text(encoding="utf-8")
-    assert written == (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8"), "python -m benchmarks.scaling_page"
+    page = ROOT / "docs" / "contributing" / "scaling.md"
+    assert written == page.read_text(encoding="utf-8"), "python -m benchmarks.scaling_page"
     for file in (tmp_path / "scaling.svg", ROOT / "docs" / "static" / "scaling.svg"):
         texts = {element.text for element in ElementTree.parse(file).iter() if element.tag.endswith("}text")}
         titles = {f"{network}, {link.name}" for network in scaling_page.NETWORKS for link in scaling_page.LINKS}

@@ -15,7 +15,7 @@ PICTURE = DOCS / "static" / "graph.svg"
 
 def drawn() -> str:
     """Return the picture of the graph that the first session on the page makes."""
-    page = (DOCS / "see_a_backward.md").read_text(encoding="utf-8")
+    page = (DOCS / "how_to" / "see_a_backward.md").read_text(encoding="utf-8")
     session = re.findall(r"^```pycon\n(.*?)^```$", page, flags=re.MULTILINE | re.DOTALL)[0]
     names: dict[str, Any] = {}
     for example in doctest.DocTestParser().get_examples(session):

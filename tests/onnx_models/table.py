@@ -9,7 +9,7 @@ import onnx
 
 from onnx_models import suite
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "onnx_table.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "onnx_table.md"
 
 
 def text() -> str:

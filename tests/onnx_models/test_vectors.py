@@ -36,7 +36,7 @@ from retrograd.onnx.vectors.files import (  # noqa: E402
 )
 
 CASES = {each.name: each for each in chosen()}
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "gradient_vectors.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "gradient_vectors.md"
 CLOSE = 1e-10  # the largest difference is 2e-11
 
 

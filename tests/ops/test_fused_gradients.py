@@ -1,4 +1,4 @@
-"""docs/fused_gradients.md lists every gradient with two implementations, and the test that they agree."""
+"""docs/contributing/fused_gradients.md lists every gradient with two implementations, and the test that they agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OPS = ROOT / "src" / "retrograd" / "ops"
-PAGE = ROOT / "docs" / "fused_gradients.md"
+PAGE = ROOT / "docs" / "contributing" / "fused_gradients.md"
 MOST = 15
 _ASKS = {"recording", "is_grad_enabled"}
 

@@ -19,7 +19,7 @@ import retrograd.interop.torch as interop
 from peers.compare import normal
 from retrograd.interop.torch import Layer, from_torch, to_torch
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "interop_torch.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how_to" / "interop_torch.md"
 
 
 def network() -> Any:

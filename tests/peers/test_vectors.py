@@ -57,7 +57,7 @@ def test_what_is_missing_is_missing() -> None:
 
 def test_the_script_of_the_page(tmp_path: Path, kernel_set: str) -> None:
     """It finds nothing wrong in the cases that it has, and a planted fault."""
-    page = Path(__file__).resolve().parents[2] / "docs" / "gradient_vectors.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "reference" / "gradient_vectors.md"
     (script,) = re.findall(r"^```\{code-block\} python\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
     (tmp_path / "check.py").write_text(script, encoding="utf-8")
     words = ["conv_2d", "gelu", "GroupNormalization", "mish"]

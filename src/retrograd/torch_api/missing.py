@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from .imports import is_path
 
-PAGE = 'the page "From PyTorch" (docs/from_pytorch.md)'
+PAGE = 'the page "Coming from PyTorch" of the documentation'
 _PACKAGE = __name__.partition(".")[0]
 # methods of MXNet arrays and layers that scripts call; ``REASONS`` says what to write instead
 OTHER_LIBRARIES: dict[str, tuple[str, ...]] = {

@@ -270,7 +270,7 @@ NUMBERS = {
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_number_for_either_operand(name: str) -> None:
-    """PyTorch requires tensors here; docs/from_pytorch.md documents that numbers are accepted."""
+    """PyTorch requires tensors here; docs/how_to/from_pytorch.md documents that numbers are accepted."""
     oracle, values = NUMBERS[name]
     x = np.array(values)
     for left, right in ((x, 2), (2, x)):
