@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import heapq
 import shutil
 import subprocess
@@ -36,6 +37,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
     mark_unsampled_as_nightly(items)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Exempt what the collection made, some million objects, from garbage collection, which some tests call often."""
+    gc.collect()
+    gc.freeze()
 
 
 def is_drawn(seed: str, name: str) -> bool:

@@ -55,7 +55,7 @@ def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
     assert series(*given, *QUICK, "--horizon", "3") == 0
     out, err = capsys.readouterr()
     assert re.search(r"mean absolute error \d.* over the next 3 values of the held-out part, after 1 epoch", out)
-    assert "windows/s" in err and Path("runs/series/report.html").exists()
+    assert "training on 28 windows" in err and Path("runs/series/report.html").exists()
     assert load_checkpoint("runs/series/checkpoint.npz")["options"]["period"] == 6
     assert series(*given, "--resume") == 0
     assert series(*given, "--resume", "--horizon", "4") == 2

@@ -59,7 +59,7 @@ class Case(NamedTuple):
         count = len(args)
 
         def applied(*values: Any, **kwargs: Any) -> Any:
-            return layer.applied(values[:count], values[count:], kwargs)
+            return layer.call_with_parameters(values[:count], values[count:], kwargs)
 
         parameters = [parameter.array.copy() for parameter in layer.module.parameters()]
         return Call(applied, (*args, *parameters), options.get("kwargs") or {}, random)

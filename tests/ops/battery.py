@@ -12,6 +12,8 @@ from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import Listener, use_kernels
 from retrograd.testing import check_op
 
+EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}  # for gradcheck of linear functions: only rounding errors
+
 
 def numbers(*shape: int, seed: int = 0, low: float | None = None, high: float = 2.0) -> np.ndarray:
     """Return random float64 numbers, normal or uniform in [low, high)."""
@@ -119,6 +121,7 @@ class _Spy(Listener):
 
 
 __all__ = [
+    "EXACT",
     "away_from_kinks",
     "check",
     "check_adjoint",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -320,18 +320,9 @@ def test_memory_of_another_owner_stays() -> None:
         assert in_arena(check(lambda: rg.sin(rg.exp(rg.ones(6))))) == [False, False]
 
 
-@pytest.fixture
-def frozen() -> Iterator[None]:
-    """Exclude all live objects from later garbage collections, which are then short."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @sets
-def test_every_operator(frozen: None) -> None:
+def test_every_operator() -> None:
     """For the conformance tables, forward and backward: in an arena full of NaN, the results are unchanged."""
     wrong, count = [], 0
     with np.errstate(all="ignore"):

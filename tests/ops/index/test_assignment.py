@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 import retrograd
-from ops.battery import numbers
+from ops.battery import EXACT, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 
 X = numbers(3, 4, 2)
 MASK = X > 0
-EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}
 
 CASES: dict[str, tuple[Any, Any, tuple[int, ...]]] = {  # index, the same for NumPy, shape of the value
     "int": (1, 1, (4, 2)),

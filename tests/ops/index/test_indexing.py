@@ -10,12 +10,11 @@ import numpy as np
 import pytest
 
 import retrograd
-from ops.battery import numbers
+from ops.battery import EXACT, numbers
 from retrograd.autograd import gradcheck, gradgradcheck
 from retrograd.engine.tensor import Tensor
 
 X = numbers(3, 4, 2, 5)
-EXACT = {"eps": 1.0, "atol": 1e-11, "rtol": 1e-11}
 
 
 def picked(x: np.ndarray, index: tuple[Any, ...]) -> np.ndarray:
