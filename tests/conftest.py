@@ -41,7 +41,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_finish() -> None:
-    """Exempt what the collection made, some million objects, from garbage collection, which some tests call often."""
+    _exempt_from_garbage_collection()
+
+
+def pytest_runtest_logfinish() -> None:
+    global _finished
+    _finished += 1
+    if _finished % 500 == 0:
+        _exempt_from_garbage_collection()
+
+
+_finished = 0
+
+
+def _exempt_from_garbage_collection() -> None:
+    """Exempt what lives now: the tests are a million objects, and ``gc.collect()``, which many tests need, visits all."""
     gc.collect()
     gc.freeze()
 

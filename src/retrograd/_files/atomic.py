@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows has no fcntl locks
     fcntl = None
 
-__all__ = ["NO_LINK", "UnconfirmedError", "lock", "why_not_written", "write_atomically"]
+__all__ = ["NO_LINK", "UnconfirmedError", "lock", "make_folder", "why_not_written", "write_atomically"]
 
 _TEMPORARY_NAME = ".retrograd-{}.tmp"
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # fsync is unsupported
@@ -40,7 +40,7 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     Raises:
         OSError: the file could not be written; ``why_not_written`` explains it.
     """
-    _make_folder(path.parent)
+    make_folder(path.parent)
     _remove_leftovers(path.parent)
     temporary, file = _create_temporary(path.parent)
     moved = False
@@ -115,8 +115,12 @@ def _remove_leftovers(folder: Path) -> None:
                 os.close(handle)
 
 
-def _make_folder(folder: Path) -> None:
-    """Create the folder and its parents, and sync them to disk."""
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, and sync them to disk.
+
+    Raises:
+        OSError: it could not be created.
+    """
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for each in missing:

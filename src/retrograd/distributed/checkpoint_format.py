@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files.atomic import why_not_written, write_atomically
+from .._files.atomic import make_folder, why_not_written, write_atomically
 from .._files.state import brief, count, items, reason, table, text
 from .._files.untrusted import STRICT_JSON, read_untrusted
 from ..engine.dtype import ALLOWED, OWN
@@ -260,6 +260,7 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
         part = as_rows(arrays[piece.name])[piece.first : piece.end]
         parts[f"{piece}"] = np.ascontiguousarray(part)
     if parts:
+        make_folder(path.parent)
         save({name: Tensor(part) for name, part in parts.items()}, path)
     return {name: _digest(part) for name, part in parts.items()}
 

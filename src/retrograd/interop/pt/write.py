@@ -45,7 +45,8 @@ def save(
     Raises:
         TypeError: obj contains something else; the message names the location. Or f is neither a path nor a file.
         ValueError: a container contains itself, or containers are nested too deep; or an option has an invalid value.
-        OSError: its folder does not exist, or the file could not be written; an existing one is unchanged.
+        FileNotFoundError: the folder of f does not exist.
+        OSError: the file could not be written; an existing one is unchanged.
     """
     if pickle_module is not None:
         raise TypeError("save: pickle_module must be None: files are written by rules of our own")
