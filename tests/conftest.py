@@ -55,7 +55,7 @@ _finished = 0
 
 
 def _exempt_from_garbage_collection() -> None:
-    """Exempt what lives now: the tests are a million objects, and ``gc.collect()``, which many tests need, visits all."""
+    """Exempt what lives now: the tests are a million objects, all of which ``gc.collect()`` in a test would visit."""
     gc.collect()
     gc.freeze()
 
