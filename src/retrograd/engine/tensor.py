@@ -47,6 +47,9 @@ class Size(tuple[int, ...]):
         """Return the number of elements of a tensor of this shape."""
         return prod(self)
 
+    def __repr__(self) -> str:
+        return f"retrograd.Size({[*self]})"
+
     def __getitem__(self, place: Any) -> Any:
         found = tuple.__getitem__(self, place)
         return Size(found) if type(place) is slice else found
