@@ -50,6 +50,10 @@ class Size(tuple[int, ...]):
     def __repr__(self) -> str:
         return f"retrograd.Size({[*self]})"
 
+    def __format__(self, spec: str) -> str:
+        """In messages, a shape reads as a tuple."""
+        return format(tuple.__repr__(self), spec)
+
     def __getitem__(self, place: Any) -> Any:
         found = tuple.__getitem__(self, place)
         return Size(found) if type(place) is slice else found
