@@ -95,7 +95,7 @@ class TensorDataset(Dataset):
             if not isinstance(tensor, (Tensor, np.ndarray)):
                 raise TypeError(f"TensorDataset: tensors[{position}] must be a Tensor, got {type(tensor).__name__}")
         self.tensors = tuple(Tensor(t) if isinstance(t, np.ndarray) else t.detach() for t in tensors)
-        shapes = [tensor.shape for tensor in self.tensors]
+        shapes = [tensor.array.shape for tensor in self.tensors]
         if any(not shape or shape[0] != (shapes[0] or (0,))[0] for shape in shapes):
             raise ValueError(f"TensorDataset: the first extents must be equal, one per sample; shapes are {shapes}")
 

@@ -35,7 +35,7 @@ class Digits(TensorDataset):
 
     >>> held_out = Digits(train=False)
     >>> len(held_out), held_out[0][0].shape
-    (355, (1, 8, 8))
+    (355, retrograd.Size([1, 8, 8]))
     """
 
     classes: tuple[str, ...] = tuple("0123456789")

@@ -77,7 +77,7 @@ class ModelSummary:
     def __str__(self) -> str:
         lines = [("Layer", "Type", "Output", "Parameters", "Multiply-adds", "Memory")]
         for row in self.rows:
-            shapes = ", ".join(map(str, row.output)) or "-"
+            shapes = ", ".join(f"{shape}" for shape in row.output) or "-"
             own = "again" if row.again else _count(row.parameters)
             memory = bytes_text(row.memory) if row.memory else "-"
             lines.append((row.path or "(model)", row.kind, shapes, own, _count(row.multiply_adds), memory))

@@ -130,7 +130,9 @@ def test_questions() -> None:
 
 def test_shapes_are_sizes() -> None:
     shape = rg.zeros(2, 3, 4).shape
-    assert isinstance(shape, rg.Size) and shape == (2, 3, 4) and shape.numel() == 24 and str(shape) == "(2, 3, 4)"
+    assert isinstance(shape, rg.Size) and shape == (2, 3, 4) and shape.numel() == 24
+    assert str(shape) == repr(shape) == "retrograd.Size([2, 3, 4])"
+    assert f"{shape} {shape:>10}|" == "(2, 3, 4)  (2, 3, 4)|"
     assert shape[1:].numel() == 12 and shape[0] == 2 and (shape[:1] + (5,)).numel() == 10
     assert rg.zeros(shape[1:]).size().numel() == 12 and rg.Size([2, 3]).numel() == 6
 
