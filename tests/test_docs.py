@@ -112,6 +112,15 @@ def test_links_of_a_written_page_lead_to_files(page: str) -> None:
     assert all(((DOCS / page).parent / link).is_file() for link in links if "operators/" not in link)
 
 
+def test_the_answer_about_dw_is_short() -> None:
+    """It has at most 300 words besides its code, and the README links to it before its first section."""
+    page = "understanding/why_dw.md"
+    prose = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    assert 100 < len(prose.split()) <= 300
+    first_screen = (DOCS.parent / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    assert f"](docs/{page})" in first_screen
+
+
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
     """Every page that quotes results refers to existing groups of a benchmark suite, and gets their tables."""
     tables = pages.report.tables(pages.report.read(DOCS.parent / "benchmarks")[1])
