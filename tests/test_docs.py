@@ -112,6 +112,34 @@ def test_links_of_a_written_page_lead_to_files(page: str) -> None:
     assert all(((DOCS / page).parent / link).is_file() for link in links if "operators/" not in link)
 
 
+@pytest.mark.parametrize(
+    ("name", "page"),
+    [
+        ("dw", "understanding/why_dw.md"),
+        ("im2col", "understanding/convolution_gradients.md"),
+        ("col2im", "understanding/convolution_gradients.md"),
+        ("unpack_patch2col", "how_to/from_mxnet_singa_numpy_ml.md"),
+        ("AddTo", "how_to/from_mxnet_singa_numpy_ml.md"),
+        ("Conv2dShiftFunction", "how_to/from_mxnet_singa_numpy_ml.md"),
+    ],
+)
+def test_names_of_other_libraries_are_in_a_heading(name: str, page: str) -> None:
+    """The search of the built pages lists hits in headings first."""
+    headings = re.findall(r"^#+ (.+)$", (DOCS / page).read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(re.search(rf"\b{name}\b", heading) for heading in headings)
+
+
+def test_the_names_in_the_tables_of_other_libraries_exist() -> None:
+    text = (DOCS / "how_to/from_mxnet_singa_numpy_ml.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`((?:rg|nn|F|interop|lowbit)(?:\.[A-Za-z_]\w*)+)", text))
+    packages = {"rg": retrograd, "nn": retrograd.nn, "F": retrograd.nn.functional}
+    packages |= {"interop": retrograd.interop, "lowbit": retrograd.lowbit}
+    assert len(names) > 50
+    for name in names:
+        package, *parts = name.split(".")
+        functools.reduce(getattr, parts, packages[package])  # raises AttributeError for a missing name
+
+
 def test_the_answer_about_dw_is_short() -> None:
     """It has at most 300 words besides its code, and the README links to it before its first section."""
     page = "understanding/why_dw.md"
