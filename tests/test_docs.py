@@ -68,9 +68,24 @@ def test_no_example_is_without_its_page() -> None:
 
 
 @pytest.mark.parametrize("page", WRITTEN)
-def test_a_written_page_runs(page: str) -> None:
-    faults = pages.run_page((DOCS / page).read_text(encoding="utf-8"), page)
+def test_a_written_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A figure that its program writes, and that docs/static has too, shows the same curves there."""
+    monkeypatch.chdir(tmp_path)
+    text = (DOCS / page).read_text(encoding="utf-8")
+    faults = pages._run_blocks(text, page)
     assert not faults, "\n".join(faults)
+    for written in tmp_path.glob("*.svg"):
+        shown = DOCS / "static" / written.name
+        if f"](../static/{written.name})" in text:
+            assert len(curves(written)) == len(curves(shown)) > 0
+            for new, old in zip(curves(written), curves(shown), strict=True):
+                assert new == pytest.approx(old, abs=3), f"{shown} is an old figure: copy {written} there"
+
+
+def curves(figure: Path) -> list[list[float]]:
+    """Return the coordinates of each line that Matplotlib drew into the axes of an SVG file."""
+    lines = re.findall(r'<path d="([^"]+)" clip-path=\S+ style="fill: none', figure.read_text(encoding="utf-8"))
+    return [[float(number) for number in re.findall(r"-?\d+\.?\d*", line)] for line in lines]
 
 
 SHOWN = {page: commands((DOCS / page).read_text(encoding="utf-8")) for page in WRITTEN}
