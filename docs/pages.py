@@ -156,21 +156,54 @@ def run_page(text: str, name: str) -> list[str]:
     """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 
     They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
-    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks.
+    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks. Behind
+    ``# doctest: +MEASURED`` the numbers of the output may differ, and a build shows those of its own run.
     """
+    return measured_page(text, name)[1]
+
+
+def measured_page(text: str, name: str) -> tuple[str, list[str]]:
+    """Run a page; return it with the measured numbers of this run, and the failures."""
+    measured: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        return _run_blocks(text, name)
+        faults = _run_blocks(text, name, measured)
+    for before, after in measured:
+        text = text.replace(before, after, 1)
+    return text, faults
 
 
-def _run_blocks(text: str, name: str) -> list[str]:
+MEASURED = doctest.register_optionflag("MEASURED")
+_NUMBER = re.compile(r"\d+(,\d{3})*(\.\d+)?")
+
+
+class _Checker(doctest.OutputChecker):
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        if optionflags & MEASURED:
+            want, got = (_NUMBER.sub("0", output) for output in (want, got))
+        return super().check_output(want, got, optionflags)
+
+
+class _Runner(doctest.DocTestRunner):
+    """Appends each measured example to a list: its code with the shown output, and with that of the run."""
+
+    def __init__(self, measured: list[tuple[str, str]]) -> None:
+        super().__init__(_Checker(), verbose=False)
+        self._measured = measured
+
+    def report_success(self, out: Any, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        if MEASURED in example.options:
+            last = example.source.splitlines(keepends=True)[-1]
+            self._measured.append((last + example.want, last + got))
+
+
+def _run_blocks(text: str, name: str, measured: list[tuple[str, str]]) -> list[str]:
     names: dict[str, Any] = {"__name__": "__main__"}
     faults: list[str] = []
     for number, (kind, code) in enumerate(_BLOCK.findall(text), 1):
         where = f"{name}, block {number}"
         if kind == "pycon":
             test = doctest.DocTestParser().get_doctest(code, names, where, name, 0)
-            runner = doctest.DocTestRunner(verbose=False)
-            runner.run(test, out=faults.append, clear_globs=False)
+            _Runner(measured).run(test, out=faults.append, clear_globs=False)
             names = test.globs
         elif kind == "python" and not name.startswith("reference/operators/"):  # operator pages show signatures
             try:
@@ -184,7 +217,7 @@ def _complete(app: Any, page: str, source: list[str]) -> None:
     from sphinx.errors import ExtensionError
 
     source[0] = quoted(source[0].replace("<!-- coverage -->", migration.coverage()))
-    faults = run_page(source[0], page)
+    source[0], faults = measured_page(source[0], page)
     if faults:
         raise ExtensionError("\n".join(faults))
 

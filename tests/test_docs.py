@@ -200,6 +200,12 @@ def test_a_wrong_output_and_an_error_are_faults() -> None:
     assert fault == "page, block 2: ZeroDivisionError: division by zero"
 
 
+def test_a_build_shows_what_it_measured() -> None:
+    page = "```pycon\n>>> x = 2.5\n>>> print(f'{x} times')  # doctest: +MEASURED\n1.7 times\n```\n"
+    assert pages.measured_page(page, "page") == (page.replace("1.7", "2.5"), [])
+    assert "Expected:\n    1.7 times" in "".join(pages.run_page(page.replace("x} times", "x} seconds"), "page"))
+
+
 def test_the_source_of_forward_and_backward_is_included() -> None:
     text = family_page("loss_classification")
     included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)

@@ -583,6 +583,41 @@ class Above(lowbit.Quantizer):
         return lowbit.Levels(1.0, -1, 1, stride=2)
 
 
+@dataclass(frozen=True, repr=False)
+class Declared(lowbit.Quantizer):
+    """A quantizer to -0.75, -0.25, 0.25 and 0.75 with any declaration."""
+
+    levels: lowbit.Levels
+
+    for_weights = True
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        return (w.clamp(-0.9, 0.9) * 2 - 0.5).round() / 2 + 0.25
+
+    def weight_levels(self, w: Any, axes: Any, own: Any) -> Any:
+        return self.levels
+
+
+@pytest.mark.parametrize(
+    "levels",
+    [
+        lowbit.Levels(0.25, -1, 1, stride=2),  # too narrow
+        lowbit.Levels(0.25, -2, 3, stride=2),  # even numbers
+        lowbit.Levels(0.2501, -3, 3, stride=2),  # another step
+        lowbit.Levels(0.5, -2, 2),  # no halves
+    ],
+)
+def test_declared_levels_must_be_those_of_the_weight(levels: lowbit.Levels) -> None:
+    layer = lowbit.Linear(9, 4, weight=Declared(levels))
+    layer.weight.array[:] = np.linspace(-1, 1, 36).reshape(4, 9)
+    message = r"weight of Declared\(.*: the quantized value -?0\.\d+ at \[\d, \d\] is not one of its weight_levels"
+    with pytest.raises(ValueError, match=message):
+        layer.pack()
+    layer.weight_quantizer = Declared(lowbit.Levels(0.25, -3, 3, stride=2))
+    x = retrograd.randn(3, 9)
+    np.testing.assert_array_equal(layer.pack()(x).numpy(), layer.eval()(x).detach().numpy())
+
+
 OWN = [Rounded(), Rounded(255), Halves(), Halves("levels"), Halves("signs")]
 
 

@@ -9,7 +9,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import all_finite, all_true, broadcast_to, from_host, integers, number, ones, to_host
+from ..arrays import (
+    all_finite,
+    all_true,
+    broadcast_to,
+    first_outside,
+    from_host,
+    integers,
+    number,
+    ones,
+    to_host,
+    within,
+)
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import active_kernels, exact, kernels
@@ -357,8 +368,28 @@ def _weight(layer: Any, name: str) -> Weight:
     if levels is None:
         return _listed(layer, name, quantized, summed)
     step = reshaped(from_host(levels.step, quantized.dtype, like=quantized), (-1,))
-    parts = kernels.integer_levels(quantized, spread(step, layer, quantized.shape), levels.high)[np.newaxis]
-    return stored(Uniform(levels.low, levels.high, levels.stride), parts, summed, step)
+    of_each = spread(step, layer, quantized.shape)
+    parts = kernels.integer_levels(quantized, of_each, levels.high)[np.newaxis]
+    uniform = Uniform(levels.low, levels.high, levels.stride)
+    codes = uniform.codes(exact("minimum")(parts, from_host(levels.high, np.int64)))
+    kept = kernels.scaled_integers(kernels.uniform_values(codes, levels.low, levels.stride)[0], of_each)
+    _check_levels(f"{name} of {quantizer}", quantized, kept, levels, of_each)
+    return stored(uniform, parts, summed, step)
+
+
+def _check_levels(name: str, quantized: np.ndarray, kept: np.ndarray, levels: Levels, step: np.ndarray) -> None:
+    """Raise a ValueError unless the quantized weight equals ``kept``, made of the declared levels, up to rounding."""
+    rounding = 16 * float(np.finfo(quantized.dtype).eps) * max(abs(levels.low), abs(levels.high))
+    error = kernels.abs(kernels.sub(quantized, kept))
+    excess = kernels.sub(error, kernels.mul(step, from_host(rounding, step.dtype)))
+    why = "whether the weights are the declared levels"
+    if not within(excess, -np.inf, 0, why):
+        index, _ = first_outside(excess, -np.inf, 0, why)
+        value = number(quantized[tuple(index)], why)
+        raise ValueError(
+            f"{name}: the quantized value {value:.6g} at {index} is not one of its weight_levels, step times "
+            f"{levels.low} to {levels.high} in steps of {levels.stride}"
+        )
 
 
 def _listed(layer: Any, name: str, quantized: np.ndarray, summed: int) -> Weight:
