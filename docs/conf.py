@@ -4,16 +4,28 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # for pages.py and for the benchmarks that it quotes
+sys.path[:0] = [
+    str(DOCS / "_ext"),
+    str(DOCS),
+    str(DOCS.parent),
+]  # extensions, pages.py and the benchmarks that it quotes
 
 project = "retrograd"
 author = "The retrograd developers"
 copyright = f"2026, {author}"
-extensions = ["myst_parser", "pages"]
+extensions = [
+    *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"),
+    *("docstrings", "pages"),
+]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = "retrograd"
 html_static_path = ["static"]
-html_css_files = ["wide.css"]
+html_css_files = ["manual.css"]
 myst_heading_anchors = 3
-suppress_warnings: list[str] = []
+smartquotes_action = "D"  # dashes, but no curly quotes: text is copied into programs
+autodoc_inherit_docstrings = False  # an override is described where it says something of its own
+autosummary_generate = False
+autodoc_member_order = "bysource"
+python_maximum_signature_line_length = 88
+napoleon_use_rtype = False
