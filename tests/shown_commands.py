@@ -10,8 +10,6 @@ import sys
 import tomllib
 from pathlib import Path
 
-from data.drawn import draw_folder
-
 ROOT = Path(__file__).resolve().parents[1]
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 TARGETS = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE)
@@ -36,6 +34,8 @@ def last_of_each_chain(shown: list[str]) -> list[str]:
 def _builds_on(earlier: str, later: str) -> bool:
     """Return whether a command needs the output files of an earlier one, as resuming needs training."""
     before, words = (shlex.split(line, comments=True) for line in (earlier, later))
+    if before[:3] == ["retrograd", "sample", "photos"]:
+        return any(word.split("/")[0] == "photos" for word in words)
     return before[:2] == ["retrograd", "train"] and any(word.startswith("runs/") and word in words for word in before)
 
 
@@ -57,7 +57,6 @@ def check(command: str, shown: list[str], folder: Path) -> None:
     assert words[0] == "retrograd", f"no way to run {command!r}"
     if words[1] == "launch":
         return  # needs a program: test_several_processes_print_the_same in test_docs.py
-    draw_folder(folder / "photos", 6, ("cat", "dog"))  # any folder of class folders
     for line in shown[: shown.index(command)]:
         if _builds_on(line, command):
             run([*RETROGRAD, *shlex.split(line, comments=True)[1:]], folder)

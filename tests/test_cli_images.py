@@ -233,3 +233,50 @@ def test_without_pillow(pictures, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     assert train("--images", "pictures") == 1
     assert 'pip install "retrograd[images]"' in capsys.readouterr().err
+
+
+def test_sample_photos_writes_pictures_to_train_on(capsys):
+    assert main(["sample", "photos", "--count", "3", "--seed", "5"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("3 in photos/cat, 3 in photos/dog; ") and "retrograd train --images photos" in said
+    names = sorted(str(path) for path in Path("photos").rglob("*.png"))
+    assert names == [f"photos/{kind}/00{number}.png" for kind in ("cat", "dog") for number in range(3)]
+    pictures = {name: np.asarray(Image.open(name)) for name in names}
+    assert all(picture.shape == (64, 64, 3) for picture in pictures.values())
+    assert len({picture.tobytes() for picture in pictures.values()}) == 6
+    assert main(["sample", "photos", "--count", "2", "--seed", "5", "--output", "again"]) == 0
+    assert (np.asarray(Image.open("again/dog/001.png")) == pictures["photos/dog/001.png"]).all()
+    assert main(["sample", "photos", "--count", "2", "--seed", "6", "--output", "other"]) == 0
+    assert (np.asarray(Image.open("other/dog/001.png")) != pictures["photos/dog/001.png"]).any()
+    assert train("--images", "photos", *QUICK, "--epochs", "1") == 0
+    assert load_checkpoint("runs/images/checkpoint.npz")["classes"] == ["cat", "dog"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (("photos", "--output", "full"), 2, "--output: full is not empty; choose another folder with --output"),
+        (("photos", "--output", "full/file.txt"), 1, "full/file.txt cannot be written: Not a directory"),
+        (("photos", "--count", "0"), 2, "--count=0 must be at least 1 and at most 100000"),
+        (("photos", "--seed", "-1"), 2, "--seed=-1 must be 0 or more"),
+        (("photos", "--length", "9"), 2, "--length is for the run of a text network; leave it out"),
+        (("run", "--count", "9"), 2, "--count is for 'retrograd sample photos'; leave it out"),
+    ],
+)
+def test_wrong_arguments_of_sample(capsys, arguments, code, message):
+    Path("full").mkdir()
+    Path("full/file.txt").write_text("")
+    assert main(["sample", *arguments]) == code
+    out, err = capsys.readouterr()
+    assert message in err and err.count("\n") == 1 and not out
+    assert os.listdir() == ["full"] and os.listdir("full") == ["file.txt"]
+
+
+def test_sample_photos_without_pillow(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert main(["sample", "photos"]) == 1
+    assert (
+        'drawing images needs Pillow, which is not installed: pip install "retrograd[images]"'
+        in capsys.readouterr().err
+    )
+    assert not os.listdir()

@@ -21,7 +21,7 @@ __all__ = ["ImageTransform", "pillow"]
 
 
 def pillow(purpose: str) -> ModuleType:
-    """Import PIL with its module Image.
+    """Import PIL with its modules Image, ImageDraw and ImageOps.
 
     Raises:
         ImportError: Pillow is not installed; the message says that ``purpose`` needs it.
@@ -29,6 +29,7 @@ def pillow(purpose: str) -> ModuleType:
     try:
         import PIL
         import PIL.Image
+        import PIL.ImageDraw
         import PIL.ImageOps
     except ImportError:
         raise ImportError(f'{purpose} needs Pillow, which is not installed: pip install "retrograd[images]"') from None
