@@ -13,7 +13,7 @@ __all__ = ["add_command"]
 
 _PHOTOS = "photos"
 _MAX_COUNT = 100_000  # pictures of each class
-_OPTIONS = {  # of each use, with the defaults
+_OPTIONS: dict[str, dict[str, Any]] = {  # of each use, with the defaults
     "text": {"length": 1000, "temperature": 0.8, "prompt": None, "kernels": "compiled"},
     _PHOTOS: {"count": 100, "output": Path(_PHOTOS)},
 }
