@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import console
 import gradient_table
 import migration
 
@@ -156,8 +157,9 @@ def run_page(text: str, name: str) -> list[str]:
     """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 
     They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
-    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks. Behind
-    ``# doctest: +MEASURED`` the numbers of the output may differ, and a build shows those of its own run.
+    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks. In
+    ``console`` blocks and behind ``# doctest: +MEASURED`` the numbers of the output may differ, and a build shows those
+    of its own run.
     """
     return measured_page(text, name)[1]
 
@@ -205,6 +207,8 @@ def _run_blocks(text: str, name: str, measured: list[tuple[str, str]]) -> list[s
             test = doctest.DocTestParser().get_doctest(code, names, where, name, 0)
             _Runner(measured).run(test, out=faults.append, clear_globs=False)
             names = test.globs
+        elif kind == "console":
+            faults += console.run_console(code, where, measured)
         elif kind == "python" and not name.startswith("reference/operators/"):  # operator pages show signatures
             try:
                 exec(compile(code, where, "exec"), names)

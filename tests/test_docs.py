@@ -72,7 +72,7 @@ def test_a_written_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monk
     """A figure that its program writes, and that docs/static has too, shows the same curves there."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text(encoding="utf-8")
-    faults = pages._run_blocks(text, page)
+    faults = pages._run_blocks(text, page, [])
     assert not faults, "\n".join(faults)
     for written in tmp_path.glob("*.svg"):
         shown = DOCS / "static" / written.name
@@ -204,6 +204,19 @@ def test_a_build_shows_what_it_measured() -> None:
     page = "```pycon\n>>> x = 2.5\n>>> print(f'{x} times')  # doctest: +MEASURED\n1.7 times\n```\n"
     assert pages.measured_page(page, "page") == (page.replace("1.7", "2.5"), [])
     assert "Expected:\n    1.7 times" in "".join(pages.run_page(page.replace("x} times", "x} seconds"), "page"))
+
+
+def test_a_console_block_runs_commands_and_compares_their_output() -> None:
+    """Numbers are those of the build; a wrong output, a failure and an unknown program are faults."""
+    page = "```console\n$ python -c \"print('found', 12, 'files')\"\nfound 3 files\n```\n"
+    assert pages.measured_page(page, "page") == (page.replace("found 3", "found 12"), [])
+    assert pages.measured_page(page.replace("3 files", "..."), "page") == (page.replace("3 files", "..."), [])
+    (fault,) = pages.run_page(page.replace("3 files", "3 folders"), "page")
+    assert "printed\nfound 12 files\ninstead of\nfound 3 folders\n" in fault
+    (fault,) = pages.run_page(page.replace("print", "prind"), "page")
+    assert "ended with 1" in fault and "NameError" in fault
+    (fault,) = pages.run_page("```console\n$ rm photos\n```\n", "page")
+    assert "'rm' is not one of the commands that a page can run: retrograd, python" in fault
 
 
 def test_the_source_of_forward_and_backward_is_included() -> None:
