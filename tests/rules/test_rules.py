@@ -11,6 +11,7 @@ import pytest
 import retrograd
 from retrograd import Tensor, nn, override_backward, rules, without_backward_rules
 from retrograd.autograd import grad
+from retrograd.kernel_set import use_kernels
 from retrograd.nn import functional as F  # noqa: N812  PyTorch's name
 
 # exact zeros, limits, values next to them, large ones
@@ -198,34 +199,148 @@ def test_the_true_gradient_for_comparison() -> None:
 # ---- spikes ------------------------------------------------------------------------------------------------------
 
 
+def neuron(x: np.ndarray, g: np.ndarray, decay: float, reset: str, slope: float = 2.0) -> tuple[Any, Any, float]:
+    """Return the spikes of a neuron with threshold 0.7, and the gradients of x and decay; resets are constant."""
+    v, before, kept, fired, potentials = np.zeros(x.shape[1]), [], [], [], []
+    for row in x:
+        before.append(v)
+        v = decay * v + row
+        potentials.append(v)
+        fired.append((v >= 0.7).astype(float))
+        kept.append(np.ones_like(v) if reset == "subtract" else 1 - fired[-1])
+        v = v - 0.7 * fired[-1] if reset == "subtract" else v * (1 - fired[-1])
+    gx, gv, gdecay = np.zeros_like(x), np.zeros(x.shape[1]), 0.0
+    for t in reversed(range(len(x))):
+        gx[t] = gv * kept[t] + g[t] / (1 + (slope * (potentials[t] - 0.7)) ** 2)
+        gdecay += float((gx[t] * before[t]).sum())
+        gv = gx[t] * decay
+    return np.array(fired), gx, gdecay
+
+
+def over_time(cell: Any, x: Tensor, g: np.ndarray) -> tuple[np.ndarray, Tensor]:
+    """Return the spikes of all steps, and their sum weighted by g."""
+    v, loss, spikes = None, retrograd.zeros((), dtype=retrograd.float64), []
+    for step, weights in zip(x, g, strict=True):
+        s, v = cell(step, v)
+        spikes.append(s.detach().numpy())
+        loss = loss + (s * tensor(weights)).sum()
+    return np.array(spikes), loss
+
+
 @pytest.mark.parametrize("reset", ["subtract", "zero"])
 def test_a_leaky_neuron(reset: str) -> None:
     """Its equations step by step, and the gradient through time, in which the reset is constant."""
     rng = np.random.default_rng(8)
     inputs, upstream = rng.standard_normal((6, 5)) + 0.5, rng.standard_normal((6, 5))
     cell = rules.LIFCell(decay=0.8, threshold=0.7, reset=reset, surrogate=rules.Arctan(2.0))
-    x, v, loss, spikes, potentials = tensor(inputs, True), None, 0.0, [], []
-    for t in range(6):
-        s, v = cell(x[t], v)
-        spikes.append(s.numpy() if not s.requires_grad else s.array)
-        loss = loss + (s * tensor(upstream[t])).sum()
+    assert not list(cell.parameters()) and not cell.state_dict()
+    x = tensor(inputs, True)
+    spikes, loss = over_time(cell, x, upstream)
+    fired, expected, _ = neuron(inputs, upstream, 0.8, reset)
     assert 0 < np.mean(spikes) < 1
-    v = np.zeros(5)
-    kept, fired = [], []
-    for t in range(6):
-        v = 0.8 * v + inputs[t]
-        potentials.append(v)
-        fired.append((v >= 0.7).astype(float))
-        kept.append(np.ones(5) if reset == "subtract" else 1 - fired[-1])
-        v = v - 0.7 * fired[-1] if reset == "subtract" else v * (1 - fired[-1])
     np.testing.assert_array_equal(spikes, fired)
-    expected, gv = np.zeros((6, 5)), np.zeros(5)
-    for t in reversed(range(6)):
-        gv = gv * kept[t] + upstream[t] / (1 + (2 * (potentials[t] - 0.7)) ** 2)
-        expected[t] = gv
-        gv = gv * 0.8
     loss.backward()
     np.testing.assert_allclose(x.grad.numpy(), expected, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel_set", ["compiled", "textbook"])
+@pytest.mark.parametrize("reset", ["subtract", "zero"])
+def test_a_learned_decay(reset: str, kernel_set: str) -> None:
+    """Spikes and first derivatives are those of the oracle, and second derivatives its central differences."""
+    rng = np.random.default_rng(9)
+    inputs, upstream, u = (rng.standard_normal((6, 5)) + offset for offset in (0.5, 0.0, 0.0))
+    options: dict[str, Any] = {"reset": reset, "surrogate": rules.Arctan(2.0)}
+    cell = rules.LIFCell(decay=0.8, threshold=0.7, learn_decay=True, dtype=retrograd.float64, **options)
+    assert list(cell.state_dict()) == ["decay_logit"] and abs(cell.decay.item() - 0.8) < 1e-15
+    assert f"decay=0.8, threshold=0.7, reset={reset!r}, learn_decay=True\n" in repr(cell)
+
+    def expected(x: np.ndarray, logit: float) -> tuple[Any, Any, float]:
+        decay = 1 / (1 + np.exp(-logit))
+        fired, gx, gdecay = neuron(x, upstream, decay, reset)
+        return fired, gx, gdecay * decay * (1 - decay)
+
+    with use_kernels(kernel_set):
+        x, logit = tensor(inputs, True), cell.decay_logit
+        spikes, loss = over_time(cell, x, upstream)
+        gx, glogit = grad(loss, (x, logit), create_graph=True)
+        second = grad((gx * tensor(u)).sum() + 0.3 * glogit, (x, logit))
+    fired, true_gx, true_glogit = expected(inputs, np.log(4.0))
+    assert 0 < fired.mean() < 1
+    np.testing.assert_array_equal(spikes, fired)
+    np.testing.assert_allclose(gx.detach().numpy(), true_gx, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(glogit.item(), true_glogit, rtol=1e-11)
+
+    def probe(x: np.ndarray, logit: float) -> float:
+        _, gx, glogit = expected(x, logit)
+        return float((gx * u).sum() + 0.3 * glogit)
+
+    eps = 1e-5
+    each = np.eye(inputs.size).reshape(-1, *inputs.shape) * eps
+    slopes = [(probe(inputs + d, np.log(4.0)) - probe(inputs - d, np.log(4.0))) / (2 * eps) for d in each]
+    np.testing.assert_allclose(second[0].numpy().ravel(), slopes, rtol=1e-6, atol=1e-8)
+    slope = (probe(inputs, np.log(4.0) + eps) - probe(inputs, np.log(4.0) - eps)) / (2 * eps)
+    np.testing.assert_allclose(second[1].item(), slope, rtol=1e-6)
+
+
+def test_a_neuron_over_a_sequence() -> None:
+    x = tensor(np.random.default_rng(12).standard_normal((7, 3, 2)) + 0.5)
+    cell = rules.LIFCell(decay=0.7)
+    spikes, v = nn.Unroll(cell)(x, lengths=[7, 2, 5])
+    state = None
+    for t, step in enumerate(x):
+        s, state = cell(step, state)
+        np.testing.assert_array_equal(spikes[t, 0].numpy(), s[0].numpy())
+        np.testing.assert_array_equal(spikes[t, 1].numpy(), s[1].numpy() * (t < 2))
+    assert 0 < spikes.mean().item() < 1
+    np.testing.assert_array_equal(v[0].numpy(), state[0].numpy())
+
+
+def test_gradcheck_of_a_learned_decay() -> None:
+    """Against the integral of the surrogate, with the spikes' effect on the potential held constant."""
+    cell = rules.LIFCell(decay=0.6, learn_decay=True, surrogate=rules.Arctan(3.0), dtype=retrograd.float64)
+    x = tensor(np.random.default_rng(10).standard_normal((5, 3)) + 0.4, True)
+
+    def spikes(x: Tensor, logit: Tensor) -> Tensor:
+        assert logit is cell.decay_logit
+        v, outputs = None, []
+        for step in x:
+            s, v = cell(step, v)
+            outputs.append(s)
+        return retrograd.stack(outputs)
+
+    def surrogate(x: Tensor, logit: Tensor) -> Tensor:
+        v, outputs = 0.0, []
+        for step in x:
+            v = v * logit.sigmoid() + step
+            outputs.append((3.0 * (v - 1.0)).atan() / 3.0)
+            v = v - (v >= 1.0).detach()
+        return retrograd.stack(outputs)
+
+    assert retrograd.autograd.gradcheck(spikes, (x, cell.decay_logit), surrogate=surrogate)
+
+
+def test_a_decay_is_learned() -> None:
+    """From potentials without spikes, gradient descent finds the decay that made them; it stays between 0 and 1."""
+    x = tensor(np.random.default_rng(11).uniform(-0.2, 0.2, (20, 8)))
+    teacher, student = rules.LIFCell(decay=0.4), rules.LIFCell(decay=0.95, learn_decay=True, dtype=retrograd.float64)
+
+    def potentials(cell: Any) -> Tensor:
+        v, kept = None, []
+        for step in x:
+            _, v = cell(step, v)
+            kept.append(v)
+        return retrograd.stack(kept)
+
+    target, optimizer = potentials(teacher), retrograd.optim.Adam(student.parameters(), lr=0.1)
+    for _ in range(300):
+        optimizer.zero_grad()
+        F.mse_loss(potentials(student), target).backward()
+        optimizer.step()
+    assert abs(student.decay.item() - 0.4) < 1e-3
+    optimizer = retrograd.optim.SGD(student.parameters(), lr=1e3)
+    potentials(student).sum().backward()
+    optimizer.step()
+    assert 0 <= student.decay.item() <= 1
 
 
 def test_a_spike() -> None:
@@ -257,6 +372,10 @@ def test_a_spike() -> None:
         (lambda: rules.DirectFeedbackAlignment(seed=1.5), "DirectFeedbackAlignment: seed=1.5 must be"),
         (lambda: rules.Arctan(0.0), "Arctan: slope=0.0 must be"),
         (lambda: rules.LIFCell(decay=1.5), "LIFCell: decay=1.5 must be a number from 0 to 1"),
+        (
+            lambda: rules.LIFCell(decay=1, learn_decay=True),
+            "LIFCell: decay=1 must be between 0 and 1 for learn_decay=T",
+        ),
         (lambda: rules.LIFCell(threshold=0), "LIFCell: threshold=0 must be a number above 0"),
         (lambda: rules.LIFCell(reset="none"), 'LIFCell: reset=\'none\' must be "subtract" or "zero"'),
         (lambda: rules.LIFCell(surrogate="swish"), "there is no rule named 'swish'"),
@@ -265,6 +384,11 @@ def test_a_spike() -> None:
 def test_wrong_options(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_wrong_types_of_a_neuron() -> None:
+    with pytest.raises(TypeError, match="LIFCell: learn_decay=1.5 must be True or False"):
+        rules.LIFCell(learn_decay=1.5)
 
 
 def test_names() -> None:

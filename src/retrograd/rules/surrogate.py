@@ -6,17 +6,22 @@ its threshold; the spike's own derivative is 0 wherever it exists.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ..arrays import full
 from ..engine.backward_rules import register_backward_rule
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..formulas.activation import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_grad
 from ..nn.module import Module
-from ..ops.argument_checks import require_float
+from ..nn.parameter import Parameter, as_float_dtype
+from ..ops.argument_checks import as_truth, require_float
+from ..ops.dtypes.dtype import DTypeLike
+from ..ops.pointwise.exponential import sigmoid
 from ..ops.pointwise.pointwise import Pointwise, run
 from .base import Options
 
@@ -90,18 +95,25 @@ class LIFCell(Module):
     v' = decay v + x,  s = spike(v' - threshold),  v = v' - threshold s ("subtract") or v' (1 - s) ("zero")
 
     forward(x, v=None) -> (s, v), both of the shape of x; v is the potential after the step, None means 0.
+    ``nn.Unroll(LIFCell())`` runs a whole sequence (T, N, ...).
 
     decay: factor of the potential per step, 0 to 1. reset: the effect of a spike on the potential; no gradient flows
     through it. surrogate: the rule for the backward of the spike, an object or a name.
+    learn_decay: decay is the initial value of sigmoid(decay_logit); decay_logit, a number, is a Parameter. It follows
+        the gradient, and the decay stays between 0 and 1. dtype: that of decay_logit.
 
     Raises:
-        ValueError: decay is not in [0, 1], threshold is not above 0, reset is neither "subtract" nor "zero".
+        ValueError: decay is not in [0, 1], or with learn_decay is 0 or 1; threshold is not above 0; reset is neither
+            "subtract" nor "zero".
+        TypeError: learn_decay is not a bool, dtype is not a floating-point type.
 
-    Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948).
+    Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948); the
+    learned decay: W. Fang et al., "Incorporating Learnable Membrane Time Constant", 2021 (arXiv:2007.05785).
     """
 
-    decay: float
+    output_apart: ClassVar[bool] = True  # for nn.Unroll: s is the output, and v the whole state
     threshold: float
+    decay_logit: Parameter | None
 
     def __init__(
         self,
@@ -109,6 +121,8 @@ class LIFCell(Module):
         threshold: float = 1.0,
         reset: str = "subtract",
         surrogate: Callable[..., Any] | str = "fast_sigmoid",
+        learn_decay: bool = False,
+        dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
         for name, value, fits in (("decay", decay, "from 0 to 1"), ("threshold", threshold, "above 0")):
@@ -117,8 +131,19 @@ class LIFCell(Module):
                 raise ValueError(f"LIFCell: {name}={value!r} must be a number {fits}")
         if reset not in ("subtract", "zero"):
             raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
-        self.decay, self.threshold, self.reset = float(decay), float(threshold), reset
+        if as_truth("LIFCell", "learn_decay", learn_decay):
+            if not 0 < decay < 1:
+                raise ValueError(f"LIFCell: decay={decay!r} must be between 0 and 1 for learn_decay=True, not 0 or 1")
+            self.decay_logit = Parameter(full((), math.log(decay / (1 - decay)), as_float_dtype(dtype)))
+        else:
+            self.register_parameter("decay_logit", None)
+        self._decay, self.threshold, self.reset = float(decay), float(threshold), reset
         self.surrogate: Spike = Spike(surrogate)
+
+    @property
+    def decay(self) -> float | Tensor:
+        """The factor of the potential: a number, or a Tensor that is computed from ``decay_logit``."""
+        return self._decay if self.decay_logit is None else sigmoid(self.decay_logit)
 
     def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
         v = input if v is None else v * self.decay + input
@@ -127,7 +152,10 @@ class LIFCell(Module):
         return s, v - fired * self.threshold if self.reset == "subtract" else v * (1.0 - fired)
 
     def extra_repr(self) -> str:
-        return f"decay={self.decay}, threshold={self.threshold}, reset={self.reset!r}"
+        text = f"threshold={self.threshold}, reset={self.reset!r}"
+        if self.decay_logit is None:
+            return f"decay={self._decay}, {text}"
+        return f"decay={sigmoid(self.decay_logit).item():.4g}, {text}, learn_decay=True"
 
 
 class Spike(Module):
