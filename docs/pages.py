@@ -35,6 +35,7 @@ _RESULTS = DOCS.parent / "benchmarks"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
 _EVERY_ROW = "<!-- results -->"
 _EMBEDDED = re.compile(r'<iframe src="(?:\.\./)+explain/(\w+)\.html"')
+_FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a program that is written to a file, for a command
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -157,7 +158,8 @@ def run_page(text: str, name: str) -> list[str]:
     """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 
     They run in a temporary folder, so a page may write files. Output of a program is not compared. Code that cannot run
-    on its own belongs in a block of another kind, such as ``text``; tests run the commands of ``sh`` blocks. In
+    on its own belongs in a block of another kind, such as ``text``. A program whose first line is ``# NAME.py`` is not
+    run but written to that file, for the commands of ``console`` blocks; tests run the commands of ``sh`` blocks. In
     ``console`` blocks and behind ``# doctest: +MEASURED`` the numbers of the output may differ, and a build shows those
     of its own run.
     """
@@ -209,6 +211,8 @@ def _run_blocks(text: str, name: str, measured: list[tuple[str, str]]) -> list[s
             names = test.globs
         elif kind == "console":
             faults += console.run_console(code, where, measured)
+        elif kind == "python" and (file := _FILE.match(code)):
+            Path(file[1]).write_text(code, encoding="utf-8")
         elif kind == "python" and not name.startswith("reference/operators/"):  # operator pages show signatures
             try:
                 exec(compile(code, where, "exec"), names)

@@ -215,6 +215,8 @@ def test_a_console_block_runs_commands_and_compares_their_output() -> None:
     assert "printed\nfound 12 files\ninstead of\nfound 3 folders\n" in fault
     (fault,) = pages.run_page(page.replace("print", "prind"), "page")
     assert "ended with 1" in fault and "NameError" in fault
+    program = "```python\n# count.py\nprint('found', 2 + 1, 'files')\n```\n"
+    assert pages.run_page(program + page.replace("-c \"print('found', 12, 'files')\"", "count.py"), "page") == []
     (fault,) = pages.run_page("```console\n$ rm photos\n```\n", "page")
     assert "'rm' is not one of the commands that a page can run: retrograd, python" in fault
 
