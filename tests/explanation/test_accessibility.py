@@ -1,10 +1,13 @@
-"""Accessibility of the pages: axe-core finds no problem, in light and dark mode."""
+"""Accessibility of the pages: axe-core finds no problem, in light and dark mode; roles have colors of their own."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from importlib import resources
 from typing import Any
 
+import numpy as np
 import pytest
 
 from explanation.browser import opened, written
@@ -82,3 +85,61 @@ def test_a_model(axe, browser, tmp_path):
         page.locator("#map .layer").last.click()
         page.wait_for_function("() => window.retrograd.page.document.operator === 'head'")
         check(page, axe)
+
+
+# ---- Colors of the roles
+
+ROLES = "input", "weight", "output", "upstream", "gradient", "inner"
+# Machado et al., "A Physiologically-based Model for Simulation of Color Vision Deficiency" (2009), severity 1
+SIGHT = {
+    "normal": np.eye(3),
+    "protanopia": [
+        [0.152286, 1.052583, -0.204868],
+        [0.114503, 0.786281, 0.099216],
+        [-0.003882, -0.048116, 1.051998],
+    ],
+    "deuteranopia": [
+        [0.367322, 0.860646, -0.227968],
+        [0.280085, 0.672501, 0.047413],
+        [-0.011820, 0.042940, 0.968881],
+    ],
+    "tritanopia": [
+        [1.255528, -0.076749, -0.178779],
+        [-0.078411, 0.930809, 0.147602],
+        [0.004733, 0.691367, 0.303900],
+    ],
+}
+
+
+def linear(text: str) -> np.ndarray:
+    """Return a color "#rrggbb" as linear light."""
+    parts = np.array([int(text[at : at + 2], 16) for at in (1, 3, 5)]) / 255
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def oklab(light: np.ndarray) -> np.ndarray:
+    """Return linear light in Oklab, whose distances are those that people see (Ottosson, 2020)."""
+    cones = [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566]]
+    cones.append([0.0883024619, 0.2817188376, 0.6299787005])
+    lab = [[0.2104542553, 0.793617785, -0.0040720468], [1.9779984951, -2.428592205, 0.4505937099]]
+    lab.append([0.0259040371, 0.7827717662, -0.808675766])
+    return np.array(lab) @ np.cbrt(np.array(cones) @ light)
+
+
+def contrast(a: str, b: str) -> float:
+    low, high = sorted(float(linear(each) @ [0.2126, 0.7152, 0.0722]) for each in (a, b))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [0, 1], ids=["light", "dark"])
+def test_each_role_has_its_color(theme):
+    """Roles are distinct for every kind of sight, and readable as text."""
+    style = resources.files("retrograd.explanation").joinpath("page", "base.css").read_text(encoding="utf-8")
+    found = {name: pair[theme] for name, *pair in re.findall(r"--(\w+): light-dark\((#\w+), (#\w+)\)", style)}
+    for sight, matrix in SIGHT.items():
+        seen = {role: oklab(np.clip(np.array(matrix) @ linear(found[role]), 0, 1)) for role in ROLES}
+        for a, b in itertools.combinations(ROLES, 2):
+            assert np.linalg.norm(seen[a] - seen[b]) > 0.12, (sight, a, b)
+    for role in ROLES:
+        for ground in ("paper", "raised", "zero"):
+            assert contrast(found[role], found[ground]) >= 4.5, (role, ground)

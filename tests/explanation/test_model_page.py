@@ -110,7 +110,7 @@ def test_the_road_is_drawn_over_the_map(browser, request, which):
         page.wait_for_selector("#map .on-road .road button")
         roads = page.locator("#map .road button")
         assert roads.count() == 4  # the layer that flattens passes it on
-        assert "This way alone carries" in page.inner_text("#map .say")
+        assert "This path alone carries" in page.inner_text("#map .say")
         assert page.locator("#map .end.on-road").count() == 1
         roads.nth(3).click()
         page.wait_for_function("() => window.retrograd.page.document.operator === 'head'")
@@ -137,6 +137,14 @@ def test_a_small_layer_has_the_tabs_of_its_operator(browser, served):
         names = [tab.inner_text() for tab in page.get_by_role("tab").all()]
         assert names == ["Entry by entry", "As matrices"]  # too large to step through its code
         assert "rules" in page.evaluate("() => window.retrograd.page.document")
+
+
+def test_the_title_names_operator_and_layer(browser, file):
+    with opened(browser, f"{file}#layer=wide") as page:
+        assert page.locator("#operator").inner_text().split() == ["conv2d", "of", "layer", "wide"]
+        assert page.title() == "conv2d of layer wide · Sequential · see the gradient"
+        page.locator("#map .layer").last.click()
+        page.wait_for_function("() => document.title === 'linear of layer head · Sequential · see the gradient'")
 
 
 def test_what_cannot_be_opened_says_why(browser, served):

@@ -65,10 +65,6 @@ export class LayerMap {
     this.say.textContent = `${path}: ${why_not}.`;
   }
 
-  kind(path) {
-    return this.rows.get(path).layer.kind;
-  }
-
   /** Marks the current layer. */
   open(path) {
     for (const [each, { button }] of this.rows) {

@@ -158,7 +158,8 @@ class Page {
       this.defaults = { operator: found.operator, values: settingsOf(found) };
     this.model = found.ask ? new RemoteModel(found, this.selection) : new Model(found);
     this.network?.open(found);
-    document.title = `${found.operator} · see the gradient`;
+    const title = this.network ? `${this.network.title(found)} · ${this.network.name}` : found.operator;
+    document.title = `${title} · see the gradient`;
     $("operator").replaceChildren(...(this.network?.heading(found) ?? [this.#operatorChoice(found.operator)]));
     $("call").textContent = found.call;
     this.#badge(found.agreement ?? {});

@@ -26,8 +26,14 @@ export class ModelView {
     this.path = found.operator;
   }
 
-  heading({ operator, kind }) {
-    return [operator || this.name, h("small", {}, operator ? this.map.kind(operator) : kind)];
+  /** "conv2d of layer features.3"; the empty path is the model itself. */
+  title({ operator, kind }) {
+    return operator ? `${kind} of layer ${operator}` : `${kind} of ${this.name}`;
+  }
+
+  /** The elements of the heading. */
+  heading(found) {
+    return [found.kind, " ", h("small", {}, this.title(found).slice(found.kind.length + 1))];
   }
 
   async #choose(path) {
