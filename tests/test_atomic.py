@@ -12,7 +12,7 @@ import pytest
 
 from disk import Disk, after_power_cut
 from retrograd._files import atomic
-from retrograd._files.atomic import UnconfirmedError, why_not_written, write_atomically
+from retrograd._files.atomic import UnconfirmedError, write_atomically
 
 OLD, NEW = b"the earlier one" * 50, b"the new one, which is longer" * 100
 
@@ -79,12 +79,15 @@ def test_every_call_can_fail(path, tmp_path, monkeypatch):
                     write_atomically(path, _write)
             except UnconfirmedError as raised:
                 assert _content(path) == NEW and raised.errno == error.errno
-                assert f"{path} was written, but the disk did not confirm it" in why_not_written(path, raised)
+                assert f"{path} was written, but the disk did not confirm it" in str(raised)
             except (OSError, KeyboardInterrupt) as raised:
                 moved = error.__class__ is KeyboardInterrupt and disk.calls and disk.calls[-1][0] == "replace"
-                assert raised is error and _content(path) == (NEW if moved else old)
-                kept = "the earlier one is unchanged" if old else "there is no earlier one"
-                assert moved or isinstance(error, KeyboardInterrupt) or kept in why_not_written(path, raised)
+                assert _content(path) == (NEW if moved else old)
+                if isinstance(error, OSError):
+                    kept = ", the earlier one is unchanged: " if old else ": "
+                    assert raised.errno == error.errno and f"{path} was not written{kept}" in str(raised)
+                else:
+                    assert raised is error
             else:
                 assert disk.fail is not None  # there were fewer calls
                 break
@@ -224,6 +227,42 @@ def test_file_system_without_locks(tmp_path, monkeypatch):
     monkeypatch.setattr(atomic, "fcntl", None)
     write_atomically(tmp_path / "file", _write)
     assert _left(tmp_path) == [".retrograd-0.tmp", "file"]
+
+
+def test_the_message_names_the_file_the_reason_and_the_way_out(tmp_path):
+    """Every failure has the type and errno of the system's error, and a message about the file, not a temporary one."""
+    (tmp_path / "file").write_bytes(b"")
+    cases = [
+        (tmp_path, IsADirectoryError, "it is a folder; give the name of a file"),
+        (tmp_path / "file/new/page.html", NotADirectoryError, f"{tmp_path / 'file'} is a file, not a folder; choose"),
+        (tmp_path / ("x" * 300), OSError, "its name is too long; choose a shorter one"),
+    ]
+    if Path("/proc/self").exists():
+        cases.append((Path("/proc/page.html"), OSError, "/proc accepts no new files; choose another folder"))
+    for path, kind, reason in cases:
+        with pytest.raises(kind) as caught:
+            write_atomically(path, _write)
+        assert caught.value.errno is not None and "tmp~" not in str(caught.value)
+        assert str(caught.value).startswith(f"{path} was not written: {reason}")
+    assert _left(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "reason"),
+    [
+        (errno.EACCES, PermissionError, "you have no permission to create files in"),
+        (errno.EROFS, OSError, "is read-only; choose another folder"),
+        (errno.EIO, OSError, "Input/output error"),
+    ],
+)
+def test_reasons_of_a_disk(number, kind, reason, tmp_path, monkeypatch):
+    def refuse(folder: Path) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(atomic, "_create_temporary", refuse)
+    with pytest.raises(kind, match=reason) as caught:
+        write_atomically(tmp_path / "file", _write)
+    assert caught.value.errno == number
 
 
 def test_permissions_are_the_users(tmp_path):

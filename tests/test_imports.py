@@ -41,7 +41,7 @@ PACKAGES: dict[str, tuple[set[str], set[str]]] = {
     # modules that exist because scripts for PyTorch import them
     "utils": (_LAYERS | {"engine", "ops", "explanation"} | _PATHS, {"numpy"}),  # PyTorch's path to data and checkpoint
     "torch_api": (_LAYERS | _OPERATORS | {"autograd", "explanation", "interop"} | _PATHS, {"numpy"}),
-    "onnx": (_OPERATORS | _PATHS | {"nn", "data", "lowbit"}, {"numpy", "onnx"}),
+    "onnx": (_OPERATORS | _PATHS | {"nn", "data", "lowbit", "_files"}, {"numpy", "onnx"}),
     "formulas": (set(), {"numpy"}),  # the text of pointwise operators and optimizers' updates
     "kernels": ({"kernels.compiled", "kernels.interface", "kernels.textbook"}, set()),
     "kernels.interface": ({"specs", "formulas"}, {"numpy"}),

@@ -181,7 +181,7 @@ def test_a_full_disk_leaves_the_earlier_checkpoint(path, monkeypatch, call, numb
             patch.setattr(os, call, fail)
         with pytest.raises(CheckpointError, match=f"npz was not written, the earlier one is unchanged.*{message}"):
             save_checkpoint(path, {"x": 1})
-        with pytest.raises(CheckpointError, match="there is no earlier one"):
+        with pytest.raises(CheckpointError, match="npz was not written: "):
             save_checkpoint(path.with_name("new.npz"), {"x": 1})
     assert path.read_bytes() == before and os.listdir(path.parent) == [path.name]
     save_checkpoint(path, {"x": 1})

@@ -112,7 +112,7 @@ def test_a_full_disk_keeps_the_earlier_report(trainer, monkeypatch):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(ReportError, match=r"report.html was not written, the earlier one is unchanged: no space"):
+    with pytest.raises(ReportError, match=r"html was not written, the earlier one is unchanged: no space"):
         write_report(trainer)
     assert path.read_bytes() == before
     assert sorted(os.listdir(trainer.output)) == ["checkpoint.npz", "explain.html", "report.html"]

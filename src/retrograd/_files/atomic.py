@@ -10,10 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 fcntl: Any
 try:
@@ -21,7 +21,7 @@ try:
 except ImportError:  # Windows has no fcntl locks
     fcntl = None
 
-__all__ = ["NO_LINK", "UnconfirmedError", "lock", "make_folder", "why_not_written", "write_atomically"]
+__all__ = ["NO_LINK", "UnconfirmedError", "lock", "make_folder", "write_atomically", "writing"]
 
 _TEMPORARY_NAME = ".retrograd-{}.tmp"
 _NOT_FOR_FOLDERS = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM, errno.EISDIR)  # fsync is unsupported
@@ -32,14 +32,31 @@ class UnconfirmedError(OSError):
     """Raised if the new file is in place but the disk then reported an error: the file may be lost in a power cut."""
 
 
+# errno -> a sentence about the file at {path} in {folder}, with the way out
+_REASONS = {
+    errno.ENOSPC: "no space is left on the disk; free some, or choose another folder",
+    errno.EDQUOT: "your disk quota is used up; free some space, or choose another folder",
+    errno.EACCES: "you have no permission to create files in {folder}; change it, or choose another folder",
+    errno.EPERM: "you have no permission to create files in {folder}; change it, or choose another folder",
+    errno.EROFS: "the disk of {folder} is read-only; choose another folder",
+    errno.ENOENT: "{folder} accepts no new files; choose another folder",
+    errno.ENAMETOOLONG: "its name is too long; choose a shorter one",
+}
+
+
 def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Let ``write`` fill a new file in the folder of ``path``, and rename it to ``path`` once it is safe on disk.
 
     On an error or interrupt, the new file is removed and an existing file at ``path`` is unchanged.
 
     Raises:
-        OSError: the file could not be written; ``why_not_written`` explains it.
+        OSError: the file could not be written; the message names the file, the reason and the way out.
     """
+    with writing(path):
+        _write(path, write)
+
+
+def _write(path: Path, write: Callable[[BinaryIO], object]) -> None:
     make_folder(path.parent)
     _remove_leftovers(path.parent)
     temporary, file = _create_temporary(path.parent)
@@ -62,16 +79,43 @@ def write_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise
 
 
-def why_not_written(path: Path, error: OSError) -> str:
-    """Describe a failed ``write_atomically`` in one sentence."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Replace an OSError in the block by one of the same type that says in one sentence why ``path`` was not written.
+
+    Raises:
+        OSError: with this message.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise _explained(path, error) from error
+
+
+def _explained(path: Path, error: OSError) -> OSError:
     if isinstance(error, UnconfirmedError):
-        return (
-            f"{path} was written, but the disk did not confirm it, so it may be lost in a power cut: {error.strerror}"
-        )
-    earlier = "the earlier one is unchanged" if path.exists() else "there is no earlier one"
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{path} was not written, {earlier}: no space is left on the disk; free some, or choose another folder"
-    return f"{path} was not written, {earlier}: {error.strerror or error}"
+        message = f"{path} was written, but the disk did not confirm it, so it may be lost in a power cut"
+        number, explained = error.errno, cast(OSError, UnconfirmedError(f"{message}: {error.strerror}"))
+    else:
+        earlier = ", the earlier one is unchanged" if os.path.isfile(path) else ""
+        number = errno.EISDIR if os.path.isdir(path) else error.errno
+        kind = type(OSError(number or 0, ""))  # such as PermissionError
+        explained = kind(f"{path} was not written{earlier}: {_reason(path, error)}")
+    explained.errno = number
+    return explained
+
+
+def _reason(path: Path, error: OSError) -> str:
+    if os.path.isdir(path):
+        return "it is a folder; give the name of a file"
+    for folder in path.parents:
+        if os.path.exists(folder):
+            if os.path.isdir(folder):
+                break
+            return f"{folder} is a file, not a folder; choose another folder"
+    if error.errno in _REASONS:
+        return _REASONS[error.errno].format(folder=path.parent)
+    return f"{error.strerror or error}"
 
 
 def lock(handle: int) -> bool:

@@ -165,12 +165,10 @@ def _settings(given: list[str], operator: Operator) -> dict[str, int | float | s
 
 
 def _write(path: Path, explanation: Any, megabytes: float | None = None) -> int:
-    from .._files.atomic import why_not_written
-
     try:
         explanation.save(path, *([] if megabytes is None else [int(megabytes * 1e6)]))
     except OSError as error:
-        return complain(why_not_written(path, error), 1)
+        return complain(str(error), 1)
     say(f"{path}: open it in a browser")
     return 0
 

@@ -51,6 +51,6 @@ def _vectors(arguments: argparse.Namespace) -> int:
     except FileExistsError as error:
         raise UsageError(str(error)) from None
     except OSError as error:
-        return complain(f"{folder} cannot be written: {error.strerror or error}", 1)
+        return complain(str(error), 1)
     say(f"{folder}: {len(cases)} {'case' if len(cases) == 1 else 'cases'}, {size / 1e6:.2f} MB")
     return 0

@@ -15,7 +15,6 @@ from ..engine.aliasing import mark_changed
 from ..engine.tensor import Tensor
 from ..torch_api.missing import attach_to_module
 from .checkpoint_format import (
-    METADATA,
     Checkpoint,
     CheckpointFiles,
     Node,
@@ -29,7 +28,6 @@ from .checkpoint_format import (
     merge,
     read_metadata,
     remove_others,
-    write_error,
     write_metadata,
     write_pieces,
 )
@@ -213,7 +211,7 @@ def save(
     try:
         digests = write_pieces(path, plan[group.rank()], arrays)
     except OSError as error:
-        why = write_error(folder, path.name, error)
+        why = str(error)
     written = exchange_objects(group, {"digests": digests, "why": why}, "checkpoint.save: the files")
     try:
         _raise_failures("save", [each["why"] for each in written])
@@ -301,7 +299,7 @@ def _commit(folder: Path, checkpoint: Checkpoint) -> str:
     try:
         write_metadata(folder, checkpoint)
     except OSError as error:
-        return write_error(folder, METADATA, error)
+        return str(error)
     except CheckpointException as error:
         return str(error)
     remove_others(folder, checkpoint)

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files.atomic import make_folder, why_not_written, write_atomically
+from .._files.atomic import make_folder, write_atomically, writing
 from .._files.state import brief, count, items, reason, table, text
 from .._files.untrusted import STRICT_JSON, read_untrusted
 from ..engine.dtype import ALLOWED, OWN
@@ -260,7 +260,8 @@ def write_pieces(path: Path, pieces: Sequence[Piece], arrays: Mapping[str, np.nd
         part = as_rows(arrays[piece.name])[piece.first : piece.end]
         parts[f"{piece}"] = np.ascontiguousarray(part)
     if parts:
-        make_folder(path.parent)
+        with writing(path):
+            make_folder(path.parent)
         save({name: Tensor(part) for name, part in parts.items()}, path)
     return {name: _digest(part) for name, part in parts.items()}
 
@@ -269,7 +270,7 @@ def write_metadata(folder: Path, checkpoint: Checkpoint) -> None:
     """Write the metadata, which makes ``checkpoint`` the checkpoint of the folder.
 
     Raises:
-        OSError: the metadata could not be written; ``why_not_written`` explains it.
+        OSError: the metadata could not be written; the message says why.
         CheckpointException: the metadata is too large.
     """
     tensors = {
@@ -424,11 +425,6 @@ class CheckpointFiles:
         if not isinstance(part, Tensor):
             raise CheckpointException(f"{path} does not contain {stored.piece}, as {METADATA} says")
         return part.array
-
-
-def write_error(folder: Path, name: str, error: OSError) -> str:
-    """Return the error message for a file that could not be written."""
-    return why_not_written(folder / name, error)
 
 
 def _unchecked(name: str, value: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files.atomic import why_not_written, write_atomically
+from .._files.atomic import write_atomically
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import STRICT_JSON, as_path, open_untrusted, read_untrusted
 from ..engine.dtype import ALLOWED
@@ -125,7 +125,7 @@ def save_safetensors(
     try:
         write_atomically(path, lambda file: file.write(content))
     except OSError as error:
-        raise SafetensorsError(why_not_written(path, error)) from error
+        raise SafetensorsError(str(error)) from error
 
 
 def load_safetensors(path: str | Path) -> dict[str, Tensor]:
@@ -246,7 +246,7 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray], texts: Mapping[st
     try:
         write_atomically(path, lambda file: file.write(b"".join([len(text).to_bytes(8, "little"), text, *parts])))
     except OSError as error:
-        raise SafetensorsError(why_not_written(path, error)) from error
+        raise SafetensorsError(str(error)) from error
 
 
 def _is_bfloat16(array: np.ndarray) -> bool:

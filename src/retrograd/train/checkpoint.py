@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from .._files.atomic import why_not_written, write_atomically
+from .._files.atomic import write_atomically
 from .._files.state import brief, checked_bools, reason, text
 from .._files.untrusted import STRICT_JSON, open_untrusted
 from ..engine.tensor import Tensor
@@ -65,7 +65,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     try:
         write_atomically(path, lambda file: _write_entries(file, entries))
     except OSError as error:
-        raise CheckpointError(f"checkpoint {why_not_written(path, error)}") from error
+        raise CheckpointError(f"checkpoint {error}") from error
 
 
 def load_checkpoint(path: str | Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-from .._files.atomic import NO_LINK, lock
+from .._files.atomic import NO_LINK, lock, writing
 from .checkpoint import CheckpointError
 
 __all__ = ["InUseError", "RunLock"]
@@ -42,12 +42,11 @@ class RunLock:
         self._created = [each for each in (self.folder, *self.folder.parents) if not each.exists()]
         self._handle: int | None = None
         try:
-            self._take()
+            with writing(self._path):
+                self._take()
         except OSError as error:
             self.close()
-            raise CheckpointError(
-                f"{self._path} was not written: {error.strerror or error}; choose another folder for the run"
-            ) from error
+            raise CheckpointError(str(error)) from error
         except InUseError:
             self.close()
             raise

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from .._files.atomic import why_not_written, write_atomically
+from .._files.atomic import write_atomically
 from ..explanation.model import ModelExplanation
 from ..kernel_set import use_kernels
 from ..nn.module import Module
@@ -132,7 +132,7 @@ def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> 
             explanation.save(trainer.output / EXPLANATION)
         write_atomically(path, lambda file: file.write(page.encode()))
     except OSError as error:
-        raise ReportError(f"report {why_not_written(path, error)}") from error
+        raise ReportError(f"report {error}") from error
     return path
 
 

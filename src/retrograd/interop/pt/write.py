@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import io
 import os
 import re
@@ -14,7 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from ..._files.atomic import why_not_written, write_atomically
+from ..._files.atomic import write_atomically
 from ..._files.state import brief
 from ...nn.module import Module
 from .pickler import Pickler
@@ -68,7 +67,9 @@ def save(
     content = pickler.pickled(obj)
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "write") or isinstance(f, io.TextIOBase):
-            raise TypeError(f"save: f is {type(f).__name__}; expected a path or an open binary file")
+            swapped = isinstance(obj, (str, os.PathLike))
+            order = "save(obj, f): the object comes first" if swapped else "expected a path or an open binary file"
+            raise TypeError(f"save: f is {type(f).__name__}; {order}")
         _write(f, "archive", content, pickler.storages)
         return
     path = Path(os.path.realpath(f))  # replaces the target of a link, not the link
@@ -77,13 +78,9 @@ def save(
             _write(file, "archive", content, pickler.storages)
         return
     if not path.parent.is_dir():
-        raise FileNotFoundError(
-            errno.ENOENT, f"save: the folder {Path(f).parent} does not exist; create it first: os.makedirs(...)"
-        )
-    try:
-        write_atomically(path, lambda file: _write(file, path.stem or "archive", content, pickler.storages))
-    except OSError as error:
-        raise type(error)(error.errno, why_not_written(Path(f), error)) from error
+        folder = str(Path(f).parent)
+        raise FileNotFoundError(f"save: the folder {folder} does not exist; create it first: os.makedirs({folder!r})")
+    write_atomically(path, lambda file: _write(file, path.stem or "archive", content, pickler.storages))
 
 
 def _write(file: BinaryIO, name: str, content: bytes, storages: list[np.ndarray]) -> None:

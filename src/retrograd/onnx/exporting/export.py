@@ -15,6 +15,7 @@ from warnings import warn
 import numpy as np
 
 from ... import __version__
+from ..._files.atomic import write_atomically
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...lowbit import Packed, PackedModel
@@ -59,6 +60,8 @@ def inputs_of(model: Module, example: Any, names: Sequence[str] | None) -> dict[
         ]
         named = len(parameters) >= len(arrays)
         names = parameters[: len(arrays)] if named else [f"input_{k}" for k in range(len(arrays))]
+    if isinstance(names, str):
+        raise TypeError(f"onnx.export: input_names={names!r} is one string, needs a list: [{names!r}]")
     if len(names) != len(arrays) or len(set(names)) != len(names) or not all(isinstance(n, str) and n for n in names):
         raise ValueError(f"onnx.export: input_names={list(names)!r} must be {len(arrays)} different names")
     return dict(zip(names, arrays, strict=True))
@@ -180,10 +183,7 @@ def export(
     data = proto.SerializeToString()
     if len(data) > _MOST_BYTES:
         raise OnnxError(f"onnx.export: the file would have {len(data)} bytes; at most {_MOST_BYTES} fit into one")
-    file = Path(path)
-    partial = file.with_name(f"{file.name}.part")
-    partial.write_bytes(data)
-    partial.replace(file)
+    write_atomically(Path(path), lambda file: file.write(data))
     if read:
         calls = ", ".join(f"Tensor.{name}{f' in the module {place!r}' if place else ''}" for name, place in read)
         warn(
@@ -215,6 +215,8 @@ def _written(
     for label, ((name, axis), *_) in dynamic_places.items():
         extents[label] = Extent(label, name, axis, (inputs[name].shape[axis], other[name].shape[axis]))
     merge(writer, second, extents)
+    if isinstance(output_names, str):
+        raise TypeError(f"onnx.export: output_names={output_names!r} is one string, needs a list: [{output_names!r}]")
     names = list(output_names or (["output"] if len(outputs) == 1 else [f"output_{k}" for k in range(len(outputs))]))
     if len(names) != len(outputs) or len(set(names)) != len(names) or set(names) & set(inputs):
         raise ValueError(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ..._files.atomic import writing
 from ...engine.backward_pass import grad
 from ...engine.tensor import wrap
 from ...kernel_set import use_kernels
@@ -116,17 +117,19 @@ def write(folder: str | os.PathLike[str], cases: Iterable[Case]) -> int:
     folder = Path(folder)
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
         raise FileExistsError(f"{folder} is {'not empty' if folder.is_dir() else 'not a folder'}; name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
     size = 0
     for case in cases:
         files = contents(case)
         unfinished = folder / f".{case.folder}.tmp"
         try:
-            for name, content in files.items():
-                path = unfinished / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(content)
-            os.replace(unfinished, folder / case.folder)
+            with writing(folder / case.folder):
+                for name, content in files.items():
+                    path = unfinished / name
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    path.write_bytes(content)
+                os.replace(unfinished, folder / case.folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)
             raise

@@ -14,7 +14,7 @@ dilation and asymmetric padding, even if its source lacks them. "auto" is the pl
 ``Options.workspace`` limits the temporary memory of each, without changing a bit of the result.
 
 Arguments, results and axes are those of textbook/convolution.py. U is the number of positions of a unit (unfold.py),
-n the number of samples of a chunk. The derivations are in docs/understanding/convolution_gradients.md.
+n the number of samples of a chunk. The derivations are on the page "How a convolution goes backward".
 """
 
 from __future__ import annotations
