@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import functools
 import importlib
 import re
@@ -35,6 +36,7 @@ gradient_table = pages.gradient_table
 migration = pages.migration
 FAMILIES = pages.families()
 WRITTEN = [path.relative_to(DOCS).as_posix() for path in pages.written()]
+WHY_DW = "understanding/why_dw.md"
 PARTS = ("tutorials", "how_to", "understanding", "reference", "contributing")
 
 
@@ -130,7 +132,7 @@ def test_links_of_a_written_page_lead_to_files(page: str) -> None:
 @pytest.mark.parametrize(
     ("name", "page"),
     [
-        ("dw", "understanding/why_dw.md"),
+        ("dw", WHY_DW),
         ("im2col", "understanding/convolution_gradients.md"),
         ("col2im", "understanding/convolution_gradients.md"),
         ("unpack_patch2col", "how_to/from_mxnet_singa_numpy_ml.md"),
@@ -155,13 +157,36 @@ def test_the_names_in_the_tables_of_other_libraries_exist() -> None:
         functools.reduce(getattr, parts, packages[package])  # raises AttributeError for a missing name
 
 
+@pytest.mark.parametrize(
+    "page", sorted({page for page in WRITTEN if page.startswith("understanding/")} - {"understanding/index.md", WHY_DW})
+)
+def test_a_chapter_ends_with_exercises_whose_answers_run(page: str) -> None:
+    """Each answer has a session that shows its output, and test_a_written_page_runs runs it with the page."""
+    exercises = (DOCS / page).read_text(encoding="utf-8").partition("\n## Exercises\n")[2]
+    assert "\n## " not in exercises
+    _, *parts = re.split(r"^\*\*(\d)\.\*\* ", exercises, flags=re.MULTILINE)
+    assert parts[0::2] == list("1234")[: len(parts) // 2] and 2 <= len(parts) // 2 <= 4
+    for part in parts[1::2]:
+        question, answer = part.split("\n<details>\n<summary>Answer</summary>\n\n")
+        assert "```" not in question and answer.rstrip().endswith("\n\n</details>")
+        sessions = [code for kind, code in blocks(answer) if kind == "pycon"]
+        examples = [example for code in sessions for example in doctest.DocTestParser().get_examples(code)]
+        assert any(example.want for example in examples)
+
+
+def test_a_wrong_answer_of_an_exercise_is_a_fault() -> None:
+    page = "engine_from_scratch.md"
+    text = (DOCS / "understanding" / page).read_text(encoding="utf-8")
+    assert text.count("\n[0. 4. 6.]\n") == 1
+    assert "Expected:\n    [0. 4. 5.]" in "".join(pages.run_page(text.replace("[0. 4. 6.]", "[0. 4. 5.]"), page))
+
+
 def test_the_answer_about_dw_is_short() -> None:
     """It has at most 300 words besides its code, and the README links to it before its first section."""
-    page = "understanding/why_dw.md"
-    prose = re.sub(r"^```.*?^```$", "", (DOCS / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"^```.*?^```$", "", (DOCS / WHY_DW).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     assert 100 < len(prose.split()) <= 300
     first_screen = (DOCS.parent / "README.md").read_text(encoding="utf-8").partition("\n## ")[0]
-    assert f"](docs/{page})" in first_screen
+    assert f"](docs/{WHY_DW})" in first_screen
 
 
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
