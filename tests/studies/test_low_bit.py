@@ -64,7 +64,11 @@ def test_the_page(run: tuple[studies.Study, Path]) -> None:
     page = study_page(study)
     for words in ("One LeNet in few bits", "XNOR-Net", "Elhoushi", "1/", "<svg", "512 training images"):
         assert words in page
-    assert str(study).count("\n") == 6
+    table, *remarks = str(study).split("\n\n")
+    assert table.count("\n") == 6 and len(remarks) == 5
+    for name, text in zip([*KINDS, "int8"][1:], remarks, strict=True):
+        speed = study.figures["float"]["seconds"] / study.figures[name]["seconds"]
+        assert text.startswith(f"{name} is {speed:.2f} times as fast as float.")
 
 
 @pytest.mark.parametrize("size", [8, 28])

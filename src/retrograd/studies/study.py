@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from .._files.atomic import write_atomically
@@ -53,9 +54,10 @@ class Recipe:
 
 @dataclass
 class Study:
-    """The result of a study, as data: str() returns the table, ``write_study`` writes the page.
+    """The result of a study, as data: str() returns the table and the remarks, ``write_study`` writes the page.
 
-    headings, rows: the table; the first column names the networks. facts: the main figures by name.
+    headings, rows: the table; the first column names the networks. remarks: paragraphs that explain it.
+    facts: the main figures by name.
     curves: HTML of pictures. notes: descriptions of the compared networks, one paragraph each, by name.
     figures: all measured values, by network.
     """
@@ -65,6 +67,7 @@ class Study:
     headings: list[str]
     rows: list[list[str]]
     table_text: str
+    remarks: list[str] = field(default_factory=list)
     facts: dict[str, str] = field(default_factory=dict)
     curves: list[str] = field(default_factory=list)
     notes: dict[str, str] = field(default_factory=dict)
@@ -73,7 +76,8 @@ class Study:
     source: str = ""
 
     def __str__(self) -> str:
-        return "\n".join(aligned([self.headings, *self.rows], left=1))
+        remarks = [wrapped for text in self.remarks for wrapped in ("", *wrap(text, 100))]
+        return "\n".join([*aligned([self.headings, *self.rows], left=1), *remarks])
 
 
 def task_of(name: str) -> ImageTask:
@@ -140,7 +144,7 @@ def study_page(study: Study) -> str:
         headline=escape(next(iter(study.facts.values()), "")),
         subtitle=escape(study.subtitle),
         facts=facts_tiles(study.facts),
-        table_text=escape(study.table_text),
+        table_text="</p><p>".join(map(escape, (study.table_text, *study.remarks))),
         table=_table(study.headings, study.rows),
         curves="".join(
             f'<section class="pair">{"".join(f"<div>{svg}</div>" for svg in pair)}</section>' for pair in curves

@@ -259,7 +259,8 @@ def max_pool_codes(x: np.ndarray, words: np.ndarray, window: Window) -> np.ndarr
     x = x ^ words
     join = np.bitwise_or if x.dtype == np.uint32 else np.maximum
     least = 0 if x.dtype.kind == "u" else np.iinfo(x.dtype).min
-    x = np.pad(x, ((0, 0), *window.padding, (0, 0)), constant_values=least)
+    if any(map(any, window.padding)):
+        x = np.pad(x, ((0, 0), *window.padding, (0, 0)), constant_values=least)
     y = None
     for tap in product(*map(range, window.kernel)):
         starts = [r * d for r, d in zip(tap, window.dilation, strict=True)]
