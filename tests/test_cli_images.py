@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from PIL import Image
 import retrograd
 from data.drawn import draw_folder, drawing
 from retrograd.cli import main
+from retrograd.kernel_set import use_kernels
 from retrograd.train import load_checkpoint, save_checkpoint
 
 QUICK = ("--kernels", "textbook", "--epochs", "6", "--batch-size", "8", "--size", "12", "--lr", "0.01")
@@ -85,15 +87,53 @@ def test_predict(made, capsys, form):
     assert capsys.readouterr().out.count("%") == 1
 
 
+def test_folders_and_csv(made, capsys):
+    draw_folder(Path("new"), 40)
+    (Path("new") / "notes.txt").write_text("no image")
+    assert main(["predict", str(made / "run"), "new", "--csv", "--kernels", "textbook"]) == 0
+    out, err = capsys.readouterr()
+    assert err == "retrograd: not used: new/notes.txt is not a PNG or JPEG image\n"
+    rows = list(csv.DictReader(out.splitlines()))
+    assert list(rows[0]) == ["image", "class", "probability", "disc", "square"]
+    assert [row["image"] for row in rows] == sorted(map(str, Path("new").glob("*/*.*"))) and len(rows) == 80
+    for row in rows:
+        assert row[row["class"]] == row["probability"] == max(row["disc"], row["square"], key=float)
+    assert main(["predict", str(made / "run"), rows[70]["image"], "--json", "--kernels", "textbook"]) == 0
+    (alone,) = json.loads(capsys.readouterr().out)
+    assert alone["probability"] == pytest.approx(float(rows[70]["probability"]), rel=1e-5)
+    for arguments, message in (
+        ((), "run classifies images; name PNG or JPEG files, or folders of them, after it"),
+        (("new", "--steps", "3"), "--steps is for a series; "),
+        (("new", "--mean", "0.5"), "--mean is for an ONNX model; a retrograd model needs no such option"),
+    ):
+        assert main(["predict", str(made / "run"), *arguments]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_load_run_and_export(made, capsys):
+    run = retrograd.load_run(made / "run")
+    path = next((made / "pictures" / "disc").iterdir())
+    with use_kernels("textbook"):
+        shares = run.classify(path)
+        assert shares == run.classify(path.read_bytes()) and list(shares.values()) == sorted(shares.values())[::-1]
+        assert not run.model.training and run.classes == ("disc", "square") and run.task == "images"
+        assert main(["export", str(made / "run"), "model.onnx"]) == 0
+        assert "inputs images; outputs probabilities" in capsys.readouterr().out
+    assert main(["predict", "model.onnx", str(path), "--json", "--kernels", "textbook"]) == 0
+    (answer,) = json.loads(capsys.readouterr().out)
+    assert answer["probabilities"] == pytest.approx(shares, abs=1e-5)
+    assert main(["export", str(made / "run"), "model.onnx", "--level", "0.9"]) == 2
+    assert "--level is for a series" in capsys.readouterr().err
+
+
 def test_what_predict_says_is_what_the_trainer_measured(made):
     """Predictions for the held-out images, read from their files, reproduce the accuracy of the last epoch."""
     from retrograd.data.images import load_images
-    from retrograd.kernel_set import use_kernels
     from retrograd.train.image_classification import held_out_share
-    from retrograd.train.inference import Predictor
+    from retrograd.train.inference import ImageRun
 
     with use_kernels("textbook"):
-        predictor = Predictor(made / "run")
+        predictor = ImageRun(made / "run")
         found = load_images(made / "pictures", predictor.size, predictor.channels)
         chosen = held_out_share(found.labels, 0.2, 0)
         answers = predictor.probabilities(found.images[chosen]).argmax(1)
@@ -107,11 +147,19 @@ def test_wrong_inputs_of_predict(made, capsys):
     os.mkfifo("pipe")
     good = next((made / "pictures" / "disc").iterdir())
     Path("cut.png").write_bytes(good.read_bytes()[:200])
-    names = "text.png", str(good), "none.png", "pipe", ".", "cut.png"
+    os.mkdir("folder")
+    Path("folder/notes.txt").write_text("no image")
+    names = "text.png", str(good), "none.png", "pipe", "folder", "cut.png"
     assert main(["predict", run, *names, "--kernels", "textbook"]) == 1
     out, err = capsys.readouterr()
     assert out.count("\n") == 1 and str(good) in out and err.count("\n") == 5
-    for text in ("text.png is not a PNG", "none.png cannot be read (No such", "pipe is not a file", "cut.png is d"):
+    for text in (
+        "text.png is not a PNG",
+        "none.png cannot be read (No such",
+        "pipe is not a file",
+        "cut.png is d",
+        "folder has no P",
+    ):
         assert f"retrograd: {text}" in err, err
     assert main(["predict", run, "text.png", str(good), "--json", "--kernels", "textbook"]) == 1
     answers = json.loads(capsys.readouterr().out)

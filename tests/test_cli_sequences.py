@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import re
 from functools import partial
 from pathlib import Path
@@ -47,6 +49,36 @@ def test_text_is_learned_and_written(capsys: pytest.CaptureFixture[str], monkeyp
     assert "--length=1000000000000 must be at least 1 and at most 100000000" in capsys.readouterr().err
     assert main(["sample", "nowhere"]) == 1
     assert "there is no such checkpoint" in capsys.readouterr().err
+    _continue_and_export(capsys)
+
+
+def _continue_and_export(capsys: pytest.CaptureFixture[str]) -> None:
+    """Use the run of a text network in the folder ``run``."""
+
+    def predicted(*arguments: str) -> str:
+        assert main(["predict", "run", *arguments, "--kernels", "textbook"]) == 0
+        out, err = capsys.readouterr()
+        assert not err
+        return out
+
+    text = predicted("to be", "--steps", "20")
+    assert text.startswith("to be") and len(text) == 26
+    answers = json.loads(predicted("to be", "or not", "--steps", "20", "--json"))
+    assert [each["prompt"] for each in answers] == ["to be", "or not"] and answers[0]["text"] + "\n" == text
+    assert list(csv.DictReader(predicted("to be", "or not", "--steps", "20", "--csv").splitlines(keepends=True)))[
+        0
+    ] == dict(answers[0])
+    assert json.loads(predicted("--steps", "5", "--json"))[0]["prompt"] == "\n"
+    for arguments, message in (
+        (("x",), "the prompt 'x' cannot be continued: the network's training text has no 'x'"),
+        (("--steps", "0"), "--steps 0 must be at least 1"),
+        (("--temperature", "0"), "--temperature 0 must be greater than 0"),
+        (("--level", "0.5"), "--level is for a series; run is for text: leave it out"),
+    ):
+        assert main(["predict", "run", *arguments]) == 2
+        assert message in capsys.readouterr().err
+    assert main(["export", "run", "model.onnx"]) == 0
+    assert "model.onnx: 0.0" in (out := capsys.readouterr().out) and "inputs codes, h, c; outputs scores, next_h" in out
 
 
 def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
@@ -62,6 +94,68 @@ def test_a_series_is_learned(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--horizon 4 differs from the checkpoint's 3" in capsys.readouterr().err
     assert series("--resume") == 1  # without the file, the series would be the sunspots
     assert "its windows differ: they had the SHA-256" in capsys.readouterr().err
+
+
+def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
+    def write(name: str, days: int, header: str = "day,x,y") -> None:
+        lines = [header, *(f"2024-{1 + day // 28:02}-{1 + day % 28:02},{day % 6},1" for day in range(days))]
+        Path(name).write_text("\n".join(lines))
+
+    write("file.csv", 80)
+    assert series("--csv", "file.csv", "--column", "x", *QUICK, "--horizon", "3", "--output", "run") == 0
+    capsys.readouterr()
+
+    def predicted(*arguments: str) -> str:
+        assert main(["predict", "run", *arguments, "--kernels", "textbook"]) == 0
+        out, err = capsys.readouterr()
+        assert not err
+        return out
+
+    lines = predicted("--level", "0.75").splitlines()
+    assert lines[0] == "x after 2024-03-24; intervals contain 75 % of the held-out values"
+    assert lines[1].split() == ["forecast", "lower", "upper"] and len(lines) == 5
+    answer = json.loads(predicted("--level", "0.75", "--json"))
+    assert answer["column"] == "x" and answer["after"] == "2024-03-24" and answer["level"] == 0.75
+    rows = list(csv.DictReader(predicted("--level", "0.75", "--csv").splitlines()))
+    assert [row["label"] for row in rows] == ["2024-03-25", "2024-03-26", "2024-03-27"]
+    for row, line, entry in zip(rows, lines[2:], answer["forecasts"], strict=True):
+        assert {key: value if key == "label" else float(value) for key, value in row.items()} == entry
+        assert entry["lower"] < entry["forecast"] < entry["upper"]
+        assert [float(cell) for cell in line.split()[1:]] == pytest.approx(list(entry.values())[1:], abs=0.05)
+    write("newer.csv", 82)
+    assert "2024-03-27,".join(predicted("newer.csv", "--csv", "--steps", "1").splitlines()[1:]).startswith(
+        "2024-03-27,"
+    )
+    write("older.csv", 17)
+    write("other.csv", 80, "day,a,b")
+    assert main(["predict", "run", "other.csv", "--column", "a", "--kernels", "textbook"]) == 0
+    capsys.readouterr()
+    for arguments, code, message in (
+        (("older.csv",), 1, "older.csv: 17 values are too few: the network forecasts from the last 18"),
+        (("other.csv",), 1, "no column 'x'; the columns are 'day', 'a', 'b'; --column NAME names another one"),
+        (("none.csv",), 1, "none.csv cannot be read: No such file"),
+        (("other.csv", "file.csv"), 2, "run forecasts a series; name one CSV file after it, or none"),
+        (("--column", "a"), 2, "--column is for a CSV file; name the file, or leave the option out"),
+        (("--steps", "0"), 2, "--steps 0 must be from 1 to 100,000"),
+        (("--level", "0.99"), 2, "--steps 3 leaves 14 held-out forecasts, but intervals of level 0.99 need at least"),
+        (("--top", "3"), 2, "--top is for images; run is for a series: leave it out"),
+        (("--invert",), 2, "--invert is for images; run is for a series: leave it out"),
+    ):
+        assert main(["predict", "run", *arguments, "--kernels", "textbook"]) == code
+        out, err = capsys.readouterr()
+        assert message in err and err.count("\n") == 1 and not out
+    assert main(["export", "run", "model.onnx", "--level", "0.75"]) == 0
+    assert "inputs values; outputs forecast, lower, upper" in capsys.readouterr().out
+    for arguments, code, message in (
+        (("run", "model.pb"), 2, "model.pb must end in .onnx"),
+        (("none", "model.onnx"), 1, "none: there is no such checkpoint"),
+        (("run", "none/model.onnx"), 1, "none/model.onnx was not written: No such file"),
+        (("run", "model.onnx", "--opset", "3"), 2, "--opset 3 must be an int from 7"),
+        (("run", "model.onnx", "--level", "2"), 2, "--level 2 must be greater than 0 and less than 1"),
+    ):
+        assert main(["export", *arguments]) == code
+        out, err = capsys.readouterr()
+        assert message in err and err.count("\n") == 1 and not out
 
 
 @pytest.mark.parametrize(

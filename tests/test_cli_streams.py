@@ -17,7 +17,7 @@ from retrograd.cli import main
 from retrograd.cli.output import guarded
 from retrograd.train import load_checkpoint, save_checkpoint
 from retrograd.train.checkpoint import CheckpointError
-from retrograd.train.inference import Predictor, Writer
+from retrograd.train.inference import ImageRun, TextRun
 from retrograd.train.networks import build_network, image_of, saved_network
 
 FULL = Path("/dev/full")
@@ -138,7 +138,7 @@ def test_class_names_cannot_act_on_the_terminal(tmp_path: Path, capsys: pytest.C
 def test_networks_that_lie(tmp_path: Path, change: dict[str, Any], message: str) -> None:
     save_checkpoint(tmp_path / "run.npz", {**image_state(), **change})
     with pytest.raises(CheckpointError, match=message):
-        Predictor(tmp_path / "run.npz")
+        ImageRun(tmp_path / "run.npz")
 
 
 def test_a_text_network_is_no_larger_than_its_file(tmp_path: Path) -> None:
@@ -146,11 +146,11 @@ def test_a_text_network_is_no_larger_than_its_file(tmp_path: Path) -> None:
     state = {"task": "text", "alphabet": "abc", "network": {"name": "text", "arguments": arguments}, "model": {}}
     save_checkpoint(tmp_path / "run.npz", state)
     with pytest.raises(CheckpointError, match="its network has at least 4760.* numbers, but only 0 are stored"):
-        Writer(tmp_path / "run.npz")
+        TextRun(tmp_path / "run.npz")
     arguments["layers"] = 10**9
     save_checkpoint(tmp_path / "run.npz", state)
     with pytest.raises(CheckpointError, match="arguments.'layers'. is 1000000000; it must be an integer from 1 to 64"):
-        Writer(tmp_path / "run.npz")
+        TextRun(tmp_path / "run.npz")
 
 
 def test_weights_so_large_that_nothing_can_be_said(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_weights_so_large_that_nothing_can_be_said(tmp_path: Path) -> None:
         for name, tensor in build_network(NETWORK).state_dict().items()
     }
     save_checkpoint(tmp_path / "run.npz", {**image_state(), "model": huge})
-    predictor = Predictor(tmp_path / "run.npz")
+    predictor = ImageRun(tmp_path / "run.npz")
     with pytest.raises(CheckpointError, match="weights are too large, its outputs are not finite"):
         predictor.probabilities(np.full((1, 1, 8, 8), 255, np.uint8))
     arguments = {"characters": 3, "streams": 1, "width": 2, "hidden": 2, "layers": 1}
@@ -170,7 +170,7 @@ def test_weights_so_large_that_nothing_can_be_said(tmp_path: Path) -> None:
     }
     save_checkpoint(tmp_path / "run.npz", {**state, "model": weights})
     with pytest.raises(CheckpointError, match="weights are too large, its scores are not finite"):
-        Writer(tmp_path / "run.npz").write(3)
+        TextRun(tmp_path / "run.npz").write(3)
 
 
 def test_the_smallest_count_of_numbers_is_none_too_many() -> None:

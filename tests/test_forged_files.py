@@ -34,7 +34,7 @@ from retrograd.ops.random.random import fork_rng, manual_seed
 from retrograd.train import CheckpointError, Settings, Trainer, TrainingError, load_checkpoint, save_checkpoint
 from retrograd.train.forecasting import SeriesOptions
 from retrograd.train.image_classification import ImageOptions
-from retrograd.train.inference import Predictor, Writer
+from retrograd.train.inference import ImageRun, TextRun
 from retrograd.train.networks import TextNetwork
 from train.small import SMALL, small_task
 
@@ -150,7 +150,7 @@ def case_settings(honest: dict[str, Any], random: Random, folder: Path) -> str:
 
 def case_predictor(honest: dict[str, Any], random: Random, folder: Path) -> str:
     path = _written(folder, "file.npz", _changed(random, honest["images.npz"]))
-    found, predictor = outcome(lambda: Predictor(path), CheckpointError)
+    found, predictor = outcome(lambda: ImageRun(path), CheckpointError)
     if found == "loaded":
         images = random.integers(0, 256, (1, predictor.channels, predictor.size, predictor.size)).astype(np.uint8)
         outcome(lambda: predictor.probabilities(images), CheckpointError)
@@ -159,7 +159,7 @@ def case_predictor(honest: dict[str, Any], random: Random, folder: Path) -> str:
 
 def case_writer(honest: dict[str, Any], random: Random, folder: Path) -> str:
     path = _written(folder, "file.npz", _changed(random, honest["text.npz"]))
-    found, writer = outcome(lambda: Writer(path), CheckpointError)
+    found, writer = outcome(lambda: TextRun(path), CheckpointError)
     if found == "loaded":
         outcome(lambda: writer.write(5), CheckpointError)
     return found
@@ -275,5 +275,5 @@ def test_an_honest_run_is_accepted(honest: dict[str, Any], tmp_path: Path) -> No
         trainer = Trainer(small_task(), SMALL, tmp_path)
         trainer.load_checkpoint()
         assert trainer.steps == 6
-    assert Predictor(_written(tmp_path, "images.npz", honest["images.npz"])).classes == ("cat", "dog")
-    assert len(Writer(_written(tmp_path, "text.npz", honest["text.npz"])).write(5)) == 6
+    assert ImageRun(_written(tmp_path, "images.npz", honest["images.npz"])).classes == ("cat", "dog")
+    assert len(TextRun(_written(tmp_path, "text.npz", honest["text.npz"])).write(5)) == 6

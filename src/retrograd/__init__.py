@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from .torch_api.amp import GradScaler as GradScaler
     from .torch_api.amp import autocast as autocast
     from .torch_api.compiler import compile as compile
+    from .train.inference import load_run as load_run
 
     # "import *", "x as x" and this make a name public, as no list of names is given
     multiprocessing = processes
@@ -167,6 +168,7 @@ if not TYPE_CHECKING:
         "linalg",
         "load",
         "load_packed",
+        "load_run",
         "lowbit",
         "multiprocessing",
         "nan",
@@ -227,6 +229,7 @@ _LAZY_NAMES = {
     "graph": ".explanation.graph.graph",
     "load": ".interop.pt",
     "load_packed": ".interop.packed",
+    "load_run": ".train.inference",
     "per_sample_gradients": ".nn.utils.per_sample",
     "record_steps": ".engine.steps",
     "save": ".interop.pt",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrograd.data import series
-from retrograd.data.series import SeriesError, load_sunspots, read_series
+from retrograd.data.series import SeriesError, following, load_sunspots, read_series
 
 
 def test_the_sunspots() -> None:
@@ -80,3 +80,24 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
         read_series(tmp_path / "none.csv", "x")
     with pytest.raises(SeriesError, match="cannot be read: Is a directory"):
         read_series(tmp_path, "x")
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (("1980-10", "1980-11", "1980-12"), ("1981-01", "1981-02")),
+        (("2024-01-31", "2024-02-01", "2024-02-02"), ("2024-02-03", "2024-02-04")),
+        (("2024-01-15", "2024-04-15", "2024-07-15"), ("2024-10-15", "2025-01-15")),
+        (("2024-02-28 22:00", "2024-02-28 23:00", "2024-02-29 00:00"), ("2024-02-29 01:00", "2024-02-29 02:00")),
+        (("28.12.2024", "29.12.2024", "30.12.2024"), ("31.12.2024", "01.01.2025")),
+        (("1990", "2000", "2010"), ("2020", "2030")),
+        (("2024-01-05", "2024-01-08", "2024-01-09"), ()),  # working days
+        (("2024-01-31", "2024-02-29", "2024-03-31"), ()),
+        (("a", "b", "c"), ()),
+        (("1", "1", "1"), ()),
+        (("1", "2"), ()),
+        ((), ()),
+    ],
+)
+def test_labels_go_on(labels: tuple[str, ...], expected: tuple[str, ...]) -> None:
+    assert following(labels, 2) == expected

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,8 @@ import retrograd as rg
 from benchmarks.models import characters, mobilenet_v2, resnet18
 from onnx_models import test_load, test_recurrent
 from onnx_models.exported import CASES, export
+from retrograd.cli import main
+from retrograd.train.language_modeling import text_task
 
 torch = pytest.importorskip("torch")
 onnxruntime = pytest.importorskip("onnxruntime")
@@ -125,3 +129,65 @@ def test_nearest_pixels(extent: int, scale: str, tmp_path: Path) -> None:
         ours = test_load.resized(saved, extent, "round_prefer_floor", mode, float(Fraction(scale)))
         x = np.arange(extent, dtype=np.float32).reshape(1, 1, extent)
         assert ours == outputs(tmp_path / "net.onnx", {"x": x})[0].reshape(-1).tolist()
+
+
+# ---- retrograd export ----------------------------------------------------------------------------------------------
+
+
+def metadata(path: Any) -> dict[str, str]:
+    found: dict[str, str] = onnxruntime.InferenceSession(str(path)).get_modelmeta().custom_metadata_map
+    return found
+
+
+def test_the_run_of_an_image_network(tmp_path: Path) -> None:
+    assert main(["train", "digits", "--epochs", "1", "--output", str(tmp_path / "run")]) == 0
+    path = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "run"), str(path)]) == 0
+    run = rg.load_run(tmp_path / "run")
+    assert json.loads(metadata(path)["classes"]) == list(run.classes)
+    assert metadata(path)["Image.NominalPixelRange"] == "Normalized_0_1"
+    images = np.random.default_rng(0).integers(0, 256, (5, 1, 8, 8)).astype(np.uint8)
+    (found,) = outputs(path, {"images": images.astype(np.float32) / 255})
+    np.testing.assert_allclose(found, run.probabilities(images), rtol=1e-4, atol=1e-6)
+
+
+def test_the_run_of_a_series(tmp_path: Path) -> None:
+    series = tmp_path / "series.csv"
+    values = 1e6 + 5 * np.sin(np.arange(90)) + np.arange(90) / 10
+    series.write_text("x\n" + "".join(f"{value!r}\n" for value in values.tolist()))
+    options = ("--csv", str(series), "--column", "x", "--epochs", "1", "--horizon", "3", "--period", "6")
+    assert main(["train", "series", *options, "--output", str(tmp_path / "run")]) == 0
+    path = tmp_path / "model.onnx"
+    assert main(["export", str(tmp_path / "run"), str(path), "--level", "0.8"]) == 0
+    run = rg.load_run(tmp_path / "run")
+    assert metadata(path) == {"column": "x", "window": "18", "horizon": "3", "period": "6", "level": "0.8"}
+    expected = run.forecast(level=0.8)
+    found = outputs(path, {"values": np.stack([run.values[-18:], run.values[:18]])})
+    for ours, theirs in zip((expected.values, expected.lower, expected.upper), found, strict=True):
+        np.testing.assert_allclose(theirs[0], ours, atol=1e-4)
+
+
+def test_the_run_of_a_text_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The most likely characters after a prompt, chosen one by one with the states of the last step."""
+    small = partial(text_task, width=4, hidden=8)
+    monkeypatch.setattr("retrograd.train.language_modeling.text_task", small)
+    book, path = tmp_path / "book.txt", tmp_path / "model.onnx"
+    book.write_text("to be or not to be, that is the question\n" * 250)
+    assert main(["train", "text", "--text", str(book), "--epochs", "1", "--output", str(tmp_path / "run")]) == 0
+    assert main(["export", str(tmp_path / "run"), str(path)]) == 0
+    run = rg.load_run(tmp_path / "run")
+    alphabet = metadata(path)["alphabet"]
+    assert alphabet == run.alphabet
+    codes = np.array([[alphabet.index(letter) for letter in "to be"]])
+    h = c = np.zeros((2, 1, 8), np.float32)
+    written = "to be"
+    states = None
+    for _ in range(12):
+        scores, h, c = outputs(path, {"codes": codes, "h": h, "c": c})
+        with rg.no_grad():
+            ours, states = run.model.step(rg.tensor(codes.T), states)
+        np.testing.assert_allclose(scores[0], ours.numpy(), rtol=1e-4, atol=1e-5)
+        codes = scores[:, -1:].argmax(2)
+        written += alphabet[codes[0, 0]]
+    cold = run.write(12, temperature=1e-6, prompt="to be")
+    assert written == cold

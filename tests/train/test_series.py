@@ -12,7 +12,16 @@ import pytest
 from retrograd.engine.tensor import Tensor
 from retrograd.kernel_set import use_kernels
 from retrograd.ops.random.random import manual_seed
-from retrograd.train import CheckpointError, Settings, Trainer, TrainingError
+from retrograd.train import (
+    CheckpointError,
+    SeriesRun,
+    Settings,
+    Trainer,
+    TrainingError,
+    load_checkpoint,
+    load_run,
+    save_checkpoint,
+)
 from retrograd.train.forecasting import SeriesOptions, SeriesTask, errors, series_task
 from retrograd.train.networks import SeriesNetwork
 from retrograd.train.report import report_page
@@ -169,3 +178,96 @@ def test_the_report(whole: Trainer) -> None:
     for found in (task.forecasts(whole), *task.baselines.values()):
         for error in errors(found, task.truth):
             assert f"{error:.4g}" in page.text
+
+
+# ---- what it forecasts ---------------------------------------------------------------------------------------------
+
+
+def test_a_forecast_with_its_intervals(whole: Trainer) -> None:
+    run, task = load_run(whole.output), task_of(whole)
+    assert isinstance(run, SeriesRun) and (run.column, run.window, run.horizon) == ("height", 24, 5)
+    assert np.array_equal(run.values, task.series.values) and run.labels == task.series.labels[-8:]
+    held_out = task.forecasts(whole)
+    for place in (0, 17, 35):  # the windows of the held-out part
+        found = run.forecast(run.values[: task.origins[place]], level=0.5)
+        np.testing.assert_allclose(found.values, held_out[place], rtol=1e-6)
+    found = run.forecast(level=0.8)
+    assert found.labels == ("+1", "+2", "+3", "+4", "+5") and found.level == 0.8
+    for step in range(5):  # 40 - step errors, of which the quantile leaves at most a fifth above
+        origins = np.arange(160, 200 - step)
+        error = [
+            abs(run.forecast(run.values[:origin], 5).values[step] - run.values[origin + step]) for origin in origins
+        ]
+        width = found.upper[step] - found.values[step]
+        assert width == pytest.approx(sorted(error)[int(np.ceil((len(error) + 1) * 0.8)) - 1])
+        assert np.mean(np.array(error) <= width * (1 + 1e-5)) >= 0.8
+    np.testing.assert_allclose(found.values - found.lower, found.upper - found.values)
+
+
+def test_a_forecast_beyond_the_horizon_goes_on_from_itself(whole: Trainer) -> None:
+    run = SeriesRun(whole.path)
+    found = run.forecast(steps=12, level=0.5)
+    first = run.forecast(level=0.5).values
+    np.testing.assert_array_equal(found.values[:5], first)
+    again = run.forecast(np.concatenate([run.values, first]), level=0.5).values
+    np.testing.assert_allclose(found.values[5:10], again, rtol=1e-4)
+    assert len(found.labels) == len(found.lower) == 12
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "steps=0 must be from 1"),
+        ({"steps": 100_001}, "must be from 1 to 100,000"),
+        ({"level": 1.0}, "level=1.0 must be greater than 0 and less than 1"),
+        ({"level": 0.99}, "steps=5 leaves 36 held-out forecasts, but .* 0.99 need at least 99; choose a lower level"),
+        ({"steps": 33}, "steps=33 leaves 8 held-out forecasts, .* need at least 9; choose steps of at most 32"),
+        ({"values": np.zeros(23)}, "are too few: a forecast is based on the last 24"),
+        ({"values": np.full(24, np.nan)}, "values holds nan; they must be finite"),
+    ],
+)
+def test_what_cannot_be_forecast(whole: Trainer, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        SeriesRun(whole.output).forecast(**options)
+
+
+def test_checkpoints_that_forecast_nothing(whole: Trainer, tmp_path: Path) -> None:
+    state = load_checkpoint(whole.path)
+    series = state["series"]
+    for changed, message in (
+        ({key: value for key, value in state.items() if key != "series"}, "an earlier version wrote it; train again"),
+        ({**state, "series": {**series, "values": series["values"].astype(np.float32)}}, "a line of float64 numbers"),
+        ({**state, "series": {**series, "values": series["values"] * np.nan}}, r"\['values'\] holds NaN or infinity"),
+        ({**state, "series": {**series, "deviation": 0.0}}, r"\['deviation'\] is 0.0; .* above 0"),
+        ({**state, "series": {**series, "window": 161}}, "its window of 161 values is longer than the 160 to train on"),
+        ({**state, "network": {"name": "digits", "arguments": {}}}, "its network is not for series"),
+    ):
+        save_checkpoint(tmp_path / "changed", changed)
+        with pytest.raises(CheckpointError, match=f"is not a checkpoint that forecasts a series: .*{message}"):
+            load_run(tmp_path / "changed")
+
+
+def test_what_is_not_a_run(whole: Trainer, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="none: there is no such checkpoint"):
+        load_run(tmp_path / "none")
+    with pytest.raises(CheckpointError, match="is not the folder of a run: there is no checkpoint.npz in it$"):
+        load_run(tmp_path)
+    (tmp_path / "runs" / "waves").mkdir(parents=True)
+    (tmp_path / "runs" / "waves" / "checkpoint.npz").write_bytes(whole.path.read_bytes())
+    with pytest.raises(CheckpointError, match=r"in it; the runs in it are \S*runs/waves"):
+        load_run(tmp_path / "runs")
+    (tmp_path / "notes.txt").write_text("notes")
+    with pytest.raises(CheckpointError, match="notes.txt is not a checkpoint: it is not a .npz file"):
+        load_run(tmp_path / "notes.txt")
+    for name, loader in (
+        ("m.onnx", "retrograd.onnx.load"),
+        ("m.pt", "retrograd.load"),
+        ("m.safetensors", "load_model"),
+    ):
+        with pytest.raises(CheckpointError, match=f"{name} is not the checkpoint of a run.*{loader}"):
+            load_run(tmp_path / name)
+    save_checkpoint(tmp_path / "own.npz", {"epoch": 3})
+    with pytest.raises(CheckpointError, match="own.npz is a checkpoint, but not of a run"):
+        load_run(tmp_path / "own.npz")
+    with pytest.raises(TypeError, match="load_run: path is int, needs a str or a Path"):
+        load_run(3)  # type: ignore[arg-type]

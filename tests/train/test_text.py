@@ -23,7 +23,7 @@ from retrograd.train import (
     load_checkpoint,
     save_checkpoint,
 )
-from retrograd.train.inference import Writer, sampled
+from retrograd.train.inference import TextRun, sampled
 from retrograd.train.language_modeling import STEPS, TextTask, bits, in_streams, parts_of, text_task, witten_bell
 from retrograd.train.networks import TextNetwork
 from retrograd.train.report import report_page
@@ -179,9 +179,9 @@ def test_more_streams_than_there_is_text_for(book: Path) -> None:
 
 
 def test_the_same_seed_writes_the_same(whole: Trainer) -> None:
-    writer = Writer(whole.output)
+    writer = TextRun(whole.output)
     text = writer.write(40, 0.8, 1, "not ")
-    assert text.startswith("not ") and len(text) == 44 and text == Writer(whole.path).write(40, 0.8, 1, "not ")
+    assert text.startswith("not ") and len(text) == 44 and text == TextRun(whole.path).write(40, 0.8, 1, "not ")
     assert text != writer.write(40, 0.8, 2, "not ") and set(text) <= set(writer.alphabet)
     assert writer.write(3)[0] == "\n"
 
@@ -211,7 +211,7 @@ def test_characters_are_drawn_by_their_probabilities() -> None:
 )
 def test_what_cannot_be_written(whole: Trainer, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Writer(whole.output).write(**options)
+        TextRun(whole.output).write(**options)
 
 
 def test_checkpoints_that_write_nothing(whole: Trainer, tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_checkpoints_that_write_nothing(whole: Trainer, tmp_path: Path) -> None:
     ):
         save_checkpoint(tmp_path / name, changed)
         with pytest.raises(CheckpointError, match=message):
-            Writer(tmp_path / name)
+            TextRun(tmp_path / name)
 
 
 # ---- its report ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""The command ``retrograd``: train, predict, sample, study, explain, where, launch, vectors, warmup, info.
+"""The command ``retrograd``: train, predict, export, sample, study, explain, where, launch, vectors, warmup, info.
 
 Heavy imports happen inside the commands, so that ``--help`` and argument errors are instant.
 """
@@ -9,7 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from . import explain, launch, machine, predict, sample, study, train, vectors
+from . import explain, export, launch, machine, predict, sample, study, train, vectors
 from .output import UsageError, complain, guarded
 
 __all__ = ["main"]
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     train.add_command(commands)
     predict.add_command(commands)
+    export.add_command(commands)
     sample.add_command(commands)
     study.add_command(commands)
     explain.add_command(commands)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -13,7 +14,7 @@ from typing import Any
 
 from .._files.terminal import printable
 
-__all__ = ["OutputError", "UsageError", "complain", "guarded", "option", "options_set", "say"]
+__all__ = ["OutputError", "UsageError", "as_typed", "complain", "guarded", "option", "options_set", "say"]
 
 
 # ---- Usage errors, and output on stdout and stderr ------------------------------------------------------------------
@@ -42,6 +43,17 @@ def options_set(arguments: argparse.Namespace, names: Sequence[str]) -> dict[str
 def option(name: str, value: Any) -> str:
     """Format an option as it is written on the command line."""
     return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
+
+
+def as_typed(error: Exception) -> str:
+    """Return the message of an error with the option as it is typed: "batch_size=0 must" as "--batch-size 0 must"."""
+    found = re.match(r"(?:\w+: )?([a-z][a-z_-]*)=(\S+)", str(error))
+    if found is None:
+        return str(error)
+    value = found[2]
+    with suppress(ValueError):
+        value = value if value.lstrip("-").isdigit() else f"{float(value):g}"
+    return f"{option(found[1], None)} {value}{str(error)[found.end() :]}"
 
 
 # ---- Standard streams of a command: write errors end it without a traceback -----------------------------------------

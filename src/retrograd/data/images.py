@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -27,7 +28,7 @@ from .._files.untrusted import as_path, open_untrusted
 from .dataset import Dataset
 from .image_transform import pillow
 
-__all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "load_images", "read_image"]
+__all__ = ["ImageError", "ImageFolder", "ImageFolderError", "LoadedImages", "images_in", "load_images", "read_image"]
 
 _FORMATS = ("PNG", "JPEG")
 _MAX_PIXELS = 50_000_000  # a small file can declare a huge image to exhaust memory
@@ -167,11 +168,12 @@ def load_images(
     return LoadedImages(np.stack(images), np.array(labels, np.int64), scan.classes, skipped)
 
 
-def read_image(path: str | Path, channels: int, size: int | None = None) -> np.ndarray:
+def read_image(path: str | Path | bytes, channels: int, size: int | None = None) -> np.ndarray:
     """Read a PNG or JPEG file as uint8 (H, W, channels), upright, whatever mode it is stored in.
 
     Transparent pixels become white, 16-bit pixels are scaled to 8 bits, CMYK and palettes are converted.
 
+    path: the file, or its content as bytes.
     channels: 3 for color, 1 for grayscale.
     size: crop to the central square and resize to this size; None keeps the original size.
 
@@ -182,7 +184,7 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
     """
     _check_channels(channels)
     package = pillow("reading images")
-    with _opened(Path(path)) as image:
+    with _opened(path if isinstance(path, bytes) else Path(path)) as image:
         try:
             image.load()
             plain = _eight_bit(package, _upright(package, image)).convert("RGB" if channels == 3 else "L")
@@ -194,19 +196,32 @@ def read_image(path: str | Path, channels: int, size: int | None = None) -> np.n
     return array.reshape(*array.shape[:2], channels)
 
 
-def read_planes(path: str | Path, channels: int, size: int, invert: bool = False) -> np.ndarray:
+def read_planes(path: str | Path | bytes, channels: int, size: int, invert: bool = False) -> np.ndarray:
     """Read an image as uint8 (channels, size, size), with dark and bright swapped if ``invert``; see ``read_image``."""
     planes = np.moveaxis(read_image(path, channels, size), -1, 0)
     return 255 - planes if invert else planes
 
 
+def images_in(folder: Path) -> tuple[list[Path], list[tuple[Path, str]]]:
+    """Return the PNG and JPEG files of a folder and its subfolders, and pairs (path, reason) of all other files."""
+    skipped: list[tuple[Path, str]] = []
+    found = []
+    for path in _files(folder, skipped, set()):
+        try:
+            with _opened(path):
+                found.append(path)
+        except ImageError as error:
+            skipped.append((path, str(error)))
+    return found, skipped
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[Any]:
+def _opened(path: Path | bytes) -> Iterator[Any]:
     """Open an image and check its size, without reading its pixels."""
     package = pillow("reading images")
     with ExitStack() as stack:
         try:
-            file = stack.enter_context(open_untrusted(path, _MAX_BYTES))
+            file = stack.enter_context(BytesIO(path) if isinstance(path, bytes) else open_untrusted(path, _MAX_BYTES))
             with _quiet():
                 image = stack.enter_context(package.Image.open(file, formats=_FORMATS))
         except IsADirectoryError:
@@ -353,7 +368,7 @@ def summarize(skipped: Sequence[tuple[Path, str]]) -> str:
         by_reason.setdefault(why, []).append(path)
     parts = []
     for why, paths in by_reason.items():
-        names = ", ".join(display_name(f"{path.parent.name}/{path.name}") for path in paths[:_NAMED])
+        names = ", ".join(display_name(Path(path.parent.name, path.name)) for path in paths[:_NAMED])
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         parts.append(f"{names}{more} {why}")
     return "; ".join(parts)

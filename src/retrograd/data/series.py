@@ -5,20 +5,27 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from .._files.untrusted import as_path
 from .data_files import bundled, read_utf8
 
-__all__ = ["Series", "SeriesError", "load_sunspots", "read_series"]
+__all__ = ["Series", "SeriesError", "following", "load_sunspots", "read_series"]
 
 _SHA256 = "04deaa1d47af0c4f22669c42a1cdafb882853200509f150fde69ea3a63901da5"
 _DELIMITERS = ",;\t"
 _LONGEST_LABEL = 40
+_DATES = (
+    "%Y-%m-%d", "%Y-%m", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
+    "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y",
+)  # fmt: skip
 
 
 class SeriesError(ValueError):
@@ -124,3 +131,51 @@ def _value(cell: str, where: str) -> float:
     if not math.isfinite(value):
         raise SeriesError(f"{where} contains {cell[:_LONGEST_LABEL]!r}; values must be finite")
     return value
+
+
+# ---- Labels after the end of a series -------------------------------------------------------------------------------
+
+
+def following(labels: Sequence[str], count: int) -> tuple[str, ...]:
+    """Continue labels at equal steps: whole numbers, or dates; () if they are neither, or the steps differ.
+
+    labels: the last labels of a series, at least three.
+
+    >>> following(["1980-10", "1980-11", "1980-12"], 2)
+    ('1981-01', '1981-02')
+    """
+    if len(labels) < 3:
+        return ()
+    if all(label.isdecimal() and label.isascii() for label in labels):
+        numbers = [int(label) for label in labels]
+        step = _equal([b - a for a, b in zip(numbers, numbers[1:], strict=False)])
+        return () if step is None else tuple(str(numbers[-1] + step * (place + 1)) for place in range(count))
+    for form in _DATES:
+        with suppress(ValueError, OverflowError):
+            dates = [datetime.strptime(label, form) for label in labels]
+            if [date.strftime(form) for date in dates] == list(labels):
+                return tuple(date.strftime(form) for date in _dates_after(dates, count))
+    return ()
+
+
+def _equal(steps: list[Any]) -> Any:
+    """Return the step if all are the same; otherwise, or if it is zero, None."""
+    return steps[0] if steps[0] and all(step == steps[0] for step in steps) else None
+
+
+def _dates_after(dates: list[datetime], count: int) -> list[datetime]:
+    """Return the dates after these, at the same step: a number of months, or a length of time.
+
+    Raises:
+        ValueError: the steps differ, or a month lacks the day.
+    """
+    last = dates[-1]
+    months = [12 * date.year + date.month - 1 for date in dates]
+    step = _equal([b - a for a, b in zip(months, months[1:], strict=False)])
+    if step is not None and all(date.replace(year=last.year, month=last.month) == last for date in dates):
+        ends = [months[-1] + step * (place + 1) for place in range(count)]
+        return [last.replace(year=end // 12, month=end % 12 + 1) for end in ends]
+    length = _equal([b - a for a, b in zip(dates, dates[1:], strict=False)])
+    if length is None:
+        raise ValueError("the steps differ")
+    return [last + length * (place + 1) for place in range(count)]

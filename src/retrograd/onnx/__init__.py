@@ -48,6 +48,7 @@ def export(
     output_names: Sequence[str] | None = None,
     dynamic_axes: Mapping[str, Mapping[int, str]] | None = None,
     opset: int | None = None,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Export a model, in eval mode, to an ONNX file.
 
@@ -73,7 +74,14 @@ def export(
     from .exporting.export import export as write
 
     write(
-        model, example, path, input_names=input_names, output_names=output_names, dynamic_axes=dynamic_axes, opset=opset
+        model,
+        example,
+        path,
+        input_names=input_names,
+        output_names=output_names,
+        dynamic_axes=dynamic_axes,
+        opset=opset,
+        metadata=metadata or {},
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,8 @@ class OnnxClassifier:
     """A model with one input, images (N, channels, size, size), and one output, scores (N, classes).
 
     mean, std: of pixels from 0 to 1, one number or one per channel; the model gets (pixels - mean) / std. By default
-        they follow the pixel range that the file names, or 0 to 1. classes: their names; by default "0", "1", ….
+        they follow the pixel range that the file names, or 0 to 1. classes: their names; by default those in the file's
+        metadata, a JSON list under "classes", or "0", "1", ….
 
     ``size`` and ``channels`` are those of the input images; size is 224 if the model accepts any.
 
@@ -66,6 +68,7 @@ class OnnxClassifier:
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
             raise OnnxError(f"{path} does not classify images: its output for one image has the shape {probe.shape}")
+        classes = _classes_of(file) if classes is None else classes
         self.classes: tuple[str, ...] = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
         if len(self.classes) != probe.shape[1]:
             raise ValueError(f"{len(self.classes)} class names were given, the model has {probe.shape[1]} classes")
@@ -106,6 +109,24 @@ class OnnxClassifier:
         if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
             raise OnnxError(f"{self._path} does not classify images: its output is not an array of float32 or float64")
         return found.array
+
+
+def _classes_of(file: Any) -> list[str] | None:
+    """Return the class names in a file's metadata; None if there are none.
+
+    Raises:
+        OnnxError: they are not a JSON list of different strings.
+    """
+    content = next((each.value for each in file.metadata_props if each.key == "classes"), None)
+    if content is None:
+        return None
+    try:
+        names = json.loads(content)
+    except (ValueError, RecursionError):
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names) or len({*names}) < len(names):
+        raise OnnxError("the model's metadata 'classes' must be a JSON list of different strings; pass --classes FILE")
+    return names
 
 
 def _range_of(file: Any) -> tuple[float, float]:

@@ -6,6 +6,7 @@ from .diagnostics import LayerTime, TrainingError, profile
 from .fit import Fit, History, fit
 from .gradients import GradientMonitor, GradientStatistics, LayerGradients, true_gradients
 from .image_classification import ImageTask
+from .inference import Forecast, ImageRun, SeriesRun, TextRun, load_run
 from .progress import Progress, make_progress
 from .task import Settings, Task
 from .trainer import Stopped, Trainer
@@ -17,22 +18,27 @@ __all__ = [
     "CosineSchedule",
     "EarlyStopping",
     "Fit",
+    "Forecast",
     "GradientMonitor",
     "GradientStatistics",
     "History",
+    "ImageRun",
     "ImageTask",
     "LRScheduler",
     "LayerGradients",
     "LayerTime",
     "ModelCheckpoint",
     "Progress",
+    "SeriesRun",
     "Settings",
     "Stopped",
     "Task",
+    "TextRun",
     "Trainer",
     "TrainingError",
     "fit",
     "load_checkpoint",
+    "load_run",
     "make_progress",
     "profile",
     "save_checkpoint",

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -128,6 +128,7 @@ def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 _PERIODS = 3  # periods in the network's input window
 _MIN_PERIODS = 4
 _HELD_OUT = 0.2
+_LABELS = 8  # stored in a checkpoint, to find out how they go on
 _SUNSPOTS = 132  # months: eleven years
 
 _KERNELS = (
@@ -187,6 +188,20 @@ class SeriesTask(Task):
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return mse_loss(output, target)
+
+    def stored(self) -> dict[str, Any]:
+        return {
+            "series": {
+                "values": self.series.values,
+                "labels": list(self.series.labels[-_LABELS:]),
+                "column": self.series.name,
+                "first": self.first,
+                "period": self.period,
+                "window": int(self.held_out.tensors[0].shape[1]),
+                "mean": self.mean,
+                "deviation": self.deviation,
+            }
+        }
 
     @cached_property
     def origins(self) -> np.ndarray:

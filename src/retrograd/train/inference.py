@@ -1,15 +1,19 @@
-"""Inference with a checkpoint's network: image classification and text continuation."""
+"""Trained runs, ready to use: a classifier of images, a forecaster of a series, a writer of text."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .._files.state import brief, items, reason, same, text
+from .._files.state import brief, check_table, count, items, number, reason, same, table, text
+from .._files.untrusted import as_path
 from ..data.images import read_planes
+from ..data.series import following
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
@@ -18,78 +22,340 @@ from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
 from .networks import States, TextNetwork, image_of, saved_network
 
-__all__ = ["Predictor", "Writer", "beginning", "sampled"]
+__all__ = ["Forecast", "ImageRun", "Run", "SeriesRun", "TextRun", "beginning", "load_run", "sampled"]
 
 
-# ---- Classification of images ---------------------------------------------------------------------------------------
+# ---- Any run --------------------------------------------------------------------------------------------------------
 
 
-class Predictor:
-    """Classifies images with the network of a checkpoint of ``retrograd train``, in eval mode.
+def load_run(path: str | Path) -> ImageRun | SeriesRun | TextRun:
+    """Load a run of ``retrograd train``: its network, in eval mode, with everything that its use needs.
 
-    path: the checkpoint, or the folder of the run.
+    path: the folder of the run, or its ``checkpoint.npz``.
 
-    ``classes`` are the class names; ``size`` and ``channels`` describe the images it takes.
+    The result depends on the kind of the run: an ``ImageRun`` classifies images, a ``SeriesRun`` forecasts a series,
+    and a ``TextRun`` writes text. The network is its attribute ``model``.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or its network does not classify images.
+        CheckpointError: there is no run at this path, or its checkpoint is damaged; the message says which.
+    """
+    file = _checkpoint_of(as_path("load_run", "path", path))
+    state = load_checkpoint(file)
+    if "task" not in state or "network" not in state:
+        raise CheckpointError(
+            f"{file} is a checkpoint, but not of a run of 'retrograd train'; retrograd.train.load_checkpoint reads it"
+        )
+    kinds: dict[Any, Any] = {"series": SeriesRun, "text": TextRun}
+    task = state["task"]
+    run: ImageRun | SeriesRun | TextRun = kinds.get(task if isinstance(task, str) else None, ImageRun)(file, state)
+    return run
+
+
+def _checkpoint_of(path: Path) -> Path:
+    """Return the checkpoint of a run, given its folder or the file itself.
+
+    Raises:
+        CheckpointError: it is a folder without a checkpoint, or another kind of file.
+    """
+    from .trainer import CHECKPOINT
+
+    if path.is_dir():
+        file = path / CHECKPOINT
+        if not file.exists():
+            runs = sorted(each.parent for each in path.glob(f"*/{CHECKPOINT}"))
+            hint = f"; the runs in it are {', '.join(map(str, runs[:10]))}" if runs else ""
+            raise CheckpointError(f"{path} is not the folder of a run: there is no {CHECKPOINT} in it{hint}")
+        return file
+    if other := _LOADERS.get(path.suffix):
+        raise CheckpointError(f"{path} is not the checkpoint of a run, which is a .npz file; {other}")
+    return path
+
+
+_LOADERS = {
+    ".onnx": "load an ONNX model with retrograd.onnx.load",
+    ".safetensors": "load weights with retrograd.interop.load_model, a packed model with retrograd.load_packed",
+    **dict.fromkeys((".pt", ".pth"), "load a file of torch.save with retrograd.load"),
+}
+
+
+class Run:
+    """A trained run.
+
+    path: the folder of the run, or its checkpoint.
+
+    ``path`` is the checkpoint, ``task`` the name of the task, ``model`` the network in eval mode.
+
+    Raises:
+        CheckpointError: there is no such run, its checkpoint is damaged, or it is of another kind.
     """
 
+    path: Path
     task: str
+    model: Module
+    _does: str  # what its network does, for messages
+
+    def __init__(self, path: str | Path, state: Mapping[str, Any] | None = None) -> None:
+        self.path = _checkpoint_of(Path(path))
+        state = load_checkpoint(self.path) if state is None else state
+        try:
+            self.task = text("task", state["task"])
+            self._load(state)
+        except (IndexError, KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise CheckpointError(f"{self.path} is not a checkpoint that {self._does}: {_reason(error)}") from error
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        """Set the attributes from the checkpoint's state.
+
+        Raises:
+            IndexError, KeyError, TypeError, ValueError, RuntimeError: the state is of another task, or inconsistent.
+        """
+        raise NotImplementedError
+
+    def _run(self, x: np.ndarray) -> np.ndarray:
+        """Return the network's output.
+
+        Raises:
+            CheckpointError: it is not finite, because the network's weights are too large.
+        """
+        with no_grad(), np.errstate(all="ignore"):
+            result: np.ndarray = self.model(Tensor(x)).numpy()
+        if not np.isfinite(result).all():
+            raise CheckpointError(f"{self.path}: the network's weights are too large, its outputs are not finite")
+        return result
+
+
+def _reason(error: Exception) -> str:
+    return f"it lacks {error}" if isinstance(error, KeyError) else reason(error)
+
+
+# ---- Images ---------------------------------------------------------------------------------------------------------
+
+
+class ImageRun(Run):
+    """A run that classifies images.
+
+    path: the folder of the run, or its checkpoint.
+
+    ``classes`` are the class names; ``size`` and ``channels`` describe the images that the network takes. Its input is
+    (N, channels, size, size), pixels from 0 to 1; its output is a score for each class.
+
+    Raises:
+        CheckpointError: there is no such run, its checkpoint is damaged, or it does not classify images.
+    """
+
+    classes: tuple[str, ...]
     channels: int
     size: int
+    _does = "classifies images"
 
-    def __init__(self, path: str | Path) -> None:
-        from .trainer import CHECKPOINT
+    def _load(self, state: Mapping[str, Any]) -> None:
+        classes = items(text)("classes", state["classes"])
+        takes = image_of(state["network"])
+        if not same(state["image"], takes):
+            raise ValueError(f"its image is {brief(state['image'])}, but its network takes {takes}")
+        self.size, self.channels = takes["size"], takes["channels"]
+        if len(set(classes)) != len(classes):
+            raise ValueError("two of its classes have the same name")
+        self.model = saved_network(state, "images").eval()
+        self.classes = tuple(classes)
+        probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
+        if self.probabilities(probe).shape[1] != len(classes):
+            raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
 
-        path = Path(path)
-        if path.is_dir():
-            path = path / CHECKPOINT
-        state = load_checkpoint(path)
-        self._path = path
-        try:
-            self.task, classes = text("task", state["task"]), items(text)("classes", state["classes"])
-            takes = image_of(state["network"])
-            if not same(state["image"], takes):
-                raise ValueError(f"its image is {brief(state['image'])}, but its network takes {takes}")
-            self.size, self.channels = takes["size"], takes["channels"]
-            if len(set(classes)) != len(classes):
-                raise ValueError("two of its classes have the same name")
-            self.model: Module = saved_network(state, "images")
-            self.model.eval()
-            self.classes: tuple[Any, ...] = tuple(classes)
-            probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
-            if self.probabilities(probe).shape[1] != len(classes):
-                raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{path} is not a checkpoint that classifies images: {reason(error)}") from error
-
-    def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
+    def read(self, image: str | Path | bytes, invert: bool = False) -> np.ndarray:
         """Read a PNG or JPEG file, prepared as in training: uint8 (channels, size, size).
 
+        image: the file's path, or its content.
         invert: swap dark and bright.
 
         Raises:
             ImageError: the file cannot be used; the message says why, without its name.
             ImportError: Pillow is not installed.
         """
-        return read_planes(path, self.channels, self.size, invert)
+        return read_planes(image, self.channels, self.size, invert)
 
     def probabilities(self, images: np.ndarray | Sequence[np.ndarray]) -> np.ndarray:
         """Return the probability of each class (N, classes) for images uint8 (N, channels, size, size).
 
         Raises:
-            CheckpointError: the probabilities are NaN because the network's weights are too large.
+            CheckpointError: the network's outputs are not finite because its weights are too large.
         """
-        batch: Any = np.asarray(images).astype(np.float32) / np.float32(255)
-        with no_grad(), np.errstate(all="ignore"):
-            result = softmax(self.model(Tensor(batch)), 1).numpy()
-        if not np.isfinite(result).all():
-            raise CheckpointError(f"{self._path}: the network's weights are too large, its outputs are not finite")
+        scores = self._run(np.asarray(images).astype(np.float32) / np.float32(255))
+        with no_grad():
+            result: np.ndarray = softmax(Tensor(scores), 1).numpy()
         return result
 
+    def classify(self, image: str | Path | bytes, invert: bool = False) -> dict[str, float]:
+        """Return the probability of each class for a PNG or JPEG file, the most likely class first.
 
-# ---- Sampling of text, character by character -----------------------------------------------------------------------
+        image, invert: see ``read``.
+
+        Raises: as ``read`` and ``probabilities``.
+        """
+        shares = self.probabilities(self.read(image, invert)[np.newaxis])[0]
+        return dict(sorted(zip(self.classes, map(float, shares), strict=True), key=lambda pair: -pair[1]))
+
+
+# ---- Series ---------------------------------------------------------------------------------------------------------
+
+_MAX_STEPS = 100_000
+_MAX_ORIGINS = 2_000  # more do not change the quantiles much
+_BATCH = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Forecast:
+    """Values that follow a series, each with an interval.
+
+    values, lower, upper: float64 (steps,).
+    labels: one for each value: dates that continue those of the series, or "+1", "+2", ....
+    level: the share of held-out values that were in intervals of this width.
+    """
+
+    values: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+    labels: tuple[str, ...]
+    level: float
+
+
+class SeriesRun(Run):
+    """A run that forecasts a series.
+
+    path: the folder of the run, or its checkpoint.
+
+    ``values`` is the series that it was trained on, float64 (N,), of which those from position ``first`` on were held
+    out; ``labels`` are the labels of its last values. ``column`` is its name; ``period`` is the number of values after
+    which it repeats. The network's input is (N, window), values minus ``mean`` divided by ``deviation``, and its output
+    (N, horizon) the next ones.
+
+    Raises:
+        CheckpointError: there is no such run, its checkpoint is damaged, or it does not forecast a series.
+    """
+
+    column: str
+    values: np.ndarray
+    labels: tuple[str, ...]
+    first: int
+    period: int
+    window: int
+    horizon: int
+    mean: float
+    deviation: float
+    _does = "forecasts a series"
+
+    def _load(self, state: Mapping[str, Any]) -> None:
+        self.model = saved_network(state, "series").eval()
+        if "series" not in state:
+            raise ValueError("it does not contain its series, because an earlier version wrote it; train again")
+        series = check_table("series", state["series"])
+        values = series.get("values")
+        if not isinstance(values, np.ndarray) or values.dtype != np.float64 or values.ndim != 1:
+            raise ValueError("series['values'] must be a line of float64 numbers")
+        if not np.isfinite(values).all():
+            raise ValueError("series['values'] holds NaN or infinity")
+        checks = {
+            "values": lambda name, value: value,
+            "labels": items(text),
+            "column": text,
+            "first": count(1, len(values)),
+            "period": count(1),
+            "window": count(1, len(values)),
+            "mean": number(),
+            "deviation": number(above=0),
+        }
+        entries = table(checks)("series", series)
+        for name, value in entries.items():
+            setattr(self, name, tuple(value) if name == "labels" else value)
+        if self.window > self.first:
+            raise ValueError(f"its window of {self.window} values is longer than the {self.first} to train on")
+        self.horizon = self._run(np.zeros((1, self.window), np.float32)).shape[1]
+
+    def forecast(
+        self, values: np.ndarray | None = None, steps: int | None = None, level: float = 0.9, labels: Sequence[str] = ()
+    ) -> Forecast:
+        """Forecast the values that follow a series.
+
+        values: the series, (N,), whose last ``window`` values are used; None means the one it was trained on.
+        steps: the number of values; None means ``horizon``. Beyond it, forecasts are based on earlier forecasts.
+        level: share of the held-out values that intervals of this width contain, greater than 0 and less than 1.
+        labels: labels of the last of these values, such as dates, which those of the result continue.
+
+        The interval of a value h steps ahead is the forecast plus and minus a quantile of the absolute errors that the
+        network makes h steps ahead on the held-out part: the ceil((n + 1) level)-th smallest of n errors, from at most
+        2,000 positions. A value of a future like the held-out part is in it with at least this probability, if errors
+        are exchangeable.
+
+        Raises:
+            ValueError: there are fewer values than ``window``, or one is not finite; steps or level is out of range, or
+                the held-out part is too short for them.
+            CheckpointError: the network's outputs are not finite.
+
+        Source: V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005 (split conformal
+        prediction).
+        """
+        if values is None:
+            values, labels = self.values, self.labels
+        values = np.asarray(values, np.float64)
+        steps = self.horizon if steps is None else steps
+        if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MAX_STEPS:
+            raise ValueError(f"steps={brief(steps)} must be from 1 to {_MAX_STEPS:,}")
+        if values.ndim != 1 or len(values) < self.window:
+            raise ValueError(
+                f"values of shape {tuple(values.shape)} are too few: a forecast is based on the last {self.window:,}"
+            )
+        last = values[-self.window :]
+        if not np.isfinite(last).all():
+            raise ValueError(f"values holds {last[~np.isfinite(last)][0]}; they must be finite")
+        width = self.widths(steps, level)
+        forecast = self._ahead(last[np.newaxis], steps)[0]
+        names = following(labels, steps) or tuple(f"+{step}" for step in range(1, steps + 1))
+        return Forecast(forecast, forecast - width, forecast + width, names, level)
+
+    def widths(self, steps: int, level: float) -> np.ndarray:
+        """Return half the width of the intervals, by the number of steps ahead: (steps,); see ``forecast``.
+
+        Raises:
+            ValueError: level is out of range, or the held-out part is too short for so many steps or for this level.
+        """
+        if not 0 < level < 1:
+            raise ValueError(f"level={brief(level)} must be greater than 0 and less than 1, such as 0.9")
+        size = len(self.values)
+        most = size - self.first - steps + 1  # positions with a held-out value so many steps ahead
+        least = math.ceil(level / (1 - level) - 1e-9)
+        if most < least:
+            far = size - self.first - least + 1
+            remedy = f"choose steps of at most {far}" if far > 0 else "choose a lower level"
+            raise ValueError(
+                f"steps={steps} leaves {max(most, 0)} held-out forecasts, but intervals of level {level:g} need at "
+                f"least {least}; {remedy}"
+            )
+        origins = np.arange(self.first, size)
+        if len(origins) > _MAX_ORIGINS:
+            origins = np.unique(np.linspace(self.first, size - steps, _MAX_ORIGINS).astype(np.int64))
+        windows = np.lib.stride_tricks.sliding_window_view(self.values, self.window)
+        parts = [
+            self._ahead(windows[origins[start : start + _BATCH] - self.window], steps)
+            for start in range(0, len(origins), _BATCH)
+        ]
+        forecasts, result = np.concatenate(parts), np.empty(steps)
+        for step in range(steps):
+            known = origins + step < size
+            error = np.sort(np.abs(forecasts[known, step] - self.values[origins[known] + step]))
+            result[step] = error[min(math.ceil((len(error) + 1) * level - 1e-9), len(error)) - 1]
+        return result
+
+    def _ahead(self, windows: np.ndarray, steps: int) -> np.ndarray:
+        """Forecast the values (N, steps) after windows (N, window)."""
+        known = ((windows - self.mean) / self.deviation).astype(np.float32)
+        parts = []
+        for _ in range(math.ceil(steps / self.horizon)):
+            parts.append(self._run(known))
+            known = np.concatenate([known, parts[-1]], axis=1)[:, -self.window :]
+        return np.concatenate(parts, axis=1)[:, :steps].astype(np.float64) * self.deviation + self.mean
+
+
+# ---- Text, character by character -----------------------------------------------------------------------------------
 
 _MAX_LENGTH = 10**8  # characters of a text
 
@@ -130,33 +396,28 @@ def beginning(alphabet: str) -> str:
     return "\n" if "\n" in alphabet else alphabet[0]
 
 
-class Writer:
-    """Writes text with the network of a checkpoint of ``retrograd train text``.
+class TextRun(Run):
+    """A run that writes text.
 
-    path: the checkpoint, or the folder of the run.
+    path: the folder of the run, or its checkpoint.
+
+    ``alphabet`` has the characters that the network knows; character i has the code i.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or it is of another task.
+        CheckpointError: there is no such run, its checkpoint is damaged, or it does not write text.
     """
 
     alphabet: str
     model: TextNetwork
+    _does = "writes text"
 
-    def __init__(self, path: str | Path) -> None:
-        from .trainer import CHECKPOINT
-
-        path = Path(path)
-        path = path / CHECKPOINT if path.is_dir() else path
-        state = load_checkpoint(path)
-        try:
-            if not same(state.get("task"), "text"):
-                raise ValueError(f"it is of the task {brief(state.get('task'))}, not 'text'")
-            alphabet, model = text("alphabet", state["alphabet"]), saved_network(state, "text")
-            assert isinstance(model, TextNetwork)
-            if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
-                raise ValueError(f"its network has {model.embedding.num_embeddings} characters, not {len(alphabet)}")
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise CheckpointError(f"{path} is not a checkpoint that writes text: {reason(error)}") from error
+    def _load(self, state: Mapping[str, Any]) -> None:
+        if not same(self.task, "text"):
+            raise ValueError(f"it is of the task {brief(self.task)}, not 'text'")
+        alphabet, model = text("alphabet", state["alphabet"]), saved_network(state, "text").eval()
+        assert isinstance(model, TextNetwork)
+        if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
+            raise ValueError(f"its network has {model.embedding.num_embeddings} characters, not {len(alphabet)}")
         self.model, self.alphabet = model, alphabet
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
@@ -179,3 +440,6 @@ class Writer:
         codes = encoded(prompt, self.alphabet)
         random = np.random.Generator(np.random.PCG64(seed))
         return prompt + decoded(sampled(self.model, codes, length, temperature, random), self.alphabet)
+
+
+Writer = TextRun

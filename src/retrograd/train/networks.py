@@ -110,7 +110,7 @@ class SeriesNetwork(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (N, T) to predictions (N, horizon)."""
-        _, h = self.gru(Tensor(x.array.T[:, :, np.newaxis]))
+        _, h = self.gru(x.T.unsqueeze(2))
         return self.head(h[0]) + x[:, -1:]
 
 

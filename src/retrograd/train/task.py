@@ -127,6 +127,10 @@ class Task:
         """Return the entries of a checkpoint that must be the same when a run resumes."""
         return {"network": dict(self.network), "options": dict(self.options)}
 
+    def stored(self) -> dict[str, Any]:
+        """Return entries of a checkpoint that the use of the network needs, besides the identity."""
+        return {}
+
     def result(self, trainer: Trainer) -> str:
         """Return the result of a finished run, in one line."""
         raise NotImplementedError(f"{type(self).__name__} must define result(trainer)")

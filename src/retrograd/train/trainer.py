@@ -82,7 +82,7 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
     Raises:
         ValueError: an entry is missing, invalid or inconsistent with others; the message says which.
     """
-    missing = trainer.state_dict().keys() - check_table("the state", state).keys()
+    missing = trainer.state_dict().keys() - check_table("the state", state).keys() - trainer.task.stored().keys()
     if missing:
         raise ValueError(f"it lacks {', '.join(sorted(missing))}")
     for name, own in identity.items():
@@ -311,6 +311,7 @@ class Trainer(Fit):
         """Return the trainer's state; arrays are shared with the model and the optimizer."""
         return {
             **self._identity(),
+            **self.task.stored(),
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "loader": self.loader.state_dict(),

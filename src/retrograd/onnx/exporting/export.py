@@ -151,6 +151,7 @@ def export(
     output_names: Sequence[str] | None,
     dynamic_axes: Axes | None,
     opset: int | None,
+    metadata: Mapping[str, str],
 ) -> None:
     """Export a model; see ``retrograd.onnx.export``."""
     if not isinstance(model, Module):
@@ -164,6 +165,9 @@ def export(
         )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"onnx.export: path={path!r} must be a path")
+    for key, value in metadata.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"onnx.export: metadata[{key!r}] is {type(value).__name__}; keys and values must be str")
     package = onnx()
     newest = package.defs.onnx_opset_version()
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or not 7 <= opset <= newest):
@@ -180,6 +184,7 @@ def export(
     finally:
         for module, training in states:
             module.training = training
+    package.helper.set_model_props(proto, dict(metadata))
     data = proto.SerializeToString()
     if len(data) > _MOST_BYTES:
         raise OnnxError(f"onnx.export: the file would have {len(data)} bytes; at most {_MOST_BYTES} fit into one")
