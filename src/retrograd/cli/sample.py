@@ -77,11 +77,11 @@ def _text(run: Path, seed: int, length: int, temperature: float, prompt: str | N
     from ..data.text import TextError
     from ..kernel_set import use_kernels
     from ..train import CheckpointError
-    from ..train.inference import Writer
+    from ..train.inference import TextRun
 
     with use_kernels(kernels):
         try:
-            text = Writer(run).write(length, temperature, seed, prompt)
+            text = TextRun(run).write(length, temperature, seed, prompt)
         except CheckpointError as error:
             return complain(str(error), 1)
         except TextError as error:

@@ -440,6 +440,3 @@ class TextRun(Run):
         codes = encoded(prompt, self.alphabet)
         random = np.random.Generator(np.random.PCG64(seed))
         return prompt + decoded(sampled(self.model, codes, length, temperature, random), self.alphabet)
-
-
-Writer = TextRun
