@@ -75,7 +75,7 @@ def test_of_a_function_of_the_users() -> None:
     explanation = rg.explain(Scaled.apply, np.array([[1.0, 2.0], [3.0, -4.0]]))
     found = {each.fault.after: each for each in explanation.outcomes()}
     assert list(found) == ["return g"]
-    assert found["return g"].diagnosis == "the gradient is scaled by the constant factor 1/3"
+    assert found["return g"].diagnosis == "Every entry of `gx` is 1/3 times the right one."
     np.testing.assert_array_equal(found["return g"].wrong["gx"], explanation.gy)
 
 

@@ -33,6 +33,7 @@ from ..formulas.registry import Together
 from ..kernel_set import instead, use_kernels
 from ..kernels.textbook import loss as textbook_loss
 from ..kernels.textbook.pointwise import on_arrays
+from .gradient_differences import diagnosis, differing
 from .measurements import Arrays, Call, gradients, jacobians, numbers
 from .source_map import part_of
 from .tracing import traced
@@ -498,16 +499,21 @@ def _source_of(module: ModuleType, name: str) -> str:
 
 @dataclass
 class Outcome:
-    """The outcome of a bug or mutation: the wrong gradients and gradcheck's report and diagnosis; or the error raised.
+    """The outcome of a bug or mutation: the wrong gradients, a description, and gradcheck's report; or an error.
 
     fault: the bug or mutation
     wrong: the gradients that differ from the correct ones, by name; empty if it has no effect
+    marked: which of their entries are wrong
+    diagnosis: how these arrays differ from the correct ones, a line for each
+    report: what gradcheck prints; caught: whether gradcheck has a diagnosis of its own, of the Jacobian
     """
 
     fault: Bug | Mutation
     wrong: Arrays = field(default_factory=dict)
-    report: str = ""
+    marked: Arrays = field(default_factory=dict)
     diagnosis: str = ""
+    report: str = ""
+    caught: bool = False
     error: str = ""
 
 
@@ -526,7 +532,7 @@ def outcomes(bugs: Sequence[Bug], call: Call, inputs: Arrays, gy: np.ndarray, ex
         return found
     more = mutations(call, wide, gy, MOST - len(bugs), {each.fault.name: each.wrong for each in found})
     derived = [_outcome(each, call, wide, gy, surrogate) for each in more]
-    return [*found, *(each for each in derived if each.diagnosis and not each.error)]
+    return [*found, *(each for each in derived if each.wrong and each.caught and not each.error)]
 
 
 def _linear(call: Call, inputs: Arrays) -> Call:
@@ -554,9 +560,12 @@ def _outcome(bug: Bug | Mutation, call: Call, wide: Arrays, gy: np.ndarray, surr
         except Exception as error:  # an error raised by a broken line is part of the answer
             found.error = f"{type(error).__name__}: {error}"
             return found
-    found.wrong = {name: broken[name] for name in right if not np.allclose(broken[name], right[name])}
+    found.marked = {name: differing(right[name], broken[name]) for name in right}
+    found.marked = {name: marks for name, marks in found.marked.items() if marks.any()}
+    found.wrong = {name: broken[name] for name in found.marked}
+    found.diagnosis = diagnosis(right, found.wrong, gy, lambda other: gradients(call, wide, other, "textbook"))
     found.report = str(report)
-    found.diagnosis = next((each.diagnosis for each in report.faults if each.diagnosis), "")
+    found.caught = any(each.diagnosis for each in report.faults)
     return found
 
 
@@ -570,6 +579,7 @@ def as_dicts(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
             "before": each.fault.before,
             "after": each.fault.after,
             "wrong": {name: numbers(array) for name, array in each.wrong.items()},
+            "marked": {name: np.flatnonzero(marks).tolist() for name, marks in each.marked.items()},
             "report": each.report,
             "diagnosis": each.diagnosis,
             "error": each.error,

@@ -1,7 +1,7 @@
 // The tab "break it": one line of the backward is changed, and the check finds the wrong entries.
 
 import { numbers } from "page/array";
-import { h } from "page/dom";
+import { h, withCode } from "page/dom";
 import { Grid } from "page/grid";
 import { Values } from "page/array";
 import { count, short } from "page/number_format";
@@ -9,7 +9,9 @@ import { count, short } from "page/number_format";
 const NOTHING =
   "There is no line to break here: the backward passes the gradient on as it is, or the arrays are too large to check.";
 const SAME = "With these settings the broken line computes the same result: choose other settings, and come back.";
-const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "");
+const JACOBIAN =
+  "gradcheck compares Jacobians, ∂y/∂x for every entry of y and of x. The gradients above are gy times these, so its " +
+  "diagnosis is about other numbers.";
 
 export class Mutations {
   constructor() {
@@ -30,7 +32,7 @@ export class Mutations {
     );
     this.body = h("div", {});
     this.element.replaceChildren(
-      h("p", { class: "say" }, "Break one line of the backward, and see what gradcheck says."),
+      h("p", { class: "say" }, "Break one line of the backward, and see which entries of the gradient change."),
       h("nav", { class: "choice", "aria-label": "faults" }, ...this.buttons),
       this.body,
     );
@@ -40,22 +42,24 @@ export class Mutations {
 
   #choose(number) {
     this.chosen = number;
-    const { about, before, after, wrong, report, diagnosis, error } = this.faults[number];
+    const { about, before, after, wrong, marked, report, diagnosis, error } = this.faults[number];
     this.buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(j === number)));
-    const pairs = Object.entries(wrong).map(([name, values]) =>
-      this.#compared(this.model.arrays.get(name), numbers(values)),
+    const lines = diagnosis.split("\n"); // one for each wrong gradient
+    const pairs = Object.entries(wrong).map(([name, values], j) =>
+      this.#compared(this.model.arrays.get(name), numbers(values), new Set(marked[name]), lines[j]),
     );
     this.grids = pairs.flatMap(({ grids }) => grids);
     this.body.replaceChildren(
       h("p", {}, about),
       h("pre", { class: "change" }, h("del", {}, before), "\n", h("ins", {}, after)),
-      h("p", { class: "diagnosis" }, pairs.length ? sentence(diagnosis) : error ? `It does not run: ${error}` : SAME),
-      h("div", { class: "row" }, ...pairs.flatMap(({ elements }) => elements)),
+      pairs.length ? "" : h("p", { class: "diagnosis" }, error ? `It does not run: ${error}` : SAME),
+      ...pairs.map(({ element }) => element),
       pairs.length
         ? h(
             "details",
             {},
             h("summary", {}, "what gradcheck prints"),
+            h("p", { class: "say" }, JACOBIAN),
             h("pre", { class: "report", tabindex: 0 }, report),
           )
         : "",
@@ -64,18 +68,18 @@ export class Mutations {
   }
 
   /** The correct gradient and that of the broken line, with the wrong entries marked. */
-  #compared(array, values) {
-    const differs = (at) => !(Math.abs(values[at] - array.values[at]) <= 1e-5 * Math.max(1, array.largest));
-    const number = array.values.reduce((sum, _, at) => sum + Number(differs(at)), 0);
+  #compared(array, values, marked, line) {
+    const differs = (at) => marked.has(at);
     const broken = new Values(array.name, { ...array, values: [...values] });
     broken.largest = array.largest;
     const right = new Grid(array, null, { what: "as it is" });
     const wrong = new Grid(broken, null, {
-      what: `broken: ${count(number, "entry")} wrong`,
+      what: `broken: ${count(marked.size, "entry")} wrong`,
       marked: differs,
       text: (value, at) => (at >= 0 && differs(at) ? `${short(value)}✗` : short(value)),
     });
-    return { grids: [right, wrong], elements: [right.element, h("span", { class: "arrow" }, "→"), wrong.element] };
+    const row = h("div", { class: "row" }, right.element, h("span", { class: "arrow" }, "→"), wrong.element);
+    return { grids: [right, wrong], element: h("div", {}, h("p", { class: "diagnosis" }, withCode(line)), row) };
   }
 
   layout(width) {
