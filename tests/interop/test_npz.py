@@ -72,8 +72,9 @@ HEAD = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)}"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"nonsense", "x.npz is not an .npz file, or was cut off or damaged"),
-        (zipped(**{"a.txt": b""}), "'a.txt' is not an array, or occurs twice"),
+        (b"nonsense", "x.npz is not an .npz file with weights: it is a text file that begins with 'nonsense'"),
+        (bytes(99), "x.npz is not an .npz file, or was cut off or damaged"),
+        (zipped(**{"a.txt": b""}), "it is a zip file with other contents"),
         (zipped(**{"a.npy": b"nonsense"}), "'a.npy' is not a NumPy array"),
         (zipped(**{"a.npy": npy(HEAD, bytes(7))}), "of shape \\(2,\\) and dtype <f4 has 7 bytes"),
         (zipped(**{"a.npy": npy(HEAD.replace("<f4", "|O"), bytes(8))}), "has the dtype '|O'; integers, floats"),

@@ -403,8 +403,10 @@ def test_options(tmp_path):
     ("content", "message"),
     [
         (b"", "it is empty"),
-        (b"nonsense", "it is not a torch.save file, or was damaged"),
-        (pickle.dumps({"a": 1}), "it is a plain pickle; only what torch.save wrote"),
+        (b"nonsense", "it is a text file that begins with 'nonsense'"),
+        (bytes(99), r"it is not a file of torch.save, or was damaged \(its pickle is damaged at byte 0"),
+        (b"\x80\x04h\x65.", "it is a plain pickle"),
+        (pickle.dumps({"a": 1}), "it is a plain pickle, which can execute code when it is read"),
         (b"\x89HDF\r\n\x1a\n" + bytes(50), "it is an HDF5 file"),
         (b"\x10" + bytes(7) + b'{"a": 1}' + bytes(99), "it is a safetensors file; retrograd.interop.load_safetensors"),
         (b"\x1f\x8b" + bytes(50), "it is compressed by gzip"),

@@ -260,7 +260,7 @@ def test_a_mutated_file_of_others_never_crashes(tmp_path, count):
 )
 def test_files_of_other_kinds(tmp_path, content):
     (tmp_path / "x").write_bytes(content)
-    with pytest.raises(SafetensorsError, match="x is not a safetensors file, or was cut off or damaged"):
+    with pytest.raises(SafetensorsError, match="x is not a safetensors file"):
         load_safetensors(tmp_path / "x")
 
 

@@ -55,6 +55,8 @@ def brief(value: Any) -> str:
 def reason(error: BaseException) -> str:
     """Return the text of an error in one line, abbreviated if long."""
     text = " ".join(str(error).split()) or type(error).__name__
+    if text == "File is not a zip file":  # zipfile finds no directory
+        text = "the end of the zip file is missing"
     return text if len(text) <= 200 else f"{text[:200]} ..."
 
 

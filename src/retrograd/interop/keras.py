@@ -32,6 +32,7 @@ from typing import Any
 
 import numpy as np
 
+from .._files.formats import other_format
 from .._files.state import brief, reason
 from .._files.untrusted import as_path, read_untrusted
 from ..nn.activation import PReLU
@@ -226,6 +227,9 @@ def _layers(path: Path) -> tuple[list[Layer], bool]:
     """Return the layers with weights, and whether their names give their kinds but not their order."""
     try:
         content = read_untrusted(path, _MOST)
+        what = other_format(content, "keras")
+        if what:
+            raise HDF5Error(what)
         if content[:4] == b"PK\x03\x04":
             content = _unpacked(content)
         arrays, texts = hdf5_arrays(content)

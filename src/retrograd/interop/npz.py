@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import as_path, open_untrusted
 from ..engine.tensor import Tensor
@@ -74,7 +75,11 @@ def load_npz_weights(
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        with open_untrusted(path, _MOST) as file, zipfile.ZipFile(file) as archive:
+        with open_untrusted(path, _MOST) as file:
+            what = other_format(file, "npz")
+            if what:
+                raise NpzFileError(f"{path} is not an .npz file with weights: {what}")
+            archive = zipfile.ZipFile(file)
             return _members(path, archive, path.stat().st_size)
     except OSError as error:
         raise NpzFileError(f"{path} cannot be read: {error.strerror or error}") from error

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from .._files.atomic import write_atomically
+from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import STRICT_JSON, as_path, open_untrusted, read_untrusted
 from ..engine.dtype import ALLOWED
@@ -202,9 +203,9 @@ def read_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
             text = file.read(8)
             length = int.from_bytes(text, "little")
             if len(text) < 8 or length > min(size - 8, _MOST_HEADER):
-                raise SafetensorsError(
-                    f"{path} is not a safetensors file, or was cut off or damaged: it has no header of {length:,} bytes"
-                )
+                what = other_format(file, "safetensors")
+                damage = f", or was cut off or damaged: its header should have {length:,} bytes"
+                raise SafetensorsError(f"{path} is not a safetensors file{f': {what}' if what else damage}")
             content = text + file.read(size - 8)
     except OSError as error:
         raise SafetensorsError(f"{path} cannot be read: {error.strerror or error}") from error

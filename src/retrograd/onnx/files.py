@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from .._files.formats import other_format
 from .errors import OnnxError
 
 # ---- The optional package onnx, which reads and checks models -------------------------------------------------------
@@ -50,14 +51,21 @@ def read(path: Any) -> Any:
     try:
         model = package.load(file, load_external_data=False)
         if not model.HasField("graph"):
-            raise OnnxError(f"{file} contains no ONNX model")
+            raise OnnxError(f"{file} contains no ONNX model" + (": it is empty" if size == 0 else ""))
         # given the path, the checker refuses external data outside the folder
         package.checker.check_model(str(file))
         package.load_external_data_for_model(model, str(file.parent))
     except OnnxError:
         raise
+    except OSError:
+        raise
     except Exception as error:  # from protobuf or the checker
-        raise OnnxError(f"{file} is not a valid ONNX model: {error}") from error
+        with file.open("rb") as opened:
+            why = other_format(opened, "onnx")
+        if not why:
+            broken = type(error).__name__ == "DecodeError"
+            why = "it has another format, or was cut off or damaged" if broken else str(error)
+        raise OnnxError(f"{file} is not a valid ONNX model: {why}") from error
     return model
 
 

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from .._files.atomic import write_atomically
+from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason, text
 from .._files.untrusted import STRICT_JSON, open_untrusted
 from ..engine.tensor import Tensor
@@ -102,8 +103,10 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
 
 
 def _entries_of(path: Path, file: BinaryIO) -> _Entries:
-    if file.read(4) != b"PK\x03\x04":
-        raise CheckpointError(f"{path} is not a checkpoint: it is not a .npz file")
+    what = other_format(file, "checkpoint")
+    file.seek(0)
+    if what or file.read(4) != b"PK\x03\x04":
+        raise CheckpointError(f"{path} is not a checkpoint{what and f': {what}'}")
     try:
         return _read_entries(file)
     except MemoryError:

@@ -25,6 +25,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..._files.formats import other_format
 from ..._files.state import brief, reason
 from ..._files.terminal import display_name
 from ..._files.untrusted import open_untrusted
@@ -127,12 +128,14 @@ class Archive:
             UnicodeError,
             IndexError,
         ) as error:
-            raise Refused(f"its zip container was cut off or damaged: {reason(error)}") from error
+            raise Refused(other_format(file) or f"it was cut off or damaged: {reason(error)}") from error
         pickles = [member.filename for member in members if member.filename.endswith("/data.pkl")]
         if any(member.filename.endswith("/constants.pkl") for member in members):
             raise Refused("it is a program of TorchScript; save model.state_dict() in PyTorch instead")
-        if len(pickles) != 1:
-            raise Refused(f"it is a zip file with {len(pickles)} records data.pkl, expected 1")
+        if not pickles:
+            raise Refused(other_format(file) or _NO_FILE)
+        if len(pickles) > 1:
+            raise Refused(f"it has {len(pickles)} records data.pkl, expected 1")
         folder = pickles[0].removesuffix("data.pkl")
         self.places: dict[str, tuple[int, int, int]] = {}  # name -> start, bytes, checksum
         end = 0
@@ -204,7 +207,7 @@ class Archive:
 # ---- The legacy format before PyTorch 1.6, still written by _use_new_zipfile_serialization=False --------------------
 
 _MAGIC, _VERSION = 0x1950A86A20F9469CFC6C, 1001
-_NO_FILE = "it is not a torch.save file, or was damaged"
+_NO_FILE = "it is not a file of torch.save, or was damaged"
 _Check = Callable[[str, int], None]
 
 
@@ -232,10 +235,9 @@ def read_legacy(file: BinaryIO, size: int, check: _Check, encoding: str, budget:
             raise Refused(
                 "it has PyTorch's format before 0.2, a tar file; load and save it in a newer version"
             ) from None
-        raise Refused(f"{_NO_FILE}: {refusal}") from None
+        raise Refused(other_format(content, "torch") or f"{_NO_FILE} ({refusal})") from None
     if magic != _MAGIC:
-        what = "it is a plain pickle" if content[:1] == b"\x80" else _NO_FILE
-        raise Refused(f"{what}; only what torch.save wrote is read")
+        raise Refused(other_format(content) or _NO_FILE)
     version = pickled(_no_storage)
     if type(version) is not int or version != _VERSION:
         raise Refused(f"its format has the version {brief(version)}, expected {_VERSION}")
@@ -307,12 +309,6 @@ def _filled_storage(saved: Any, storages: dict[str, Storage]) -> Storage:
 
 _MOST = 2**40  # bytes in a file, and never more than the memory
 _SPARE = 64 * 1024**2  # bytes that a pickle's calls may copy beyond eight times the file size
-_OTHER_FORMATS = (
-    (b"\x89HDF\r\n\x1a\n", "it is an HDF5 file; retrograd.interop.load_keras_weights reads those of Keras"),
-    (b"\x93NUMPY", "it is a NumPy array; numpy.load reads it"),
-    (b"\x1f\x8b", "it is compressed by gzip; unpack it first"),
-    (b"GGUF", "it is a GGUF file, which is not read"),
-)
 
 
 def load(
@@ -401,13 +397,6 @@ def _read(file: BinaryIO, check: Callable[[str, int], None], encoding: str, mapp
         found = _read_archive(Archive(file, size, mapped), check, encoding, budget)
         file.seek(0, os.SEEK_END)
         return found
-    for magic, what in _OTHER_FORMATS:
-        if head.startswith(magic):
-            raise Refused(what)
-    if head[8:9] == b"{" and int.from_bytes(head[:8], "little") < size:
-        raise Refused("it is a safetensors file; retrograd.interop.load_safetensors reads it")
-    if not head:
-        raise Refused("it is empty")
     if mapping:
         raise Refused("mmap=True needs the zip format; leave it out")
     return read_legacy(file, size, check, encoding, budget)

@@ -70,11 +70,11 @@ class Machine:
             code = self.take(1)[0]
             if code == 0x2E:  # STOP
                 if self.below or len(self.stack) != 1:
-                    raise Refused(f"its pickle ends at byte {at} with {len(self.stack)} values, expected 1")
+                    raise Refused(f"its pickle is damaged: {len(self.stack)} values are left at its end, byte {at}")
                 return self.stack[0]
             operation = _OPERATIONS.get(code)
             if operation is None:
-                raise Refused(f"its pickle has the byte {code:#04x} at {at}, which is not a supported operation")
+                raise Refused(f"its pickle is damaged at byte {at}: {code:#04x} is not a supported operation")
             try:
                 operation(self)
             except Refused:
@@ -117,13 +117,13 @@ class Machine:
     def top(self, kind: type, what: str) -> Any:
         value = self.stack[-1]
         if not isinstance(value, kind):
-            raise Refused(f"its pickle adds {what} to {type(value).__name__}")
+            raise Refused(f"its pickle is damaged: it adds {what} to {type(value).__name__}")
         return value
 
     def set_items(self, items: list[Any]) -> None:
         holder = self.top(dict, "entries")
         if len(items) % 2:
-            raise Refused("its pickle has a key without a value")
+            raise Refused("its pickle is damaged: a key has no value")
         for key, value in zip(items[::2], items[1::2], strict=True):
             holder[checked_key(key)] = value
 
@@ -135,7 +135,7 @@ class Machine:
 
     def get(self, key: int) -> None:
         if key not in self.memo:
-            raise Refused(f"its pickle requests value {key}, which it did not store")
+            raise Refused(f"its pickle is damaged: it refers to its value {key}, which does not exist")
         self.push(self.memo[key])
 
     def call(self, function: Any, args: Any) -> Any:
