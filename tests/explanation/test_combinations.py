@@ -124,7 +124,7 @@ def test_a_file_shows_other_settings_like_the_served_page(browser: Any, file: st
         assert [each["value"] for each in shown] == values
         assert all(each["agrees"] and each["confirmed"] for each in shown)
         page.get_by_role("tab", name="Break it").click()
-        words = "This file holds this for one changed setting at most: "
+        words = "This file contains this for at most one changed setting: "
         command = "retrograd explain conv1d --set stride=2 --set dilation=2 shows it."
         assert page.locator("#view").inner_text() == words + command
         address = page.evaluate("() => location.href")

@@ -351,7 +351,7 @@ def test_another_gradient_is_typed(browser, served):
         typed = page.get_by_label("Type another gradient")
         typed.fill("g * (abs(x) <= 1")
         typed.press("Enter")
-        page.wait_for_function("() => document.getElementById('typed-message').textContent.includes('no expression')")
+        page.wait_for_function("() => document.getElementById('typed-message').textContent.includes('an expression')")
         typed.fill("g * (abs(x) <= 1)")
         typed.press("Enter")
         page.wait_for_function("() => location.hash.includes('typed=')")

@@ -135,7 +135,7 @@ def test_what_is_wrong_gets_a_cross(browser, tmp_path):
     with opened(browser, written(tmp_path, as_html([given]))) as page:
         assert page.evaluate(TAKE, ["gw", 3])["agrees"] is False
         assert page.locator(".checks .cross").count() == 2
-        assert "the numbers do not add up to it" in page.locator("#lead").inner_text()
+        assert "the products do not add up to it" in page.locator("#lead").inner_text()
         assert page.evaluate(TAKE, ["gw", 4])["confirmed"] is False
         assert page.locator(".checks .cross").count() == 1
 

@@ -25,7 +25,7 @@ def test_a_derivation_is_written_out(browser: Any, tmp_path: Any) -> None:
         for text, wanted in zip(texts, expected, strict=True):
             assert text.split() == wanted.split()
         assert page.locator(".derivation .diagnosis").inner_text() == (
-            f"On these numbers what is derived and what is declared are {derivation['apart']:g} ulp apart."
+            f"On these numbers, the derived and the declared gradient are {derivation['apart']:g} ulp apart."
         )
         assert page.locator("#save-svg").is_hidden() and not page.locator("#entry").is_visible()
 
@@ -33,7 +33,7 @@ def test_a_derivation_is_written_out(browser: Any, tmp_path: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("exp", "This is one of the primitives"),
+        ("exp", "This is a primitive, one of the operations"),
         ("Sign", "The declared gradient is not the derivative, but replaces it."),
         ("mul", "In it, a is called x, and b is called y."),
         ("relu6", "are equal bit for bit"),
@@ -52,7 +52,7 @@ def test_gradients_of_several_arrays_are_typed(browser: Any, served: str) -> Non
         page.get_by_label("gb =").fill("g * c")
         page.get_by_role("button", name="use them").click()
         message = "document.getElementById('rules-message').textContent"
-        page.wait_for_function(f"() => {message}.includes('is not known here')")
+        page.wait_for_function(f"() => {message}.includes('is unknown')")
         page.get_by_label("gb =").fill("g * b")
         page.get_by_label("gb =").press("Enter")
         page.wait_for_function("() => location.hash.includes('typed=')")

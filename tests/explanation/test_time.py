@@ -102,7 +102,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
             product = number(page.locator(".road-product").inner_text())
             assert product == pytest.approx(np.prod(arrays[gate][1:, 0, 1]), rel=6e-3)
         else:
-            assert "No gate keeps a road open" in page.locator(".told").inner_text()
+            assert "No gate carries the gradient through" in page.locator(".told").inner_text()
         if batch > 1:
             page.get_by_label("sequence that is shown").select_option("1")
             assert page.evaluate(PINNED)["at"] // units % batch == 1
@@ -169,10 +169,10 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
         label = page.locator(".diagram [aria-label^='f[1, 0, 0]']").get_attribute("aria-label")
         assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
         page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them
-        page.wait_for_function("() => document.querySelector('.told').innerText.includes('holds only a part')")
+        page.wait_for_function("() => document.querySelector('.told').innerText.includes('contains only a part')")
         page.wait_for_timeout(
             300
         )  # the selected entry is requested meanwhile, and its answer does not change the caption
-        assert "holds only a part" in page.locator(".told").inner_text()
+        assert "contains only a part" in page.locator(".told").inner_text()
         page.get_by_label("unit that is shown").select_option("0")
         page.wait_for_function("() => document.querySelector('.told .road-product')")
