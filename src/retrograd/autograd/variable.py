@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 
 __all__ = ["Variable"]
@@ -25,7 +26,7 @@ class _Kind(type):
             )
         if not isinstance(data, Tensor):
             raise TypeError(
-                f"Variable: data has to be a Tensor, but got {type(data).__name__}; write retrograd.tensor(data)"
+                f"Variable: data has to be a Tensor, but got {kind_name(data)}; write retrograd.tensor(data)"
             )
         return data.detach().requires_grad_(requires_grad)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_counts, as_list, as_real
 from ..ops.random.random import as_generator
@@ -67,7 +68,7 @@ class ChainDataset(IterableDataset):
         for position, dataset in enumerate(self.datasets):
             if not isinstance(dataset, IterableDataset):
                 raise TypeError(
-                    f"ChainDataset: datasets[{position}] must be an IterableDataset, got {type(dataset).__name__}; "
+                    f"ChainDataset: datasets[{position}] must be an IterableDataset, got {kind_name(dataset)}; "
                     "for other datasets use ConcatDataset"
                 )
 
@@ -93,7 +94,7 @@ class TensorDataset(Dataset):
             raise ValueError("TensorDataset: pass at least one tensor")
         for position, tensor in enumerate(tensors):
             if not isinstance(tensor, (Tensor, np.ndarray)):
-                raise TypeError(f"TensorDataset: tensors[{position}] must be a Tensor, got {type(tensor).__name__}")
+                raise TypeError(f"TensorDataset: tensors[{position}] must be a Tensor, got {kind_name(tensor)}")
         self.tensors = tuple(Tensor(t) if isinstance(t, np.ndarray) else t.detach() for t in tensors)
         shapes = [tensor.array.shape for tensor in self.tensors]
         if any(not shape or shape[0] != (shapes[0] or (0,))[0] for shape in shapes):
@@ -208,7 +209,7 @@ def random_split(
 def require_length(name: str, label: str, dataset: Any) -> int:
     """Return len(dataset). Raises TypeError if it has no length."""
     if not hasattr(dataset, "__len__"):
-        raise TypeError(f"{name}: {label} is {type(dataset).__name__}, needs a dataset with a length, len({label})")
+        raise TypeError(f"{name}: {label} is {kind_name(dataset)}, needs a dataset with a length, len({label})")
     return len(dataset)
 
 

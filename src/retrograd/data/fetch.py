@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import as_list
+from ..engine.arguments import as_list, kind_name
 from ..engine.tensor import Tensor
 from ..ops.creation import tensor
 from ..ops.random.random import default_generator
@@ -53,7 +53,7 @@ def _collated(batch: Sequence[Any], place: str) -> Any:
     for n, item in enumerate(batch):
         if item is None or not isinstance(item, kinds):
             kind = "None" if item is None else type(item).__name__
-            than = "" if first is None else f", sample[0]{place} is {type(first).__name__}"
+            than = "" if first is None else f", sample[0]{place} is {kind_name(first)}"
             raise TypeError(
                 f"default_collate: sample[{n}]{place} of the batch is {kind}{than}; make the dataset return samples of "
                 "one kind, or pass DataLoader a collate_fn that leaves such samples out"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, count, flag, same
+from ..engine.arguments import kind_name
 from ..ops.argument_checks import as_truth
 from ..ops.device import as_device
 from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of
@@ -110,7 +111,7 @@ class DataLoader:
         iterable = isinstance(dataset, IterableDataset)
         if not iterable and not (hasattr(dataset, "__len__") and hasattr(dataset, "__getitem__")):
             raise TypeError(
-                f"DataLoader: dataset is {type(dataset).__name__}, which lacks __len__ or __getitem__ and is "
+                f"DataLoader: dataset is {kind_name(dataset)}, which lacks __len__ or __getitem__ and is "
                 "not an IterableDataset"
             )
         if iterable and (shuffle or sampler is not None or batch_sampler is not None):

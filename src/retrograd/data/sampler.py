@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..ops.argument_checks import as_flag, as_truth
 from ..ops.random.random import default_generator
 
@@ -195,7 +196,7 @@ class BatchSampler(Sampler):
         if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size <= 0:
             raise ValueError(f"BatchSampler: batch_size={batch_size!r} must be a positive int")
         if not isinstance(sampler, Iterable) and not hasattr(sampler, "__getitem__"):
-            raise TypeError(f"BatchSampler: sampler is {type(sampler).__name__}, needs a sampler or a list of indices")
+            raise TypeError(f"BatchSampler: sampler is {kind_name(sampler)}, needs a sampler or a list of indices")
         self.sampler, self.batch_size = sampler, batch_size
         self.drop_last: bool = as_flag("BatchSampler", "drop_last", drop_last)
 

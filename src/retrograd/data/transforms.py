@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import as_callable
+from ..engine.arguments import as_callable, kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_list, as_real, is_number
 from ..ops.random.random import default_generator
@@ -140,7 +140,7 @@ class Lambda:
 
     def __init__(self, lambd: Transform) -> None:
         if not callable(lambd):
-            raise TypeError(f"Lambda: lambd is {type(lambd).__name__}, needs a function of an image")
+            raise TypeError(f"Lambda: lambd is {kind_name(lambd)}, needs a function of an image")
         self.lambd = lambd
 
     def __call__(self, image: Any) -> Any:

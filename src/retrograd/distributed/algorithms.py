@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor, wrap
 from ..torch_api.missing import attach_to_module
 from . import mpi
@@ -190,7 +191,7 @@ def topk_hook(state: TopK, bucket: GradBucket) -> Future:
         TypeError: state is not a TopK.
     """
     if not isinstance(state, TopK):
-        raise TypeError(f"topk_hook: state must be a TopK, got {type(state).__name__}; register_comm_hook(TopK(), ...)")
+        raise TypeError(f"topk_hook: state must be a TopK, got {kind_name(state)}; register_comm_hook(TopK(), ...)")
     return Future(_steps(state, bucket))
 
 
@@ -235,7 +236,7 @@ class Join:
         for place, each in enumerate(joinables):
             if not isinstance(each, DistributedDataParallel):
                 raise TypeError(
-                    f"Join: joinables[{place}] is {type(each).__name__}, expected a DistributedDataParallel; give all "
+                    f"Join: joinables[{place}] is {kind_name(each)}, expected a DistributedDataParallel; give all "
                     "processes the same number of batches, as DistributedSampler does, or use a plain optimizer"
                 )
         if len(joinables) != 1:

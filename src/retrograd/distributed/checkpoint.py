@@ -12,6 +12,7 @@ import numpy as np
 
 from .._files.state import brief, names
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..torch_api.missing import attach_to_module
 from .checkpoint_format import (
@@ -322,10 +323,10 @@ def _folder(caller: str, given: Any, name: str, other: Any, kind: type) -> Path:
         raise ValueError(f"checkpoint.{caller}: pass the folder as checkpoint_id, or as {name}, not both")
     if other is None:
         if not isinstance(given, (str, os.PathLike)):
-            raise TypeError(f"checkpoint.{caller}: checkpoint_id is {type(given).__name__}; expected a path")
+            raise TypeError(f"checkpoint.{caller}: checkpoint_id is {kind_name(given)}; expected a path")
         return Path(given)
     if not isinstance(other, kind):
-        raise TypeError(f"checkpoint.{caller}: {name} is {type(other).__name__}; expected a {kind.__name__}")
+        raise TypeError(f"checkpoint.{caller}: {name} is {kind_name(other)}; expected a {kind.__name__}")
     return Path(other.path)  # type: ignore[attr-defined]
 
 
@@ -338,7 +339,7 @@ def _group(group: ProcessGroup | None, no_dist: bool) -> ProcessGroup:
 def _checked(caller: str, state_dict: Any) -> Mapping[str, Any]:
     kind: Any = Mapping if caller == "save" else MutableMapping
     if not isinstance(state_dict, kind):
-        raise TypeError(f"checkpoint.{caller}: state_dict is {type(state_dict).__name__}; expected a dict")
+        raise TypeError(f"checkpoint.{caller}: state_dict is {kind_name(state_dict)}; expected a dict")
     return state_dict
 
 

@@ -28,6 +28,7 @@ import numpy as np
 from .._files.atomic import make_folder, write_atomically, writing
 from .._files.state import brief, count, items, reason, table, text
 from .._files.untrusted import STRICT_JSON, read_untrusted
+from ..engine.arguments import kind_name
 from ..engine.dtype import ALLOWED, OWN
 from ..engine.tensor import Tensor
 from ..interop.pt import PTFileError, load, save
@@ -76,8 +77,7 @@ def build_node(value: Any, tensors: dict[str, np.ndarray], path: tuple[Any, ...]
     if plain is None or isinstance(plain, (bool, int, float, str)):
         return {"value": plain}
     raise TypeError(
-        f"{where} is {type(value).__name__}; expected tensors, numbers, strings, None, and dicts, lists and tuples of "
-        "them"
+        f"{where} is {kind_name(value)}; expected tensors, numbers, strings, None, and dicts, lists and tuples of them"
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from . import mpi
 from .process_group import ProcessGroup, as_seconds
@@ -70,7 +71,7 @@ def as_tensor(caller: str, name: str, value: Any) -> Tensor:
         TypeError: it is something else.
     """
     if not isinstance(value, Tensor):
-        raise TypeError(f"{caller}: {name} must be a Tensor, got {type(value).__name__}")
+        raise TypeError(f"{caller}: {name} must be a Tensor, got {kind_name(value)}")
     return value
 
 
@@ -81,7 +82,7 @@ def as_list(caller: str, name: str, values: Any, count: int) -> list[Tensor]:
         TypeError, ValueError: they are something else.
     """
     if not isinstance(values, (list, tuple)):
-        raise TypeError(f"{caller}: {name} must be a list of Tensors, got {type(values).__name__}")
+        raise TypeError(f"{caller}: {name} must be a list of Tensors, got {kind_name(values)}")
     found = [as_tensor(caller, f"{name}[{place}]", value) for place, value in enumerate(values)]
     if len(found) != count:
         raise ValueError(f"{caller}: {name} has {len(found)} tensors, expected {count}: one for each process")

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.hooks import register_post_accumulate_grad_hook
 from ..engine.tensor import Tensor, wrap
@@ -313,7 +314,7 @@ class DistributedDataParallel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
-            raise TypeError(f"{_NAME}: module must be a Module, got {type(module).__name__}")
+            raise TypeError(f"{_NAME}: module must be a Module, got {kind_name(module)}")
         if device_ids or output_device is not None:
             raise RuntimeError(
                 f"{_NAME}: device_ids={device_ids!r}, output_device={output_device!r}: there is one device, the CPU; "

@@ -25,6 +25,7 @@ import numpy as np
 from ..data.fetch import Fetcher
 from ..data.loader import DataLoader
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad_when_ready
 from ..engine.grad_mode import enable_grad
 from ..engine.gradients import deliver
@@ -291,7 +292,7 @@ class ShardedTrainer:
         carried: Mapping[str, int] | None = None,
     ) -> None:
         if not isinstance(model, Module):
-            raise TypeError(f"{_NAME}: model must be a Module, got {type(model).__name__}")
+            raise TypeError(f"{_NAME}: model must be a Module, got {kind_name(model)}")
         self.model, self.optimizer = model, optimizer
         self.group = self._first_group = member(process_group, _NAME)
         self.shards: int = checked_shards(_NAME, shards, self.group.size())

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.tensor import Tensor, wrap
@@ -230,7 +231,7 @@ class SyncBatchNorm(_BatchNorm):
             TypeError: module is not a Module. ValueError: a lazy layer has not seen a batch yet.
         """
         if not isinstance(module, Module):
-            raise TypeError(f"convert_sync_batchnorm: module must be a Module, got {type(module).__name__}")
+            raise TypeError(f"convert_sync_batchnorm: module must be a Module, got {kind_name(module)}")
         made: dict[int, SyncBatchNorm] = {}
         for path, each in module.named_modules():
             if isinstance(each, _BatchNorm) and not each.num_features:

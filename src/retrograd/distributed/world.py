@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
 
+from ..engine.arguments import kind_name
 from . import mpi
 from .mpi import set_environment, share_cores
 from .process_group import ProcessGroup, as_seconds
@@ -257,7 +258,7 @@ def member(group: Any, caller: str) -> ProcessGroup:
     if group is GroupMember.NON_GROUP_MEMBER:
         raise RuntimeError(f"{caller}: this process is not in the group; call it only in its members")
     if not isinstance(group, ProcessGroup):
-        raise TypeError(f"{caller}: group must be a ProcessGroup or None, got {type(group).__name__}")
+        raise TypeError(f"{caller}: group must be a ProcessGroup or None, got {kind_name(group)}")
     return group
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..arrays import all_true, from_host
-from ..engine.arguments import as_list
+from ..engine.arguments import as_list, kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact, kernels
@@ -44,7 +44,7 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
             return values
     for value in values:
         if not isinstance(value, Tensor) and not is_number(value):
-            raise ValueError(f"broadcast_all: got {type(value).__name__}, needs Tensors and numbers")
+            raise ValueError(f"broadcast_all: got {kind_name(value)}, needs Tensors and numbers")
     arrays = [value.array for value in values if isinstance(value, Tensor)]
     dtype = promoted_type(*arrays) if arrays else np.dtype(np.float32)
     if dtype.kind != "f":
@@ -264,7 +264,7 @@ class Distribution:
         """Raise a ValueError or TypeError unless the value has a matching shape and is in the support."""
         name = type(self).__name__
         if not isinstance(value, Tensor):
-            raise ValueError(f"{name}: value is {type(value).__name__}, needs a Tensor")
+            raise ValueError(f"{name}: value is {kind_name(value)}, needs a Tensor")
         if not self._validate_args:
             return
         event = len(self._event_shape)

@@ -9,7 +9,7 @@ from weakref import ref
 import numpy as np
 
 from ..arrays import from_host, full_like, same
-from ..engine.arguments import as_list
+from ..engine.arguments import as_list, kind_name
 from ..engine.tensor import Tensor, wrap
 from ..ops.argument_checks import as_real, is_number
 from ..ops.normalization.softmax import softmax
@@ -179,7 +179,7 @@ class _InverseTransform(Transform):
 
 def _transform(name: str, label: str, value: Any) -> Transform:
     if not isinstance(value, Transform):
-        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Transform such as ExpTransform()")
+        raise TypeError(f"{name}: {label} is {kind_name(value)}, needs a Transform such as ExpTransform()")
     return value
 
 

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from types import MethodType
 from typing import Any
 
 import numpy as np
+
+
+def kind_name(value: Any) -> str:
+    """Return the class of a value for a message, with a hint if it is a class or a method that was not called."""
+    if isinstance(value, type):
+        return f"the class {value.__name__} (make an instance: {value.__name__}(...))"
+    if isinstance(value, MethodType):
+        return f"the method {value.__name__} (call it: {value.__name__}())"
+    return type(value).__name__
 
 
 def as_flag(name: str, argument: str, value: Any) -> bool:
@@ -41,7 +51,7 @@ def as_callable(name: str, argument: str, value: Any) -> Any:
         TypeError: value is not callable.
     """
     if not callable(value):
-        raise TypeError(f"{name}: {argument} is {type(value).__name__}, needs a function or a module")
+        raise TypeError(f"{name}: {argument} is {kind_name(value)}, needs a function or a module")
     return value
 
 
@@ -56,7 +66,7 @@ def as_list(name: str, argument: str, values: Any, needs: str = "a list") -> lis
             return list(values)
     except TypeError:
         pass
-    raise TypeError(f"{name}: {argument} is {type(values).__name__}, needs {needs}")
+    raise TypeError(f"{name}: {argument} is {kind_name(values)}, needs {needs}")
 
 
 def format_number(number: Any) -> str:

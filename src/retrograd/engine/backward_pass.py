@@ -19,7 +19,7 @@ import numpy as np
 from ..arrays import from_host, ones, shares_memory, zeros, zeros_like
 from . import arithmetic
 from .anomaly import describe_origin
-from .arguments import as_list, as_truth
+from .arguments import as_list, as_truth, kind_name
 from .grad_mode import Delivery, enable_grad, no_grad, thread
 from .gradients import ZERO, Entry, ReadyGradients, connect_to_arguments, deliver, spread_zeros, unshared_gradient
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
@@ -514,7 +514,7 @@ def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
         raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
     for position, tensor in enumerate(result):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{caller}: {name}[{position}] is {type(tensor).__name__}, expected a Tensor")
+            raise TypeError(f"{caller}: {name}[{position}] is {kind_name(tensor)}, expected a Tensor")
     return result
 
 
@@ -550,7 +550,7 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
             continue
         if not isinstance(gradient, Tensor):
             raise TypeError(
-                f"{caller}: {argument} of tensor {position} is {type(gradient).__name__}, expected a Tensor; "
+                f"{caller}: {argument} of tensor {position} is {kind_name(gradient)}, expected a Tensor; "
                 "wrap it: Tensor(array)"
             )
         if gradient.array.shape != shape or gradient.array.dtype != dtype:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .arguments import as_list, as_truth
+from .arguments import as_list, as_truth, kind_name
 from .backward_pass import grad
 from .grad_mode import enable_grad
 from .gradcheck_diagnosis import diagnose, find_exchanged
@@ -76,7 +76,7 @@ def gradcheck(
     inputs = as_list("gradcheck", "inputs", inputs, "a Tensor or a list of them")
     checked = _check_inputs(inputs, "gradcheck")
     if surrogate is not None and not callable(surrogate):
-        raise TypeError(f"gradcheck: surrogate is {type(surrogate).__name__}, expected a function of the inputs")
+        raise TypeError(f"gradcheck: surrogate is {kind_name(surrogate)}, expected a function of the inputs")
     check = Check(func, tuple(inputs), checked, eps, atol, rtol, nondet_tol, sharpened, check_layouts, False, surrogate)
     name = "gradcheck" if surrogate is None else "gradcheck against the surrogate"
     return _report(name, check, raise_exception)
@@ -596,7 +596,7 @@ def outputs_of(func: Callable[..., Any], inputs: Sequence[Any], name: str = "fun
     results = list(result) if isinstance(result, tuple | list) else [result]
     for index, output in enumerate(results):
         if not isinstance(output, Tensor):
-            raise TypeError(f"gradcheck: output {index} of {name} is {type(output).__name__}, expected a Tensor")
+            raise TypeError(f"gradcheck: output {index} of {name} is {kind_name(output)}, expected a Tensor")
     return results
 
 

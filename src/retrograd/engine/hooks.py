@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from ..arrays import is_array
+from .arguments import kind_name
 from .node import Node
 from .tensor import Tensor, alias
 
@@ -115,7 +116,7 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
 
 def _require_callable(name: str, hook: Any) -> None:
     if not callable(hook):
-        raise TypeError(f"{name}: hook is {type(hook).__name__}, expected a function")
+        raise TypeError(f"{name}: hook is {kind_name(hook)}, expected a function")
 
 
 # ---- Functions called by the sweep -------------------------------------------------------------------------
@@ -164,7 +165,7 @@ def _alias_like(result: Tensor, gradient: Tensor, what: str) -> Tensor:
     """Return an alias of the result, which must have the dtype and shape of the gradient."""
     array, expected = result.array, gradient.array
     if not is_array(array):
-        raise TypeError(f"{what} a Tensor whose array is {type(array).__name__}, expected an ndarray")
+        raise TypeError(f"{what} a Tensor whose array is {kind_name(array)}, expected an ndarray")
     if array.shape != expected.shape or array.dtype != expected.dtype:
         raise RuntimeError(
             f"{what} {array.dtype} of shape {array.shape}, the gradient is {expected.dtype} of shape {expected.shape}"

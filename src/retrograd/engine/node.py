@@ -15,6 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from .aliasing import check_changeable, check_unchanged, clock, mark_changed, next_order
+from .arguments import kind_name
 from .call_site import CallSite, apply_call_site
 from .grad_mode import INFERENCE, thread
 from .tensor import Tensor, wrap
@@ -277,7 +278,7 @@ def classify_saved(node: Node, args: tuple[Any, ...], outputs: tuple[Tensor, ...
         elif item is not None and not hasattr(item, "__array_function__") and not hasattr(item, "restore"):
             raise TypeError(
                 f"{node.function.__name__}: save_for_backward takes Tensors, ndarrays and None, "
-                f"argument {position} is {type(item).__name__}; set it as an attribute: ctx.name = value"
+                f"argument {position} is {kind_name(item)}; set it as an attribute: ctx.name = value"
             )
         saved.append(stand_in)
     node.saved = saved

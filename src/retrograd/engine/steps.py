@@ -18,6 +18,7 @@ from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS
 from ..specs.array_spec import arrays_in, leaves, mapped
+from .arguments import kind_name
 from .arithmetic import assign
 from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, root
 
@@ -272,7 +273,7 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
     tensor(8.3891, grad_fn=<SumBackward>)
     """
     if not callable(function):
-        raise TypeError(f"record_steps: function is {type(function).__name__}, needs something to call: lambda: f(x)")
+        raise TypeError(f"record_steps: function is {kind_name(function)}, needs something to call: lambda: f(x)")
     with _Recorder() as recorder:
         result = function(*args, **kwargs)
     recorder.steps.result = result

@@ -17,7 +17,7 @@ from ..arrays import number, to_host, zeros
 from ..kernel_set import device_of
 from . import arithmetic
 from .aliasing import mark_detached, unlink_views
-from .arguments import as_flag
+from .arguments import as_flag, kind_name
 from .dtype import (
     BOOL,
     FLOAT32,
@@ -324,7 +324,7 @@ class Tensor(Elements):
     def data(self, value: Tensor) -> None:
         old = self.array
         if not isinstance(value, Tensor):
-            raise TypeError(f"data: expected a Tensor, got {type(value).__name__}; wrap it: Tensor(array)")
+            raise TypeError(f"data: expected a Tensor, got {kind_name(value)}; wrap it: Tensor(array)")
         if value.array.dtype != old.dtype:
             raise TypeError(
                 f"data: expected {old.dtype} like the tensor itself, got {value.array.dtype}; "
@@ -385,7 +385,7 @@ class Tensor(Elements):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"grad: expected a Tensor or None, got {type(value).__name__}; wrap it: Tensor(array)")
+                raise TypeError(f"grad: expected a Tensor or None, got {kind_name(value)}; wrap it: Tensor(array)")
             if value is self:
                 raise ValueError("grad: a tensor cannot be its own gradient; assign a copy")
             if value.array.shape != self.array.shape or value.array.dtype != self.array.dtype:

@@ -9,6 +9,7 @@ from typing import Any, overload
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -88,7 +89,7 @@ def _known(operator: str | Callable[..., Any]) -> Operator | None:
     if isinstance(operator, str):
         return find(operator)
     if not callable(operator):
-        raise TypeError(f"explain: operator is {type(operator).__name__}, expected a name or a function of Tensors")
+        raise TypeError(f"explain: operator is {kind_name(operator)}, expected a name or a function of Tensors")
     name = getattr(operator, "__name__", "")
     if name in names() and getattr(operator, "__module__", "").partition(".")[0] == "retrograd":
         return find(name)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..engine.aliasing import next_order
+from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
@@ -154,9 +155,9 @@ class ModelExplanation(HasPage):
 
     def __init__(self, model: Module, batch: Any, loss: Callable[..., Any]) -> None:
         if not isinstance(model, Module):
-            raise TypeError(f"explain: model is {type(model).__name__}, expected a Module")
+            raise TypeError(f"explain: model is {kind_name(model)}, expected a Module")
         if not callable(loss):
-            raise TypeError(f"explain: loss is {type(loss).__name__}, expected a function of the output (and target)")
+            raise TypeError(f"explain: loss is {kind_name(loss)}, expected a function of the output (and target)")
         inputs, *target = batch if isinstance(batch, (tuple, list)) and len(batch) == 2 else (batch,)
         inputs, *target = (each if isinstance(each, Tensor) else Tensor(np.asarray(each)) for each in (inputs, *target))
         self.model = model

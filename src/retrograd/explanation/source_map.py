@@ -25,6 +25,7 @@ from typing import Any
 
 from .. import nn as layers
 from ..arrays import ones_like
+from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.function import Function
 from ..engine.node import FREED, AccumulateGrad, Node
@@ -148,7 +149,7 @@ def stops_of(operator_or_tensor: Any) -> list[Stop]:
     if issubclass(layer, Module):
         return [_stop(0, "layer", layer.__name__, layer), *_stops_in(layer.forward, layer, 1, set())]
     raise TypeError(
-        f"source_map: got {type(operator_or_tensor).__name__}, expected an operator, its name, a layer or a Tensor"
+        f"source_map: got {kind_name(operator_or_tensor)}, expected an operator, its name, a layer or a Tensor"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -369,7 +370,7 @@ class SummaryWriter:
             ValueError: nothing in the call takes a gradient.
         """
         if not isinstance(model, Module):
-            raise TypeError(f"add_graph: model is {type(model).__name__}, expected a Module")
+            raise TypeError(f"add_graph: model is {kind_name(model)}, expected a Module")
         if input_to_model is None:
             raise TypeError("add_graph: input_to_model is missing: the graph is recorded when the model is called")
         graph = graph_def(model, input_to_model)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..specs.geometry import as_tuple
 
@@ -130,7 +131,7 @@ def array_of(name: str, label: str, value: Any) -> np.ndarray:
     """
     array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray):
-        raise TypeError(f"{name}: {label} must be a Tensor or an array, got {type(value).__name__}")
+        raise TypeError(f"{name}: {label} must be a Tensor or an array, got {kind_name(value)}")
     return array
 
 

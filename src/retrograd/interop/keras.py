@@ -35,6 +35,7 @@ import numpy as np
 from .._files.formats import other_format
 from .._files.state import brief, reason
 from .._files.untrusted import as_path, read_untrusted
+from ..engine.arguments import kind_name
 from ..nn.activation import PReLU
 from ..nn.convolution import _Conv, _ConvTranspose
 from ..nn.embedding import Embedding
@@ -194,7 +195,7 @@ def load_keras_weights(
         KerasFileError: the file cannot be read or does not fit; the message lists why, and the model is unchanged.
     """
     if flatten is not None and not isinstance(flatten, Mapping):
-        raise TypeError(f"load_keras_weights: flatten is {type(flatten).__name__}, needs {{path of a Linear: (C, *R)}}")
+        raise TypeError(f"load_keras_weights: flatten is {kind_name(flatten)}, needs {{path of a Linear: (C, *R)}}")
     places = dict(model.named_modules()) if isinstance(model, Module) else {}
     turned = {id(places.get(place)): tuple(shape) for place, shape in (flatten or {}).items()}
     if id(None) in turned:

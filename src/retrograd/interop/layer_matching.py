@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief
+from ..engine.arguments import kind_name
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
 from ..nn.recurrent import RNNBase
@@ -60,7 +61,7 @@ def load_layers(
             and the model is unchanged.
     """
     if not isinstance(model, Module):
-        raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"{name}: model is {kind_name(model)}, expected a Module")
     assigned = dict(names or {})
     if not all(isinstance(text, str) for pair in assigned.items() for text in pair):
         raise TypeError(f"{name}: names must map paths of modules to names of layers")

@@ -16,6 +16,7 @@ import numpy as np
 from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import as_path, open_untrusted
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
@@ -59,7 +60,7 @@ def load_npz_weights(
         NpzFileError: the file cannot be read, or its arrays do not fit; the model is unchanged.
     """
     if not isinstance(model, Module):
-        raise TypeError(f"load_npz_weights: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"load_npz_weights: model is {kind_name(model)}, expected a Module")
     arrays = _read(as_path("load_npz_weights", "path", path))
     unknown = [name for name in names or () if name not in arrays]
     if unknown:

@@ -25,6 +25,7 @@ from typing import Any
 
 from .._files.state import anything, brief, reason, table
 from .._files.untrusted import STRICT_JSON
+from ..engine.arguments import kind_name
 from ..lowbit.pack import PackedModel
 from ..nn.module import Module
 from .packed_architecture import Arrays, Builder, described
@@ -45,7 +46,7 @@ def save_packed(model: PackedModel, path: str | Path) -> None:
         SafetensorsError: the file could not be written; an existing one is unchanged.
     """
     if not isinstance(model, PackedModel):
-        raise TypeError(f"save_packed: model is {type(model).__name__}; pack it first: model.pack().save(path)")
+        raise TypeError(f"save_packed: model is {kind_name(model)}; pack it first: model.pack().save(path)")
     arrays: Arrays = {}
     try:
         architecture = described(model.model, "", arrays)
@@ -69,7 +70,7 @@ def load_packed(path: str | Path, into: Module | None = None) -> PackedModel:
             or its description is inconsistent. The message names the file and the layer.
     """
     if into is not None and not isinstance(into, Module):
-        raise TypeError(f"load_packed: into is {type(into).__name__}, expected a Module")
+        raise TypeError(f"load_packed: into is {kind_name(into)}, expected a Module")
     path = Path(path)
     arrays, metadata = read_arrays(path)
     if _KEY not in metadata:

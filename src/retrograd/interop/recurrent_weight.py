@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..nn.functional.recurrent import check_packed, packed_layout, packed_stack, parameter_name
 from ..specs.recurrence import GATES, Recurrence
@@ -313,7 +314,7 @@ def _order(name: str, table: dict[str, tuple[int, ...]], mode: str) -> tuple[int
 
 def _arrays(name: str, label: str, state: Mapping[str, Any]) -> State:
     if not isinstance(state, Mapping):
-        raise TypeError(f"{name}: {label} is {type(state).__name__}, needs a dict of arrays by name")
+        raise TypeError(f"{name}: {label} is {kind_name(state)}, needs a dict of arrays by name")
     return {key: array_of(name, str(key), value) for key, value in state.items()}
 
 

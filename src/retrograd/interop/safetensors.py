@@ -24,6 +24,7 @@ from .._files.atomic import write_atomically
 from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import STRICT_JSON, as_path, open_untrusted, read_untrusted
+from ..engine.arguments import kind_name
 from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -105,14 +106,12 @@ def save_safetensors(
     if isinstance(state, Module):
         state = state.state_dict()
     if not isinstance(state, Mapping):
-        raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {type(state).__name__}")
+        raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {kind_name(state)}")
     arrays = {}
     for key, value in state.items():
         array = value.array if isinstance(value, Tensor) else value
         if not isinstance(key, str) or not isinstance(array, np.ndarray):
-            raise TypeError(
-                f"save_safetensors: {key!r} is {type(value).__name__}; expected str keys and Tensors or arrays"
-            )
+            raise TypeError(f"save_safetensors: {key!r} is {kind_name(value)}; expected str keys and Tensors or arrays")
         if array.dtype not in ALLOWED:
             raise TypeError(f"save_safetensors: {key!r} is {array.dtype}; expected a dtype that a Tensor can have")
         arrays[key] = np.array(array, order="C")
@@ -322,7 +321,7 @@ def load_sharded_model(model: Module, path: str | Path, strict: bool = True) -> 
         SafetensorsError: the files cannot be read, or their tensors do not fit; the model is unchanged.
     """
     if not isinstance(model, Module):
-        raise TypeError(f"load_sharded_model: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"load_sharded_model: model is {kind_name(model)}, expected a Module")
     state = load_sharded(path)
     add_tied(model, state)
     try:

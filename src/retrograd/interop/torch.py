@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import nn
 from ..engine.aliasing import memory_owner, saved_array
+from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad, leaf_gradients
 from ..engine.dtype import COMPUTED, STORED
 from ..engine.grad_mode import thread
@@ -53,7 +54,7 @@ def from_torch(tensor: torch.Tensor) -> Tensor:
         RuntimeError: tensor requires a gradient, which would be lost.
     """
     if not isinstance(tensor, torch.Tensor):
-        raise TypeError(f"from_torch: tensor is {type(tensor).__name__}, expected a torch.Tensor")
+        raise TypeError(f"from_torch: tensor is {kind_name(tensor)}, expected a torch.Tensor")
     if tensor.requires_grad:
         raise RuntimeError(
             "from_torch: tensor requires grad, and its gradient would be lost; use tensor.detach(), or "
@@ -71,7 +72,7 @@ def to_torch(tensor: Tensor) -> torch.Tensor:
         ValueError: PyTorch cannot represent its memory, which is read-only or has negative strides.
     """
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"to_torch: tensor is {type(tensor).__name__}, expected a retrograd.Tensor")
+        raise TypeError(f"to_torch: tensor is {kind_name(tensor)}, expected a retrograd.Tensor")
     array = tensor.numpy()
     if not array.flags.writeable or min(array.strides, default=0) < 0:
         raise ValueError(
@@ -381,9 +382,9 @@ def function(operator: Callable[..., Any]) -> Callable[..., Any]:
             backward needs was changed in place or freed.
     """
     if isinstance(operator, nn.Module):
-        raise TypeError(f"function: operator is a {type(operator).__name__}, a Module; use Layer(module)")
+        raise TypeError(f"function: operator is a {kind_name(operator)}, a Module; use Layer(module)")
     if not callable(operator):
-        raise TypeError(f"function: operator is {type(operator).__name__}, expected a function of Tensors")
+        raise TypeError(f"function: operator is {kind_name(operator)}, expected a function of Tensors")
     name = getattr(operator, "__name__", type(operator).__name__)
 
     @functools.wraps(operator)
@@ -411,7 +412,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, module: nn.Module) -> None:
         super().__init__()
         if not isinstance(module, nn.Module):
-            raise TypeError(f"Layer: module is {type(module).__name__}, expected a retrograd.nn.Module")
+            raise TypeError(f"Layer: module is {kind_name(module)}, expected a retrograd.nn.Module")
         self._fill(module, {}, {})
 
     def _fill(self, module: nn.Module, tensors: dict[int, Any], layers: dict[int, Layer]) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import nn
-from ..engine.arguments import as_callable, as_list
+from ..engine.arguments import as_callable, as_list, kind_name
 from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
@@ -204,11 +204,11 @@ def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) 
         ValueError: there are no batches.
     """
     if not isinstance(model, Module):
-        raise TypeError(f"calibrate: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"calibrate: model is {kind_name(model)}, expected a Module")
     if run is not None:
         as_callable("calibrate", "run", run)
     if not isinstance(batches, Iterable):
-        raise TypeError(f"calibrate: batches is {type(batches).__name__}, needs a list or a loader of batches")
+        raise TypeError(f"calibrate: batches is {kind_name(batches)}, needs a list or a loader of batches")
     count = 0
     with _observing(model), no_grad():
         for batch in batches:
@@ -250,7 +250,7 @@ def _converted(
 ) -> Conversion:
     """``convert`` with a function name for the report and messages."""
     if not isinstance(model, Module):
-        raise TypeError(f"{name}: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"{name}: model is {kind_name(model)}, expected a Module")
     as_truth(name, "keep_first_and_last", keep_first_and_last)
     as_truth(name, "recurrent", recurrent)
     if weight is None and activation is None:

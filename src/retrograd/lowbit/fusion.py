@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import nn
 from ..arrays import all_finite, all_true, any_true, ones_like, zeros, zeros_like
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
@@ -59,7 +60,7 @@ class PackedNorm(Module):
     def __init__(self, scale: np.ndarray, shift: np.ndarray, ndim: int) -> None:
         for label, value in (("scale", scale), ("shift", shift)):
             if not isinstance(value, np.ndarray):
-                raise TypeError(f"PackedNorm: {label} is {type(value).__name__}, needs an array; pack(model) makes one")
+                raise TypeError(f"PackedNorm: {label} is {kind_name(value)}, needs an array; pack(model) makes one")
         super().__init__()
         self.ndim, self.training = as_int("PackedNorm", "ndim", ndim), False
         self.register_buffer("scale", wrap(scale))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
@@ -140,7 +141,7 @@ def pack(
     pack: 3 packed, 1 joined to them, 0 left; 10,160 bytes became 504
     """
     if not isinstance(model, Module):
-        raise TypeError(f"pack: model is {type(model).__name__}, expected a Module")
+        raise TypeError(f"pack: model is {kind_name(model)}, expected a Module")
     if isinstance(model, PackedModel):
         raise ValueError("pack: the model is packed already")
     fuse = as_truth("pack", "fuse", fuse)

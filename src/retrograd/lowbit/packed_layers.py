@@ -21,6 +21,7 @@ from ..arrays import (
     to_host,
     within,
 )
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import active_kernels, exact, kernels
@@ -67,7 +68,7 @@ class Packed(Module):
     def __init__(self, form: LowBit, weights: dict[str, Weight]) -> None:
         if not isinstance(form, LowBit) or not isinstance(weights, dict):
             raise TypeError(
-                f"Packed: form is {type(form).__name__}, weights is {type(weights).__name__}; needs a low-bit layer "
+                f"Packed: form is {kind_name(form)}, weights is {kind_name(weights)}; needs a low-bit layer "
                 "and a dict of its weights, which lowbit.pack(model) makes"
             )
         super().__init__()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import format_number
+from ..engine.arguments import format_number, kind_name
 from ..ops.argument_checks import TOO_LONG, as_real
 from .module import Module
 
@@ -38,5 +38,5 @@ def as_epsilon(name: str, eps: Any) -> float:
 def as_module(name: str, label: str, value: Any) -> Module:
     """Return ``value`` if it is a Module; raise a TypeError otherwise."""
     if not isinstance(value, Module):
-        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Module such as nn.Linear(3, 2)")
+        raise TypeError(f"{name}: {label} is {kind_name(value)}, needs a Module such as nn.Linear(3, 2)")
     return value

@@ -8,7 +8,7 @@ from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, M
 from itertools import groupby
 from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, overload
 
-from ..engine.arguments import as_list
+from ..engine.arguments import as_list, kind_name
 from ..engine.tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -271,7 +271,7 @@ class ModuleDict(MemberDict[Module]):
             added = dict(modules.items() if isinstance(modules, (Mapping, ModuleDict)) else modules)
         except (TypeError, ValueError):
             raise TypeError(
-                f"ModuleDict: modules is {type(modules).__name__}, needs a dict of modules or a list of (name, module)"
+                f"ModuleDict: modules is {kind_name(modules)}, needs a dict of modules or a list of (name, module)"
             ) from None
         for module in added.values():
             _require_module("ModuleDict", module)
@@ -298,9 +298,7 @@ class _Parameters(Module):
         if isinstance(value, Parameter):
             return value
         if not isinstance(value, Tensor):
-            raise TypeError(
-                f"{type(self).__name__}: {value!r} is {type(value).__name__}, needs a Parameter or a Tensor"
-            )
+            raise TypeError(f"{type(self).__name__}: {value!r} is {kind_name(value)}, needs a Parameter or a Tensor")
         return Parameter(value)
 
     def __repr__(self) -> str:
@@ -410,7 +408,7 @@ class ParameterDict(_Parameters, MemberDict[Parameter]):
             added = dict(parameters.items() if isinstance(parameters, (Mapping, ParameterDict)) else parameters)
         except (TypeError, ValueError):
             raise TypeError(
-                f"ParameterDict: parameters is {type(parameters).__name__}, needs a dict of parameters or a list of "
+                f"ParameterDict: parameters is {kind_name(parameters)}, needs a dict of parameters or a list of "
                 "(name, parameter)"
             ) from None
         if isinstance(parameters, Mapping) and not isinstance(parameters, OrderedDict):

@@ -19,6 +19,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..arrays import empty, from_host, zeros
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import is_grad_enabled
 from ..engine.recompute import CheckpointedCall
 from ..engine.tensor import Tensor, wrap
@@ -193,7 +194,7 @@ class ConvCell(OverAxes, Module):
         if state is None:
             return wrap(zeros(shape, ax.array.dtype, like=ax.array))
         if not isinstance(state, Tensor):
-            raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
+            raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {kind_name(state)}")
         if state.array.shape != shape:
             raise ValueError(f"{name}: {label}.shape={state.array.shape} must be {shape}")
         return state
@@ -261,7 +262,7 @@ class ConvLSTMCell(ConvCell):
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         if state is not None and (not isinstance(state, (tuple, list)) or len(state) != 2):
-            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(state).__name__}")
+            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {kind_name(state)}")
         h, c = (None, None) if state is None else state
         h, c = self._state(ax, h, "hx[0]"), self._state(ax, c, "hx[1]")
         if self.peephole not in (False, True) and c.array.shape[2:] != self.peephole:

@@ -19,6 +19,7 @@ import numpy as np
 
 from ..arrays import eye as identity
 from ..arrays import from_host
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_count, as_element, as_real
@@ -79,7 +80,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         ValueError: nonlinearity is not one of these, or param is not a number.
     """
     if not isinstance(nonlinearity, str):
-        raise TypeError(f"calculate_gain: nonlinearity is {type(nonlinearity).__name__}, needs a str such as 'relu'")
+        raise TypeError(f"calculate_gain: nonlinearity is {kind_name(nonlinearity)}, needs a str such as 'relu'")
     if nonlinearity in _LINEAR:
         return 1.0
     if nonlinearity in _GAINS:
@@ -421,7 +422,7 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 def _check(tensor: Tensor) -> None:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"tensor must be a Tensor, got {type(tensor).__name__}")
+        raise TypeError(f"tensor must be a Tensor, got {kind_name(tensor)}")
     if tensor.array.dtype.kind != "f":
         raise TypeError(f"tensor must be float32 or float64, got {tensor.array.dtype}")
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._files.terminal import aligned, bytes_text
 from ..arrays import empty, from_host, same
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import Listener, kernels
@@ -135,7 +136,7 @@ def summary(
     Outputs: 32 B
     """
     if not isinstance(model, Module):
-        raise TypeError(f"summary: model must be a Module, got {type(model).__name__}")
+        raise TypeError(f"summary: model must be a Module, got {kind_name(model)}")
     if (input_size is None) == (inputs is None):
         raise ValueError("summary: give either input_size (a shape, or a list of shapes) or inputs")
     args, kwargs = _arguments(model, input_size, inputs)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from ..arrays import empty_like, zeros_like
+from ..engine.arguments import kind_name
 from ..engine.call_site import in_package
 from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor
@@ -407,7 +408,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         self._check_name(name, "parameter", "_parameter_names")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"register_parameter({name!r}): got {type(param).__name__}, expected Parameter or None; "
+                f"register_parameter({name!r}): got {kind_name(param)}, expected Parameter or None; "
                 "wrap it in nn.Parameter, or use register_buffer"
             )
         self._parameter_names[name] = None
@@ -420,7 +421,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         """
         self._check_name(name, "buffer", "_buffer_names")
         if tensor is not None and not isinstance(tensor, Tensor):
-            raise TypeError(f"register_buffer({name!r}): got {type(tensor).__name__}, expected Tensor or None")
+            raise TypeError(f"register_buffer({name!r}): got {kind_name(tensor)}, expected Tensor or None")
         self._buffer_names[name] = persistent
         self.__dict__[name] = tensor
 
@@ -431,7 +432,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         """
         self._check_name(name, "module", "_child_names")
         if module is not None and not isinstance(module, Module):
-            raise TypeError(f"register_module({name!r}): got {type(module).__name__}, expected Module or None")
+            raise TypeError(f"register_module({name!r}): got {kind_name(module)}, expected Module or None")
         self._child_names[name] = None
         self.__dict__[name] = module
 
@@ -444,7 +445,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
                 f"call super().__init__() first in {type(self).__name__}.__init__"
             )
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name should be a str, got {type(name).__name__}")
+            raise TypeError(f"{kind} name should be a str, got {kind_name(name)}")
         if not name or "." in name:
             raise KeyError(f'{kind} name {name!r} must not be empty and must not contain "."')
         if hasattr(self, name) and name not in self.__dict__[registry]:

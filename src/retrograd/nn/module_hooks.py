@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..engine.aliasing import UNTRACKED
+from ..engine.arguments import kind_name
 from ..engine.backward_rules import Rule, as_rule, overridden, run_with_rule
 from ..engine.call_site import in_package, user_call_site
 from ..engine.function import Function
@@ -173,7 +174,7 @@ class Hooked(HasBackwardRule):
 
     def _register(self, kind: str, hook: Hook, prepend: bool, *options: bool) -> RemovableHandle:
         if not callable(hook):
-            raise TypeError(f"register_{kind}_hook: hook must be a function, got {type(hook).__name__}")
+            raise TypeError(f"register_{kind}_hook: hook must be a function, got {kind_name(hook)}")
         hooks = self.__dict__.get("_hooks")
         if hooks is None:
             hooks = self.__dict__["_hooks"] = {name: HookDict() for name in _KINDS}
@@ -284,7 +285,7 @@ class _BackwardCall:
         if not all(isinstance(item, Tensor) for item in results):
             warnings.warn(
                 f"{type(self.module).__name__}: full backward hooks need a forward that returns a Tensor or a tuple of "
-                f"Tensors, got {type(result).__name__}; gradients of other outputs bypass the hooks",
+                f"Tensors, got {kind_name(result)}; gradients of other outputs bypass the hooks",
                 stacklevel=2,
             )
         passed, self.outputs = _pass(results, self.at_outputs)

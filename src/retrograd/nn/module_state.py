@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays import any_true, broadcast_to, empty, from_host, is_array
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
@@ -296,7 +297,7 @@ def _lazy_shapes(own: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) ->
 def _misfit(key: str, array: Any, target: np.ndarray, assign: bool) -> str | None:
     """Return the reason why array cannot be copied into target, or (assign) replace it; None if it can."""
     if not (is_array(array) or isinstance(array, np.generic)):
-        return f'"{key}": expected a Tensor or an array, got {type(array).__name__}.'
+        return f'"{key}": expected a Tensor or an array, got {kind_name(array)}.'
     if array.shape != target.shape:
         return (
             f"size mismatch for {key}: copying a param with shape {array.shape} from checkpoint, "
@@ -399,7 +400,7 @@ class HasStateDict:
             RuntimeError: keys are missing or unexpected (strict), or values do not fit; the message lists all of them.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {type(state_dict).__name__}")
+            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {kind_name(state_dict)}")
         root = cast("Module", self)
         versions = getattr(state_dict, "_metadata", None)
         versions = versions if isinstance(versions, Mapping) else {}
@@ -551,7 +552,7 @@ def _own_members(module: Any) -> Iterator[tuple[str, Tensor]]:
 
 def _register(module: Any, kind: str, name: str, hook: Callable[..., Any], *options: bool) -> RemovableHandle:
     if not callable(hook):
-        raise TypeError(f"{name}: hook must be a function, got {type(hook).__name__}")
+        raise TypeError(f"{name}: hook must be a function, got {kind_name(hook)}")
     hooks = module.__dict__.setdefault("_state_hooks", {each: HookDict() for each in _KINDS})
     return RemovableHandle(hooks[kind], (hook, *options))
 

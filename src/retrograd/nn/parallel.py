@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..engine.arguments import kind_name
 from ..torch_api.missing import find_module
 from .module import Module
 
@@ -30,7 +31,7 @@ class DataParallel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(module, Module):
-            raise TypeError(f"DataParallel: module must be a Module, got {type(module).__name__}")
+            raise TypeError(f"DataParallel: module must be a Module, got {kind_name(module)}")
         if device_ids or output_device is not None:
             raise RuntimeError(
                 f"DataParallel: device_ids={device_ids!r}, output_device={output_device!r}: there is one device, the "

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from ..arrays import empty
+from ..engine.arguments import kind_name
 from ..engine.tensor import Size, Tensor
 from ..ops.argument_checks import as_truth
 from ..ops.dtypes.dtype import DTypeLike, as_dtype
@@ -78,7 +79,7 @@ class Parameter(Tensor):
     def grad_sample(self, value: Tensor | None) -> None:
         if value is not None:
             if not isinstance(value, Tensor):
-                raise TypeError(f"grad_sample: expected a Tensor or None, got {type(value).__name__}")
+                raise TypeError(f"grad_sample: expected a Tensor or None, got {kind_name(value)}")
             if value.shape[1:] != self.shape or not value.ndim or value.dtype != self.dtype:
                 raise ValueError(
                     f"grad_sample: expected {self.dtype} of shape (N, *{self.shape}), got {value.dtype} "

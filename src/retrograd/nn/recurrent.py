@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import integers
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..ops.device import DeviceLike
 from ..ops.dtypes.dtype import DTypeLike
@@ -101,7 +102,7 @@ def time_first(name: str, input: Any, features: int, batch_first: bool, lengths:
         x = reshape(PlaceRows.apply(input.data, rows, steps * count, 0.0), steps, count, features)
         return Layout(input, rows=rows), x, None if known[-1] == steps else ends
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: input must be a Tensor or a PackedSequence, got {type(input).__name__}")
+        raise TypeError(f"{name}: input must be a Tensor or a PackedSequence, got {kind_name(input)}")
     shape = input.array.shape
     if len(shape) not in (2, 3) or shape[-1] != features:
         expected = f"(N, T, {features})" if batch_first else f"(T, N, {features})"
@@ -342,7 +343,7 @@ class RNNBase(Module):
         if self.mode != "LSTM":
             return self._cut("hx", hx, outputs, batch, unbatched), none
         if not isinstance(hx, (tuple, list)) or len(hx) != 2:
-            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {type(hx).__name__}")
+            raise ValueError(f"{type(self).__name__}: hx must be a pair (h, c), got {kind_name(hx)}")
         return self._cut("hx[0]", hx[0], outputs, batch, unbatched), self._cut("hx[1]", hx[1], units, batch, unbatched)
 
     def _cut(self, label: str, state: Any, widths: list[int], batch: int, unbatched: bool) -> list[Any]:
@@ -359,7 +360,7 @@ class RNNBase(Module):
             if not isinstance(state, (tuple, list)) or len(state) != self.num_layers:
                 raise ValueError(
                     f"{name}: {label} must be a tuple of {self.num_layers} Tensors, one per layer, because their "
-                    f"widths differ: {widths}; got {type(state).__name__}"
+                    f"widths differ: {widths}; got {kind_name(state)}"
                 )
             parts = list(state)
             for number, (part, width) in enumerate(zip(parts, widths, strict=True)):
@@ -586,6 +587,6 @@ def _widths(name: str, argument: str, value: Widths, layers: int, least: int = 1
 def _check_state(name: str, label: str, state: Any, expected: tuple[int, int, int], unbatched: bool) -> None:
     shape = (expected[0], expected[2]) if unbatched else expected
     if not isinstance(state, Tensor):
-        raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {type(state).__name__}")
+        raise TypeError(f"{name}: {label} must be a Tensor of shape {shape}, got {kind_name(state)}")
     if state.array.shape != shape:
         raise ValueError(f"{name}: {label}.shape={state.array.shape}, needs {shape}")

@@ -13,6 +13,7 @@ from numbers import Real
 from typing import Any
 
 from ..arrays import empty, from_host
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.device import DeviceLike
@@ -118,7 +119,7 @@ class RNNCellBase(Module):
         """Return h and c for input (N, I) or (I,), without the axes of time and direction."""
         name, spec = type(self).__name__, self.spec
         if not isinstance(input, Tensor):
-            raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
+            raise TypeError(f"{name}: input must be a Tensor, got {kind_name(input)}")
         shape = input.array.shape
         if len(shape) not in (1, 2) or shape[-1] != self.input_size:
             raise ValueError(
@@ -130,7 +131,7 @@ class RNNCellBase(Module):
             expected = (*shape[:-1], width)
             if state is not None:
                 if not isinstance(state, Tensor):
-                    raise TypeError(f"{name}: {label} must be a Tensor of shape {expected}, got {type(state).__name__}")
+                    raise TypeError(f"{name}: {label} must be a Tensor of shape {expected}, got {kind_name(state)}")
                 if state.array.shape != expected:
                     raise ValueError(
                         f"{name}: {label}.shape={state.array.shape}, needs {expected}; input.shape={shape}"
@@ -255,7 +256,7 @@ class LSTMCell(RNNCellBase):
 
     def forward(self, input: Tensor, hx: tuple[Tensor, Tensor] | None = None) -> tuple[Tensor, Tensor]:
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
-            raise ValueError(f"LSTMCell: hx must be a pair (h, c), got {type(hx).__name__}")
+            raise ValueError(f"LSTMCell: hx must be a pair (h, c), got {kind_name(hx)}")
         h, c = self._step(input, [None, None] if hx is None else [*hx])
         assert c is not None
         return h, c

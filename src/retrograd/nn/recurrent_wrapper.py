@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import any_true, arange, from_host, ones_like, zeros_like
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import exact
 from ..ops.argument_checks import require_tensor
@@ -77,7 +78,7 @@ def sequence(name: str, input: Any, batch_first: bool, lengths: Any) -> tuple[Te
         ValueError: input has no steps, or the lengths do not fit.
     """
     if not isinstance(input, Tensor):
-        raise TypeError(f"{name}: input must be a Tensor, got {type(input).__name__}")
+        raise TypeError(f"{name}: input must be a Tensor, got {kind_name(input)}")
     axes = 3 if batch_first or lengths is not None else 2
     if input.array.ndim < axes:
         expected = ("(N, T, ...)" if batch_first else "(T, N, ...)") if axes == 3 else "(T, ...)"
@@ -130,7 +131,7 @@ class Unroll(Module):
     def __init__(self, cell: Any, batch_first: bool = False, reverse: bool = False) -> None:
         super().__init__()
         if not callable(cell):
-            raise TypeError(f"Unroll: cell must be a module or function cell(x, state), got {type(cell).__name__}")
+            raise TypeError(f"Unroll: cell must be a module or function cell(x, state), got {kind_name(cell)}")
         self.cell: Callable[..., Any] = cell
         self.batch_first, self.reverse = batch_first, reverse
 
@@ -192,7 +193,7 @@ class Bidirectional(Module):
     def forward(self, input: Tensor, hx: Any = None, lengths: Any = None) -> tuple[Any, tuple[Any, Any]]:
         """hx: a pair, the initial state of each direction; lengths: (N,), from 1 to T."""
         if hx is not None and (not isinstance(hx, (tuple, list)) or len(hx) != 2):
-            raise ValueError(f"Bidirectional: hx must be a pair, one state per direction, got {type(hx).__name__}")
+            raise ValueError(f"Bidirectional: hx must be a pair, one state per direction, got {kind_name(hx)}")
         one, two = (None, None) if hx is None else hx
         y, state = self.forward_layer(input, one, lengths)
         z, other = self.backward_layer(input, two, lengths)
@@ -216,7 +217,7 @@ class _CellWrapper(Module):
     def __init__(self, cell: Any) -> None:
         super().__init__()
         if not callable(cell):
-            raise TypeError(f"{type(self).__name__}: cell must be a function cell(x, state), got {type(cell).__name__}")
+            raise TypeError(f"{type(self).__name__}: cell must be a function cell(x, state), got {kind_name(cell)}")
         self.cell = cell
 
     def _inner(self, input: Tensor, state: Any) -> tuple[Tensor, Any]:

@@ -12,6 +12,7 @@ import copy
 from collections.abc import Callable
 
 from ..arrays import same
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
 from ..ops.argument_checks import as_truth
@@ -415,7 +416,7 @@ def _copies(name: str, layer: Module, count: int) -> ModuleList:
         raise ValueError(f"{name}: num_layers={count} must be at most {_MOST_LAYERS}")
     if not isinstance(layer, Module):
         kind = "encoder_layer" if "Encoder" in name else "decoder_layer"
-        raise TypeError(f"{name}: {kind} is {type(layer).__name__}, needs a Module such as {name}Layer(8, 2)")
+        raise TypeError(f"{name}: {kind} is {kind_name(layer)}, needs a Module such as {name}Layer(8, 2)")
     return ModuleList([copy.deepcopy(layer) for _ in range(count)])
 
 

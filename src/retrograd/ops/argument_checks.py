@@ -15,7 +15,7 @@ from ..engine.arguments import as_callable as as_callable  # re-exported for the
 from ..engine.arguments import as_flag as as_flag
 from ..engine.arguments import as_list as as_list
 from ..engine.arguments import as_truth as as_truth
-from ..engine.arguments import format_number
+from ..engine.arguments import format_number, kind_name
 from ..engine.call_site import warn_user
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
@@ -50,9 +50,7 @@ TOO_LONG = 2**60  # more elements than an array of 8-byte elements can have; Num
 def require_tensor(name: str, x: Any, label: str = "input") -> None:
     """Raise TypeError unless x is a Tensor; ``label`` is its name in the caller."""
     if not isinstance(x, Tensor):
-        raise TypeError(
-            f"{name}: {label} is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor({label})"
-        )
+        raise TypeError(f"{name}: {label} is {kind_name(x)}, needs a Tensor; make one with retrograd.tensor({label})")
 
 
 def require_number(name: str, x: Any, label: str = "input") -> None:
@@ -133,7 +131,7 @@ def as_real(name: str, label: str, number: Any) -> float:
             f"use {label}.item()"
         )
     if not is_number(number):
-        raise TypeError(f"{name}: {label}={_excerpt(number)} is {type(number).__name__}, needs a number")
+        raise TypeError(f"{name}: {label}={_excerpt(number)} is {kind_name(number)}, needs a number")
     try:
         return float(number)
     except OverflowError:
@@ -204,7 +202,7 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
             raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
         return arrays.to_host(kernels.cast(array, int64), "an argument that is a list of ints").reshape(-1)
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
-        raise TypeError(f"{name}: {label}={_excerpt(values)} is {type(values).__name__}, needs a list of ints")
+        raise TypeError(f"{name}: {label}={_excerpt(values)} is {kind_name(values)}, needs a list of ints")
     counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]
     return from_host(counts, int64)
 
@@ -239,7 +237,7 @@ def are_integers(*values: Any) -> bool:
 def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> None:
     """Raise TypeError unless ``factor`` is a number, and an integer if ``dtype`` is an integer type."""
     if not is_number(factor):
-        raise TypeError(f"{name}: {label} is {type(factor).__name__}, needs a number")
+        raise TypeError(f"{name}: {label} is {kind_name(factor)}, needs a number")
     if dtype.kind != "f" and isinstance(factor, (float, np.floating)):
         raise TypeError(
             f"{name}: {label}={factor!r} cannot scale {dtype}; use an int, or convert the operands with .float()"

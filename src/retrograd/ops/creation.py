@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import arrays
 from ..arrays import copied_from_host, from_host, is_array, overlap
+from ..engine.arguments import kind_name
 from ..engine.dtype import as_allowed_array
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
@@ -124,7 +125,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         return seen
     if not isinstance(array, np.ndarray):
         raise TypeError(
-            f"from_numpy: array is {type(array).__name__}, needs an ndarray; retrograd.tensor(x) takes other data"
+            f"from_numpy: array is {kind_name(array)}, needs an ndarray; retrograd.tensor(x) takes other data"
         )
     return Tensor(array)
 

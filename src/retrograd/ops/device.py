@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from ..arrays import to_host
+from ..engine.arguments import kind_name
 from ..kernel_set import DEVICES
 from ..kernel_set import device_of as name_of
 from .argument_checks import as_flag
@@ -118,7 +119,7 @@ def _parts(name: Any) -> tuple[str, int | None]:
     if isinstance(name, device):
         return name.type, name.index
     if not isinstance(name, str):
-        raise TypeError(f"device: type={name!r} is {type(name).__name__}, needs a str such as 'cpu', or a device")
+        raise TypeError(f"device: type={name!r} is {kind_name(name)}, needs a str such as 'cpu', or a device")
     kind, colon, index = name.partition(":")
     if kind not in _TYPES and kind not in DEVICES:
         raise RuntimeError(f"device: type={name!r} must begin with one of {', '.join((*DEVICES, *_TYPES))}")
@@ -155,7 +156,7 @@ def as_device(name: str, device: DeviceLike) -> device:
     if device is None or device is CPU or (isinstance(device, str) and device == "cpu"):
         return CPU
     if not isinstance(device, (str, int, type(CPU))) and not (hasattr(device, "type") and hasattr(device, "index")):
-        raise TypeError(f"{name}: device={device!r} is {type(device).__name__}, needs a device; write device='cpu'")
+        raise TypeError(f"{name}: device={device!r} is {kind_name(device)}, needs a device; write device='cpu'")
     text = str(device)
     if text in DEVICES:
         raise RuntimeError(

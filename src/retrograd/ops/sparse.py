@@ -8,6 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from ..arrays import from_host, integers
+from ..engine.arguments import kind_name
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Size, Tensor
 from ..kernel_set import device_of as name_of
@@ -420,7 +421,7 @@ def spmm(input: SparseTensor, mat2: Tensor) -> Tensor:
     if isinstance(mat2, SparseTensor):
         return mat2.__rmatmul__(input)
     raise TypeError(
-        f"spmm: input is {type(input).__name__} and mat2 is {type(mat2).__name__}; one must be a sparse matrix, see "
+        f"spmm: input is {kind_name(input)} and mat2 is {kind_name(mat2)}; one must be a sparse matrix, see "
         "retrograd.sparse_coo_tensor"
     )
 

@@ -20,6 +20,7 @@ import numpy as np
 from .. import arrays
 from ..arrays import address, all_true, any_true, from_host, of_bytes, ones, to_host
 from ..engine.aliasing import memory_owner
+from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
@@ -260,7 +261,7 @@ def contains(input: Tensor, element: Tensor | float) -> bool:
     if interpreters and (seen := interpreted(contains, locals())) is not None:
         return seen
     if not (is_number(element) or isinstance(element, Tensor)):
-        raise TypeError(f"in: element is {type(element).__name__}, needs a number or a Tensor")
+        raise TypeError(f"in: element is {kind_name(element)}, needs a number or a Tensor")
     other = element.array if isinstance(element, Tensor) else element
     if isinstance(other, int) and other.bit_length() > 64:  # larger than any element
         return False

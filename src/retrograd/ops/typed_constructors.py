@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Unpack
 import numpy as np
 
 from .. import arrays
+from ..engine.arguments import kind_name
 from ..engine.call_site import warn_user
 from ..engine.dtype import as_allowed_array
 from ..engine.operator import interpreted, interpreters, operator
@@ -78,7 +79,7 @@ def _from(name: str, dtype: np.dtype[Any], data: tuple[Any, ...]) -> Tensor:
     if isinstance(data[0], np.ndarray):
         return wrap(converted(as_allowed_array(data[0], None), dtype))
     if isinstance(data[0], str) or not hasattr(data[0], "__len__"):
-        raise TypeError(f"{name}: data is {type(data[0]).__name__}, needs ints, a sequence, an array or a Tensor")
+        raise TypeError(f"{name}: data is {kind_name(data[0])}, needs ints, a sequence, an array or a Tensor")
     return wrap(as_allowed_array(data[0], dtype))
 
 
@@ -312,7 +313,7 @@ def from_dlpack(ext_tensor: Any) -> Tensor:
         return seen
     if not hasattr(ext_tensor, "__dlpack__"):
         raise TypeError(
-            f"from_dlpack: ext_tensor is {type(ext_tensor).__name__}, which does not support DLPack (__dlpack__); "
+            f"from_dlpack: ext_tensor is {kind_name(ext_tensor)}, which does not support DLPack (__dlpack__); "
             "retrograd.tensor(x) takes other data"
         )
     if isinstance(ext_tensor, Tensor):
@@ -347,7 +348,7 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
             length = view.nbytes
     except TypeError:
         raise TypeError(
-            f"frombuffer: buffer is {type(buffer).__name__}, needs bytes, a bytearray or another object with a buffer"
+            f"frombuffer: buffer is {kind_name(buffer)}, needs bytes, a bytearray or another object with a buffer"
         ) from None
     offset, count = as_count("frombuffer", "offset", offset, 0), as_count("frombuffer", "count", count, -1)
     if not length:

@@ -20,7 +20,7 @@ from .._files.state import number as number_of
 from ..arrays import from_host, zeros_like
 from ..arrays import number as number_in
 from ..engine.aliasing import mark_changed
-from ..engine.arguments import as_list
+from ..engine.arguments import as_list, kind_name
 from ..engine.call_site import in_package
 from ..engine.grad_mode import enable_grad
 from ..engine.tensor import Tensor, wrap
@@ -184,7 +184,7 @@ class Optimizer:
             raise TypeError("params is one Tensor; pass an iterable such as [tensor] or model.parameters()")
         name = type(self).__name__
         if not isinstance(defaults, dict):
-            raise TypeError(f"{name}: defaults is {type(defaults).__name__}, needs a dict of options")
+            raise TypeError(f"{name}: defaults is {kind_name(defaults)}, needs a dict of options")
         groups = as_list(name, "params", params, "a list of tensors or of groups; pass model.parameters()")
         if not groups:
             raise ValueError(f"{type(self).__name__}: params is empty; pass model.parameters() or a list")
@@ -235,7 +235,7 @@ class Optimizer:
         for position, parameter in enumerate(parameters):
             which = f"{name}: params[{position}]"
             if not isinstance(parameter, Tensor):
-                raise TypeError(f"{which} must be a Tensor, got {type(parameter).__name__}")
+                raise TypeError(f"{which} must be a Tensor, got {kind_name(parameter)}")
             if parameter.dtype.kind != "f":  # a lazy layer's parameter has a dtype, but no array
                 raise TypeError(f"{which} has dtype {parameter.dtype}; only floats can be trained")
             if not parameter.is_leaf:

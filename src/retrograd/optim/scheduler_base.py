@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import Check, check_table, count, flag, items, names, number, optional, text
+from ..engine.arguments import kind_name
 from .optimizer import Group, Optimizer
 from .options import as_number, require_number
 
@@ -151,7 +152,7 @@ class LRScheduler:
     def _checked(self, state_dict: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
         name = type(self).__name__
         if not isinstance(state_dict, Mapping):
-            raise ValueError(f"{name} state_dict: expected a dict, got {type(state_dict).__name__}")
+            raise ValueError(f"{name} state_dict: expected a dict, got {kind_name(state_dict)}")
         state = {key: value for key, value in state_dict.items() if key not in _PYTORCH_ONLY}
         if state.keys() != own.keys():
             raise ValueError(f"{name} state_dict: it has the entries {names(state)}, {name} needs {sorted(own)}")
@@ -236,7 +237,7 @@ def _is_function(function: Any) -> bool:
 
 def require_optimizer(name: str, optimizer: Any) -> None:
     if not isinstance(optimizer, Optimizer):
-        raise TypeError(f"{name}: optimizer must be an Optimizer of retrograd.optim, got {type(optimizer).__name__}")
+        raise TypeError(f"{name}: optimizer must be an Optimizer of retrograd.optim, got {kind_name(optimizer)}")
 
 
 def require_count(name: str, value: Any, low: int = 1) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from .._files.state import Check, choice, count
 from ..arrays import from_host
 from ..engine.aliasing import mark_changed
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..formulas import optimizers
@@ -136,7 +137,7 @@ class AveragedModel(Module):
     ) -> None:
         super().__init__()
         if not isinstance(model, Module):
-            raise TypeError(f"AveragedModel: model must be a Module, got {type(model).__name__}")
+            raise TypeError(f"AveragedModel: model must be a Module, got {kind_name(model)}")
         if avg_fn is not None and multi_avg_fn is not None:
             raise ValueError("AveragedModel: pass either avg_fn or multi_avg_fn, not both")
         self.module: Module = deepcopy(model)
@@ -204,12 +205,12 @@ def update_bn(loader: Iterable[Any], model: Module) -> None:
         TypeError: model is not a Module.
     """
     if not hasattr(model, "modules"):
-        raise TypeError(f"update_bn: model is {type(model).__name__}, needs a Module")
+        raise TypeError(f"update_bn: model is {kind_name(model)}, needs a Module")
     layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not layers:
         return
     if not isinstance(loader, Iterable):
-        raise TypeError(f"update_bn: loader is {type(loader).__name__}, needs a DataLoader or other batches")
+        raise TypeError(f"update_bn: loader is {kind_name(loader)}, needs a DataLoader or other batches")
     modes, momenta = [(module, module.training) for module in model.modules()], [layer.momentum for layer in layers]
     for layer in layers:
         layer.reset_running_stats()

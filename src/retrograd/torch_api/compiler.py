@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..engine.arguments import kind_name
 from ..ops.argument_checks import as_truth
 from .missing import attach_to_module
 
@@ -35,7 +36,7 @@ def compile(
     if model is None:
         return compile
     if not callable(model):
-        raise TypeError(f"compile: model is {type(model).__name__}, needs a module or a function")
+        raise TypeError(f"compile: model is {kind_name(model)}, needs a module or a function")
     return model
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
+from ..engine.arguments import kind_name
 from ..nn.module import Module as ScriptModule
 from .missing import attach_to_module
 
@@ -113,7 +114,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None) -> NoReturn
 
 def _callable(name: str, value: Any) -> Any:
     if not callable(value):
-        raise TypeError(f"{name}: got {type(value).__name__}, needs a module or a function")
+        raise TypeError(f"{name}: got {kind_name(value)}, needs a module or a function")
     return value
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..engine.arguments import kind_name
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import require_tensor
@@ -51,7 +52,7 @@ def sum(input: SparseTensor, dim: int | None = None, dtype: DTypeLike = None) ->
     if interpreters and (seen := interpreted(sum, locals())) is not None:
         return seen
     if not isinstance(input, SparseTensor):
-        raise TypeError(f"sparse.sum: input is {type(input).__name__}, needs a SparseTensor; write input.sum()")
+        raise TypeError(f"sparse.sum: input is {kind_name(input)}, needs a SparseTensor; write input.sum()")
     result: Tensor = input.sum(dim)
     return result if dtype is None else cast(result, dtype)
 

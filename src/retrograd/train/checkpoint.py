@@ -26,6 +26,7 @@ from .._files.atomic import write_atomically
 from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason, text
 from .._files.untrusted import STRICT_JSON, open_untrusted
+from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
@@ -162,7 +163,7 @@ def _pack(value: Any, path: str, entries: _Entries, depth: int = 0) -> Any:
         if all(isinstance(key, (str, int)) for key in value):
             return {_ITEMS: items}
     raise TypeError(
-        f"save_checkpoint: {path or 'state'} is {type(value).__name__}; a state may hold dicts with str or int keys, "
+        f"save_checkpoint: {path or 'state'} is {kind_name(value)}; a state may hold dicts with str or int keys, "
         "lists, Tensors, arrays, numbers, strings and None"
     )
 

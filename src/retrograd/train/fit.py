@@ -11,6 +11,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, IterableDataset, TensorDataset, random_split
 from ..data.loader import DataLoader
+from ..engine.arguments import kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
@@ -79,7 +80,7 @@ def fit(
         for name, value in (("data", data), ("targets", targets)):
             if not isinstance(value, (np.ndarray, Tensor)):
                 raise TypeError(
-                    f"fit: {name} is {type(value).__name__}; fit(model, x, targets) needs arrays or Tensors; pass "
+                    f"fit: {name} is {kind_name(value)}; fit(model, x, targets) needs arrays or Tensors; pass "
                     "epochs and other options by name"
                 )
         data = data, targets
@@ -313,7 +314,7 @@ def _dataset(name: str, data: Any) -> Any:
     if isinstance(data, (tuple, list)) and len(data) == 2:
         return TensorDataset(*data)
     raise TypeError(
-        f"fit: {name} must be a DataLoader, a Dataset, or a pair of arrays or Tensors, got {type(data).__name__}"
+        f"fit: {name} must be a DataLoader, a Dataset, or a pair of arrays or Tensors, got {kind_name(data)}"
     )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from .._files.state import Check, check_table, number, optional, table
 from .._files.terminal import aligned, display_name
+from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.backward_rules import without_backward_rules
 from ..engine.tensor import Tensor
@@ -79,7 +80,7 @@ class GradientStatistics:
 
     def __init__(self, model: Module) -> None:
         if not isinstance(model, Module):
-            raise TypeError(f"GradientStatistics: model is {type(model).__name__}, expected a Module")
+            raise TypeError(f"GradientStatistics: model is {kind_name(model)}, expected a Module")
         self.model = model
         self.rows: list[LayerGradients] = []
         self._before: dict[str, list[tuple[Tensor, np.ndarray]]] | None = None  # by path: weights and their copy
@@ -144,7 +145,7 @@ def true_gradients(loss: Tensor, model: Module) -> dict[str, Tensor]:
 def _checked(gradients: Gradients, parameters: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
     if not isinstance(gradients, Mapping):
         raise TypeError(
-            f"GradientStatistics: true_gradients is {type(gradients).__name__}, expected a dict: path of a parameter "
+            f"GradientStatistics: true_gradients is {kind_name(gradients)}, expected a dict: path of a parameter "
             "-> gradient"
         )
     arrays = {}

@@ -8,6 +8,7 @@ from textwrap import wrap
 
 from ..._files.atomic import write_atomically
 from ..._files.terminal import aligned, bytes_text, display_name
+from ...engine.arguments import kind_name
 from ...engine.tensor import Tensor
 from ...nn.module import Module
 from .drawing import draw, listed
@@ -154,9 +155,9 @@ def graph(y: Tensor, model: Module | None = None, max_nodes: int = 200) -> Graph
     bias    (2,) float32
     """
     if not isinstance(y, Tensor):
-        raise TypeError(f"graph: y is {type(y).__name__}, expected a Tensor; of several results, pass one")
+        raise TypeError(f"graph: y is {kind_name(y)}, expected a Tensor; of several results, pass one")
     if model is not None and not isinstance(model, Module):
-        raise TypeError(f"graph: model is {type(model).__name__}, expected a Module or None")
+        raise TypeError(f"graph: model is {kind_name(model)}, expected a Module or None")
     if isinstance(max_nodes, bool) or not isinstance(max_nodes, int) or max_nodes < 1:
         raise ValueError(f"graph: max_nodes={max_nodes!r} must be a positive int")
     if y.grad_fn is None:

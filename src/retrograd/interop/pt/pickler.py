@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ...engine.arguments import kind_name
 from ...engine.tensor import Size, Tensor
 from ...nn.module import Module
 from ...nn.parameter import Parameter, is_lazy
@@ -227,7 +228,7 @@ class Pickler:
         items = key if type(key) is tuple and len(key) <= 16 else (key,)
         if not all(type(item) in plain or isinstance(item, np.generic) for item in items):
             raise TypeError(
-                f"save: a key of {place} is {type(key).__name__}; strings, numbers and short tuples of them can be keys"
+                f"save: a key of {place} is {kind_name(key)}; strings, numbers and short tuples of them can be keys"
             )
         self.write(key, f"a key of {place}")
 

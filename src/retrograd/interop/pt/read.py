@@ -29,6 +29,7 @@ from ..._files.formats import other_format
 from ..._files.state import brief, reason
 from ..._files.terminal import display_name
 from ..._files.untrusted import open_untrusted
+from ...engine.arguments import kind_name
 from ...ops.argument_checks import as_truth
 from ...ops.device import as_device, device
 from .objects import DTYPES, Name, PTFileError, Refused, Storage, bytes_of
@@ -358,7 +359,7 @@ def load(
     if mmap:
         raise ValueError("load: mmap=True needs a path; an open file is read")
     if not hasattr(f, "read"):
-        raise TypeError(f"load: f is {type(f).__name__}; expected a path or an open binary file")
+        raise TypeError(f"load: f is {kind_name(f)}; expected a path or an open binary file")
     stream, behind = _copied(f)
     found = _named(display_name(str(getattr(f, "name", "the file"))), lambda: _read(stream, check, encoding, False))
     behind(stream)

@@ -15,6 +15,7 @@ import numpy as np
 
 from ..._files.atomic import write_atomically
 from ..._files.state import brief
+from ...engine.arguments import kind_name
 from ...nn.module import Module
 from .pickler import Pickler
 
@@ -69,7 +70,7 @@ def save(
         if not hasattr(f, "write") or isinstance(f, io.TextIOBase):
             swapped = isinstance(obj, (str, os.PathLike))
             order = "save(obj, f): the object comes first" if swapped else "expected a path or an open binary file"
-            raise TypeError(f"save: f is {type(f).__name__}; {order}")
+            raise TypeError(f"save: f is {kind_name(f)}; {order}")
         _write(f, "archive", content, pickler.storages)
         return
     path = Path(os.path.realpath(f))  # replaces the target of a link, not the link

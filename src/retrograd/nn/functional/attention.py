@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import from_host
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -285,7 +286,7 @@ def _bias(name: str, label: str, mask: Any, q: Tensor, shapes: list[tuple[int, .
     if mask is None:
         return None
     if not isinstance(mask, Tensor):
-        raise TypeError(f"{name}: {label} must be a Tensor, got {type(mask).__name__}")
+        raise TypeError(f"{name}: {label} must be a Tensor, got {kind_name(mask)}")
     own, dtype = mask.array, q.array.dtype
     if own.dtype != bool_ and own.dtype != dtype:
         raise TypeError(

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...arrays import from_host
 from ...engine.aliasing import mark_changed
+from ...engine.arguments import kind_name
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels
@@ -166,7 +167,7 @@ def _all_tensors(name: str, label: str, tensors: Tensor | Iterable[Tensor]) -> I
     found = [tensors] if isinstance(tensors, Tensor) else as_list(name, label, tensors, "Tensors")
     for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: {label}[{position}] is {type(tensor).__name__}, expected a Tensor")
+            raise TypeError(f"{name}: {label}[{position}] is {kind_name(tensor)}, expected a Tensor")
         yield tensor
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ...engine.aliasing import mark_changed
-from ...engine.arguments import as_list
+from ...engine.arguments import as_list, kind_name
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
 from ...ops.shape.shape import reshaped
@@ -36,7 +36,7 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         ValueError: vec does not have the length of all parameters, or their dtypes differ; nothing is changed.
     """
     if not isinstance(vec, Tensor):
-        raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {type(vec).__name__}")
+        raise TypeError(f"vector_to_parameters: vec must be a Tensor, got {kind_name(vec)}")
     tensors = _tensors("vector_to_parameters", parameters)
     size = sum(tensor.array.size for tensor in tensors)
     if vec.array.shape != (size,):
@@ -56,7 +56,7 @@ def _tensors(name: str, parameters: Iterable[Tensor]) -> list[Tensor]:
     tensors = as_list(name, "parameters", parameters, "a list of Tensors")
     for position, tensor in enumerate(tensors):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: parameters[{position}] must be a Tensor, got {type(tensor).__name__}")
+            raise TypeError(f"{name}: parameters[{position}] must be a Tensor, got {kind_name(tensor)}")
     dtypes = sorted({str(tensor.dtype) for tensor in tensors})
     if len(dtypes) != 1:
         raise ValueError(

@@ -6,6 +6,7 @@ import copy
 from typing import Any, TypeVar
 
 from ...arrays import empty_like
+from ...engine.arguments import kind_name
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -32,7 +33,7 @@ def fuse_conv_bn_eval(conv: AnyModule, bn: Module, transpose: bool = False) -> A
     transpose = as_truth("fuse_conv_bn_eval", "transpose", transpose)
     fused = _copied("fuse_conv_bn_eval", conv, bn)
     if getattr(conv, "weight", None) is None or conv.weight.array.ndim < 3:
-        raise TypeError(f"fuse_conv_bn_eval: conv is {type(conv).__name__}, needs a layer such as nn.Conv2d(3, 4, 3)")
+        raise TypeError(f"fuse_conv_bn_eval: conv is {kind_name(conv)}, needs a layer such as nn.Conv2d(3, 4, 3)")
     fused.weight, fused.bias = fuse_conv_bn_weights(
         conv.weight, conv.bias, bn.running_mean, bn.running_var, bn.eps, bn.weight, bn.bias, transpose
     )
@@ -66,7 +67,7 @@ def fuse_linear_bn_eval(linear: AnyModule, bn: Module) -> AnyModule:
     """
     fused = _copied("fuse_linear_bn_eval", linear, bn)
     if not isinstance(linear, Linear):
-        raise TypeError(f"fuse_linear_bn_eval: linear is {type(linear).__name__}, needs a Linear layer")
+        raise TypeError(f"fuse_linear_bn_eval: linear is {kind_name(linear)}, needs a Linear layer")
     if bn.num_features not in (1, linear.out_features):
         raise ValueError(
             f"fuse_linear_bn_eval: bn.num_features={bn.num_features} must be linear.out_features="
@@ -94,7 +95,7 @@ def fuse_linear_bn_weights(
 def _copied(name: str, layer: AnyModule, bn: Any) -> AnyModule:
     as_module(name, "conv" if "conv" in name else "linear", layer)
     if not isinstance(as_module(name, "bn", bn), _BatchNorm):
-        raise TypeError(f"{name}: bn is {type(bn).__name__}, needs a batch norm such as nn.BatchNorm2d(3)")
+        raise TypeError(f"{name}: bn is {kind_name(bn)}, needs a batch norm such as nn.BatchNorm2d(3)")
     if layer.training or bn.training:
         raise ValueError(f"{name}: the layer and its batch norm must be in evaluation mode; call eval() on both")
     if bn.running_mean is None or bn.running_var is None:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from ...arrays import arange, from_host, integers, same, to_host
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import exact, kernels
@@ -354,12 +355,12 @@ def _lengths(name: str, lengths: Any) -> np.ndarray:
 
 def _sequences(name: str, sequences: Any) -> list[Tensor]:
     if isinstance(sequences, Tensor) or not isinstance(sequences, Sequence):
-        raise TypeError(f"{name}: sequences must be a list of Tensors, got {type(sequences).__name__}")
+        raise TypeError(f"{name}: sequences must be a list of Tensors, got {kind_name(sequences)}")
     if not sequences:
         raise ValueError(f"{name}: sequences is empty; pass at least one")
     for n, sequence in enumerate(sequences):
         if not isinstance(sequence, Tensor):
-            raise TypeError(f"{name}: sequences[{n}] must be a Tensor, got {type(sequence).__name__}")
+            raise TypeError(f"{name}: sequences[{n}] must be a Tensor, got {kind_name(sequence)}")
         array, first = sequence.array, sequences[0].array
         if not array.ndim or array.shape[1:] != first.shape[1:] or array.dtype != first.dtype:
             raise ValueError(
@@ -371,4 +372,4 @@ def _sequences(name: str, sequences: Any) -> list[Tensor]:
 
 def _require_packed(name: str, sequence: Any) -> None:
     if not isinstance(sequence, PackedSequence):
-        raise TypeError(f"{name}: expected a PackedSequence, got {type(sequence).__name__}")
+        raise TypeError(f"{name}: expected a PackedSequence, got {kind_name(sequence)}")

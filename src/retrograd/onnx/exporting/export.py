@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import __version__
 from ..._files.atomic import write_atomically
+from ...engine.arguments import kind_name
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...lowbit import Packed, PackedModel
@@ -155,7 +156,7 @@ def export(
 ) -> None:
     """Export a model; see ``retrograd.onnx.export``."""
     if not isinstance(model, Module):
-        raise TypeError(f"onnx.export: model is {type(model).__name__}, needs a Module")
+        raise TypeError(f"onnx.export: model is {kind_name(model)}, needs a Module")
     packed = next((name for name, module in model.named_modules() if isinstance(module, (Packed, PackedModel))), None)
     if packed is not None:
         where = f" at {packed!r}" if packed else ""
@@ -167,7 +168,7 @@ def export(
         raise TypeError(f"onnx.export: path={path!r} must be a path")
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise TypeError(f"onnx.export: metadata[{key!r}] is {type(value).__name__}; keys and values must be str")
+            raise TypeError(f"onnx.export: metadata[{key!r}] is {kind_name(value)}; keys and values must be str")
     package = onnx()
     newest = package.defs.onnx_opset_version()
     if opset is not None and (isinstance(opset, bool) or not isinstance(opset, int) or not 7 <= opset <= newest):

@@ -46,6 +46,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from ...arrays import empty
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import convolution_kernel, exact, kernels
@@ -323,7 +324,7 @@ def shape_of(name: str, label: str, x: Tensor | Sequence[int]) -> tuple[int, ...
     if isinstance(x, Tensor):
         return x.array.shape
     if not isinstance(x, Sequence):
-        raise TypeError(f"{name}: {label} is {type(x).__name__}, needs a shape, a tuple of ints, or a Tensor")
+        raise TypeError(f"{name}: {label} is {kind_name(x)}, needs a shape, a tuple of ints, or a Tensor")
     return as_tuple(x, len(x), f"{name}: {label}", 0)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engine.arguments import format_number
+from ...engine.arguments import format_number, kind_name
 from ...engine.dtype import CATEGORY as CATEGORY
 from ...engine.grad_mode import thread
 from ...engine.tensor import Tensor, wrap
@@ -78,8 +78,7 @@ def promote(name: str, x: Any, y: Any, second: str = "other") -> tuple[Tensor, T
         )
     label, wrong = (second, y) if isinstance(x, Tensor) or is_number(x) else ("input", x)
     raise TypeError(
-        f"{name}: {label} is {type(wrong).__name__}, needs a Tensor or a number; "
-        f"make one with retrograd.tensor({label})"
+        f"{name}: {label} is {kind_name(wrong)}, needs a Tensor or a number; make one with retrograd.tensor({label})"
     )
 
 

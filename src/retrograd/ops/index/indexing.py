@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import broadcast_arrays, broadcast_to, first_outside, from_host, is_array, number, overlap, within, zeros
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.inplace import Replaced, modify
 from ...engine.operator import interpreted, interpreters, operator
@@ -233,7 +234,7 @@ def index_put(input: Tensor, indices: Sequence[Any], values: Tensor, accumulate:
     require_tensor("index_put", input)
     accumulate = as_flag("index_put", "accumulate", accumulate)
     if not isinstance(indices, (tuple, list)):
-        raise TypeError(f"index_put: indices is {type(indices).__name__}, needs a tuple of Tensors")
+        raise TypeError(f"index_put: indices is {kind_name(indices)}, needs a tuple of Tensors")
     places = places_of("index_put", input.array.shape, tuple(indices))
     return Put.apply(input, fitting("index_put", input, places, values), places, accumulate)
 
@@ -242,7 +243,7 @@ def fitting(name: str, x: Tensor, places: Places, value: Any) -> Tensor:
     """Convert ``value`` to a Tensor of x's type; TypeError if that fails, ValueError if it does not broadcast."""
     if not isinstance(value, Tensor):
         if not is_number(value):
-            raise TypeError(f"{name}: the value is {type(value).__name__}, needs a Tensor or a number")
+            raise TypeError(f"{name}: the value is {kind_name(value)}, needs a Tensor or a number")
         value = wrap(as_element(name, "value", value, x.array.dtype))
     elif value.array.dtype != x.array.dtype:
         exact = places.axes or name != "setitem"  # x[0] = value converts, x[[0]] = value does not, as in PyTorch

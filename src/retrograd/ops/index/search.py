@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import all_true, extremes, from_host, linspace, zeros
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -65,7 +66,7 @@ def searchsorted(
     kind = np.int32 if as_flag("searchsorted", "out_int32", out_int32) else np.int64
     right = as_flag("searchsorted", "right", right)
     if not isinstance(sorted_sequence, Tensor):
-        raise TypeError(f"searchsorted: sorted_sequence is {type(sorted_sequence).__name__}, needs a Tensor")
+        raise TypeError(f"searchsorted: sorted_sequence is {kind_name(sorted_sequence)}, needs a Tensor")
     if side is not None and (side not in ("left", "right") or (right and side == "left")):
         raise ValueError(f'searchsorted: side={side!r} must be "left" or "right" and agree with right={right}')
     sequence = sorted_sequence.array
@@ -84,7 +85,7 @@ def searchsorted(
     elif isinstance(input, Tensor):
         values = input.array
     else:
-        raise TypeError(f"searchsorted: input is {type(input).__name__}, needs a Tensor or a number")
+        raise TypeError(f"searchsorted: input is {kind_name(input)}, needs a Tensor or a number")
     if sequence.ndim > 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != values.shape[:-1]):
         raise ValueError(
             f"searchsorted: sorted_sequence.shape={sequence.shape} and input.shape={values.shape} must be equal "
@@ -106,7 +107,7 @@ def bucketize(input: Any, boundaries: Tensor, *, out_int32: bool = False, right:
     if interpreters and (seen := interpreted(bucketize, locals())) is not None:
         return seen
     if not isinstance(boundaries, Tensor):
-        raise TypeError(f"bucketize: boundaries is {type(boundaries).__name__}, needs a Tensor")
+        raise TypeError(f"bucketize: boundaries is {kind_name(boundaries)}, needs a Tensor")
     if boundaries.array.ndim != 1:
         raise ValueError(f"bucketize: boundaries.shape={boundaries.array.shape} must have one axis")
     out_int32 = as_flag("bucketize", "out_int32", out_int32)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import broadcast_to, zeros
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -263,5 +264,5 @@ def _number(name: str, x: Tensor, value: Tensor | float) -> Tensor:
             raise ValueError(f"{name}: value.shape={value.array.shape}, needs a number or a Tensor without axes")
         return cast(value, x.array.dtype)
     if not is_number(value):
-        raise TypeError(f"{name}: value is {type(value).__name__}, needs a number or a Tensor without axes")
+        raise TypeError(f"{name}: value is {kind_name(value)}, needs a number or a Tensor without axes")
     return wrap(as_element(name, "value", value, x.array.dtype))

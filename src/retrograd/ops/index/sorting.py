@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import any_nan, any_true, from_host, full, within, zeros_like
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -371,7 +372,7 @@ def _parts(name: str, x: Tensor, q: Tensor | float) -> Tensor:
     elif is_number(q):
         parts = wrap(from_host(as_real(name, "q", q), np.float64, like=x.array))
     else:
-        raise TypeError(f"{name}: q is {type(q).__name__}, needs a number or a Tensor")
+        raise TypeError(f"{name}: q is {kind_name(q)}, needs a number or a Tensor")
     if parts.array.ndim > 1 or not within(parts.array, 0, 1, "whether q is from 0 to 1"):
         raise ValueError(f"{name}: q={q} must be from 0 to 1, one number or one axis of them")
     return parts

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import count_true, first_outside, first_true, number, numbers, within, zeros
+from ...engine.arguments import kind_name
 from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
@@ -364,7 +365,7 @@ def check_labels(name: str, x: Tensor, target: Any) -> Tensor:
         ValueError: its shape does not fit.
     """
     if not isinstance(target, Tensor):
-        raise TypeError(f"{name}: target is {type(target).__name__}, needs a Tensor of int64 class indices")
+        raise TypeError(f"{name}: target is {kind_name(target)}, needs a Tensor of int64 class indices")
     if target.array.dtype.kind not in "iu":
         raise TypeError(f"{name}: target is {target.array.dtype}; class indices must be int64")
     shape = x.array.shape

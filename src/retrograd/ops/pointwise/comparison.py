@@ -9,6 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from ...arrays import all_true, from_host, ones, same, zeros, zeros_like
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -200,7 +201,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         return seen
     for label, value in (("input", input), ("other", other)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"equal: {label} is {type(value).__name__}, needs a Tensor")
+            raise TypeError(f"equal: {label} is {kind_name(value)}, needs a Tensor")
     return input.array.shape == other.array.shape and same(input.array, other.array, "whether tensors are equal")
 
 
@@ -309,7 +310,7 @@ def bitwise_not(input: Tensor) -> Tensor:
 def _compare(name: str, kernel: str, x: Any, y: Any, swapped: bool = False) -> Tensor:
     """Apply ``kernel`` to (x, y), or to (y, x) if ``swapped``."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
+        raise TypeError(f"{name}: input is {kind_name(x)}, needs a Tensor; make one with retrograd.tensor(input)")
     if isinstance(y, Tensor):
         broadcast_shape(name, x.array.shape, y.array.shape)
         if x.array.dtype is not y.array.dtype and x.array.dtype.kind in "iu" and y.array.dtype.kind in "iu":
@@ -318,7 +319,7 @@ def _compare(name: str, kernel: str, x: Any, y: Any, swapped: bool = False) -> T
     elif is_number(y):
         other = as_element(name, "other", y, x.array.dtype) if x.array.dtype.kind == "f" else from_host(y)
     else:
-        raise TypeError(f"{name}: other is {type(y).__name__}, needs a Tensor or a number")
+        raise TypeError(f"{name}: other is {kind_name(y)}, needs a Tensor or a number")
     fits = x.array.dtype.kind == "f" and other.dtype == x.array.dtype and other.dtype is not float16
     run = getattr(kernels, kernel) if fits else exact(kernel)
     return wrap(run(other, x.array) if swapped else run(x.array, other))
@@ -342,7 +343,7 @@ def _equal_to(name: str, x: Tensor, infinity: float) -> Tensor:
 def _pair(name: str, x: Any, y: Any) -> tuple[np.ndarray, np.ndarray]:
     for label, value in (("input", x), ("other", y)):
         if not isinstance(value, Tensor):
-            raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a Tensor")
+            raise TypeError(f"{name}: {label} is {kind_name(value)}, needs a Tensor")
     broadcast_shape(name, x.array.shape, y.array.shape)
     return x.array, y.array
 

@@ -10,6 +10,7 @@ from inspect import signature
 from types import FunctionType
 from typing import Any
 
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.tensor import Tensor
 from ...formulas import FORMULAS, PRIMITIVES, form
@@ -158,7 +159,7 @@ class Formula:
 
     def __init__(self, written: FunctionType) -> None:
         if not isinstance(written, FunctionType):
-            raise TypeError(f"formula: expected a function, got {type(written).__name__}")
+            raise TypeError(f"formula: expected a function, got {kind_name(written)}")
         update_wrapper(self, written)
         self._written, self._name = written, written.__name__
         require_source(self._name, written)
@@ -204,7 +205,7 @@ class Formula:
             ValueError: it cannot be compiled or has other parameters; the message gives file, line and reason.
         """
         if not isinstance(written, FunctionType):
-            raise TypeError(f"{self._name}.gradient: expected a function, got {type(written).__name__}")
+            raise TypeError(f"{self._name}.gradient: expected a function, got {kind_name(written)}")
         require_source(written.__name__, written)
         expected = [self._g, *self._operands, *self._numbers]
         count = len(inspect.signature(written).parameters)
@@ -265,7 +266,7 @@ class Formula:
 
     def _number(self, label: str, value: Any) -> float:
         if not is_number(value):
-            raise TypeError(f"{self._name}: {label} is {type(value).__name__}, needs a number")
+            raise TypeError(f"{self._name}: {label} is {kind_name(value)}, needs a number")
         return as_real(self._name, label, value)
 
     def _arguments(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:

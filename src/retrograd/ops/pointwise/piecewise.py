@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import from_host, zeros
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -193,7 +194,7 @@ def _clamp(x: Tensor, low: Any, high: Any) -> Tensor:
     require_tensor("clamp", x)
     for label, limit in (("min", low), ("max", high)):
         if not (limit is None or is_number(limit) or isinstance(limit, Tensor)):
-            raise TypeError(f"clamp: {label} is {type(limit).__name__}, needs a number or a Tensor")
+            raise TypeError(f"clamp: {label} is {kind_name(limit)}, needs a number or a Tensor")
     tensors = [limit for limit in (low, high) if isinstance(limit, Tensor)]
     for limit in tensors:
         broadcast_shape("clamp", x.array.shape, limit.array.shape)

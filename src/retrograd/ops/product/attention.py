@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import broadcast_to
+from ...engine.arguments import kind_name
 from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
@@ -239,7 +240,7 @@ def _bias(name: str, mask: Any, query: Tensor, rows: tuple[int, ...]) -> Tensor:
     if interpreters and (seen := interpreted(_bias, locals())) is not None:
         return seen
     if not isinstance(mask, Tensor):
-        raise TypeError(f"{name}: attn_mask is {type(mask).__name__}, needs a Tensor; make one with retrograd.tensor")
+        raise TypeError(f"{name}: attn_mask is {kind_name(mask)}, needs a Tensor; make one with retrograd.tensor")
     if mask.array.dtype != bool_ and mask.array.dtype != query.array.dtype:
         raise TypeError(
             f"{name}: attn_mask is {mask.array.dtype}, needs bool (True where a query attends to a key) or query's "

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import broadcast_to, zeros
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..argument_checks import require_same, require_tensor
@@ -43,7 +44,7 @@ def einsum(equation: str, *operands: Any) -> Tensor:
     if interpreters and (seen := interpreted(einsum, locals())) is not None:
         return seen
     if not isinstance(equation, str):
-        raise TypeError(f'einsum: equation is {type(equation).__name__}, needs a str such as "ij,jk->ik"')
+        raise TypeError(f'einsum: equation is {kind_name(equation)}, needs a str such as "ij,jk->ik"')
     if len(operands) == 1 and isinstance(operands[0], (tuple, list)):
         operands = tuple(operands[0])
     if not operands:

@@ -7,6 +7,7 @@ from operator import index as exact_int
 from typing import Any
 
 from ...arrays import to_host
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ..argument_checks import as_int64, is_number, require_factor, require_same, require_tensor
@@ -360,7 +361,7 @@ def _sum(name: str, x: Any, product: Tensor, beta: float, alpha: float) -> Tenso
     require_same(name, "input", x, "the product", product, True)
     for label, value in (("beta", beta), ("alpha", alpha)):
         if not is_number(value):
-            raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
+            raise TypeError(f"{name}: {label} is {kind_name(value)}, needs a number")
     if product.array.dtype.kind in "iu":
         beta, alpha = as_int64(name, "beta", beta), as_int64(name, "alpha", alpha)
     _require_fitting(name, x, product)

@@ -16,6 +16,7 @@ from numpy.random import PCG64, SeedSequence
 
 from ..._files.state import brief, check_table, choice, count, names
 from ...arrays import from_host, same
+from ...engine.arguments import kind_name
 from ..argument_checks import as_flag
 
 __all__ = [
@@ -88,7 +89,7 @@ class Generator(np.random.Generator):
             ValueError: the seed is negative.
         """
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-            raise TypeError(f"manual_seed: seed={seed!r} is {type(seed).__name__}, needs an int")
+            raise TypeError(f"manual_seed: seed={seed!r} is {kind_name(seed)}, needs an int")
         if seed < 0:
             raise ValueError(f"manual_seed: seed={seed} is negative; use 0 or more")
         self.bit_generator.state = PCG64(int(seed)).state
@@ -180,7 +181,7 @@ def as_generator(name: str, generator: np.random.Generator | None) -> np.random.
     if generator is None:
         return default_generator
     if not isinstance(generator, np.random.Generator):
-        raise TypeError(f"{name}: generator is {type(generator).__name__}, needs a retrograd.Generator")
+        raise TypeError(f"{name}: generator is {kind_name(generator)}, needs a retrograd.Generator")
     return generator
 
 

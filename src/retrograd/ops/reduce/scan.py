@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -302,7 +303,7 @@ def _extreme(name: str, x: Tensor, dim: int, smallest: bool) -> CumulativeMaximu
 
 def _checked(name: str, x: Tensor, dim: int, dtype: Any) -> tuple[Tensor, int]:
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: input is {type(x).__name__}, needs a Tensor; make one with retrograd.tensor(input)")
+        raise TypeError(f"{name}: input is {kind_name(x)}, needs a Tensor; make one with retrograd.tensor(input)")
     if dtype is not None:
         x = cast(x, as_dtype(dtype))
     return x, axis(name, "dim", dim, x.array.ndim or 1)

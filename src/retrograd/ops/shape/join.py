@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import empty, from_host, zeros
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Size, Tensor, wrap
@@ -304,7 +305,7 @@ def as_tensors(name: str, tensors: Any) -> list[Tensor]:
     wrong = tensors
     if isinstance(tensors, (tuple, list)):
         wrong = next(t for t in tensors if not isinstance(t, Tensor))
-    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {type(wrong).__name__}")
+    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {kind_name(wrong)}")
 
 
 def with_axes(t: Tensor, ndim: int) -> Tensor:

@@ -8,6 +8,7 @@ from operator import index as exact_int
 from typing import Any
 
 from ...arrays import empty_like, from_host
+from ...engine.arguments import kind_name
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
@@ -170,7 +171,7 @@ def constant_pad(x: Tensor, pairs: Pairs, value: Any) -> Tensor:
 
 def _filled(name: str, x: Tensor, pairs: Pairs, value: Any) -> Tensor:
     if not is_number(value):
-        raise TypeError(f"{name}: value is {type(value).__name__}, needs a number")
+        raise TypeError(f"{name}: value is {kind_name(value)}, needs a number")
     return constant_pad(x, pairs, as_element(name, "value", value, x.array.dtype))
 
 

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, Unpack
 
+from ...engine.arguments import kind_name
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor
 from ...kernel_set import kernels
@@ -281,7 +282,7 @@ def _cosines(
 
 def _number(name: str, label: str, value: Any) -> float:
     if not is_number(value):
-        raise TypeError(f"{name}: {label} is {type(value).__name__}, needs a number")
+        raise TypeError(f"{name}: {label} is {kind_name(value)}, needs a number")
     return as_real(name, label, value)
 
 
