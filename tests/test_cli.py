@@ -103,7 +103,7 @@ def test_two_runs_do_not_share_a_folder(capsys):
             time.sleep(0.02)
         for arguments in ((), ("--resume",)):
             assert train(*endless, "--output", "run", *arguments) == 1
-            assert f"run is in use by another run, process {first.pid} on " in capsys.readouterr().err
+            assert f"another run is training in run, process {first.pid} on " in capsys.readouterr().err
     finally:
         first.kill()
         first.communicate()
@@ -122,6 +122,28 @@ def test_a_resumed_run_keeps_its_settings(capsys, finished):
     assert train("--resume", "--output", "run", "--batch-size", "256") == 0
 
 
+def test_a_run_that_is_extended(capsys, finished):
+    constant = (*QUICK, "--schedule", "constant")
+    assert train(*constant, "--epochs", "3", "--output", "long") == 0
+    assert train(*constant, "--output", "short") == 0
+    capsys.readouterr()
+    assert train("--resume", "--output", "short", "--epochs", "3") == 0
+    words = "training on after step 12 of short/checkpoint.npz, to epoch 3 instead of 2, from a learning rate of 0.003"
+    assert words in capsys.readouterr().err
+    assert weights("short") == weights("long")
+    assert train("--resume", "--output", "run", "--epochs", "4") == 0  # a cosine: the rates of a run of 4 epochs
+    assert "to epoch 4 instead of 2, from a learning rate of 0.0015\n" in capsys.readouterr().err
+    history = load_checkpoint("run/checkpoint.npz")["history"]
+    assert [record["epoch"] for record in history] == [1, 2, 3, 4]
+    steps = [5, 11, 17, 23]  # the last of each epoch
+    rates = [0.0015 * (1 + np.cos(np.pi * step / total)) for step, total in zip(steps, (12, 12, 24, 24), strict=True)]
+    assert [record["lr"] for record in history] == pytest.approx(rates)
+    assert train("--resume", "--output", "run", "--epochs", "3") == 2
+    assert "--epochs 3 is fewer than the 4 of the run to resume; pass more to extend it" in capsys.readouterr().err
+    assert train("--resume", "--output", "run", "--schedule", "constant") == 2
+    assert "--schedule constant differs from the checkpoint's cosine" in capsys.readouterr().err
+
+
 def test_nothing_to_resume(capsys):
     assert train("--resume") == 2 and "there is no run in" in capsys.readouterr().err
     assert train("--resume", "--output", "here") == 2
@@ -131,11 +153,12 @@ def test_nothing_to_resume(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--epochs", "0"), "epochs=0"),
-        (("--lr", "-1"), "lr=-1.0 must be greater than 0"),
-        (("--lr", "nan"), "lr=nan"),
-        (("--seed", "-3"), "seed=-3"),
-        (("--checkpoint-every", "0"), "checkpoint-every=0"),
+        (("--epochs", "0"), "retrograd: --epochs 0 must be at least 1\n"),
+        (("--batch-size", "0"), "retrograd: --batch-size 0 must be at least 1\n"),
+        (("--lr", "-1"), "--lr -1 must be greater than 0"),
+        (("--lr", "nan"), "--lr nan"),
+        (("--seed", "-3"), "--seed -3"),
+        (("--checkpoint-every", "0"), "--checkpoint-every 0"),
         (("--threads", "0"), "--threads: "),
         ((*TEXTBOOK, "--threads", "2"), "--threads is for the compiled kernels"),
     ],
@@ -147,11 +170,30 @@ def test_wrong_arguments_end_in_one_line(capsys, arguments, message):
     assert not os.path.exists("runs")
 
 
-@pytest.mark.parametrize("arguments", [[], ["train"], ["nothing"], ["train", "digits", "--kernels", "cuda"]])
-def test_unknown_arguments_are_answered_by_the_usage(capsys, arguments):
-    with pytest.raises(SystemExit) as stop:
-        main(arguments)
-    assert stop.value.code == 2 and "usage: retrograd" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "COMMAND is missing; see retrograd --help"),
+        (("nothing",), "COMMAND 'nothing' must be train, predict, export, "),
+        (("train",), "pass one TASK (digits, mnist5k, text or series), or --images DIR"),
+        (("train", "digit"), "TASK 'digit' must be digits, mnist5k, text or series"),
+        (("train", "digits", "7"), "retrograd train has no argument 7; see retrograd train --help"),
+        (("train", "digits", "--kernels", "cuda"), "--kernels 'cuda' must be compiled or textbook"),
+        (("train", "digits", "--channels", "2"), "--channels 2 must be 1 or 3"),
+        (("train", "digits", "--epochs", "x"), "--epochs 'x' must be a whole number; see retrograd train --help"),
+        (("train", "digits", "--lr", "x"), "--lr 'x' must be a number; see retrograd train --help"),
+        (("train", "digits", "--epochs"), "--epochs needs a value; see retrograd train --help"),
+        (("train", "digits", "--epochz=3"), "retrograd train has no option --epochz=3; did you mean --epochs?"),
+        (("train", "digits", "--ch", "3"), "could be --"),
+        (("predict",), "RUN is missing; see retrograd predict --help"),
+        (("predict", "run", "--csv", "--json"), "--csv and --json exclude each other; leave one out"),
+        (("predict", "run", "--mean", "a"), "--mean: 'a' must be numbers separated by commas"),
+    ],
+)
+def test_wrong_options_are_answered_in_one_line(capsys, arguments, message):
+    assert main(arguments) == 2
+    out, err = capsys.readouterr()
+    assert err.startswith("retrograd: ") and message in err and err.count("\n") == 1 and not out
 
 
 # ---- faults --------------------------------------------------------------------------------------------------------
@@ -215,8 +257,16 @@ def test_without_matplotlib_training_still_finishes(capsys, monkeypatch, finishe
 
 def test_an_output_that_cannot_be_a_folder(capsys):
     Path("file").write_text("")
-    assert train(*QUICK, "--output", "file") == 1
-    assert "was not written" in capsys.readouterr().err.splitlines()[-1]
+    Path("link").symlink_to("nowhere")
+    os.makedirs("folder/run.lock")
+    for output, message in (
+        ("file", "file is a file, not a folder; choose another folder"),
+        ("file/below", "file is a file, not a folder; choose another folder"),
+        ("link", "link is a symbolic link, which a run does not follow; remove it, or choose another folder"),
+        ("folder", "folder/run.lock is a folder, and a run needs a file there; remove it, or choose another folder"),
+    ):
+        assert train(*QUICK, "--output", output) == 1
+        assert message in capsys.readouterr().err.splitlines()[-1]
 
 
 def wait_for_checkpoint(path: Path, process: subprocess.Popen) -> None:

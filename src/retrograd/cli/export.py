@@ -55,7 +55,7 @@ def _export(arguments: argparse.Namespace) -> int:
     except ValueError as error:
         raise UsageError(as_typed(ValueError(str(error).removeprefix("onnx.export: ")))) from None
     except OSError as error:
-        return complain(f"{file} was not written: {error.strerror or error}", 1)
+        return complain(str(error), 1)  # why the file was not written
     except (CheckpointError, OnnxError, ImportError) as error:
         return complain(str(error), 1)
     size = f"{file.stat().st_size / 1e6:.2f} MB"

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from signal import SIGPIPE
-from typing import Any
+from typing import Any, NoReturn
 
 from .._files.terminal import printable
 
-__all__ = ["OutputError", "UsageError", "as_typed", "complain", "guarded", "option", "options_set", "say"]
+__all__ = ["OutputError", "Parser", "UsageError", "as_typed", "complain", "guarded", "option", "options_set", "say"]
 
 
 # ---- Usage errors, and output on stdout and stderr ------------------------------------------------------------------
@@ -22,6 +22,36 @@ __all__ = ["OutputError", "UsageError", "as_typed", "complain", "guarded", "opti
 
 class UsageError(Exception):
     """Invalid arguments, or an invalid combination of arguments."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are UsageErrors, in one line, in the words of the other messages."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(_reworded(message, self.prog))
+
+
+_REWORDED = (  # argparse's messages
+    (r"argument (\S+): invalid int value: (.*)", r"\1 \2 must be a whole number"),
+    (r"argument (\S+): invalid float value: (.*)", r"\1 \2 must be a number"),
+    (r"argument (\S+): expected .*argument.*", r"\1 needs a value"),
+    (r"argument (\S+): not allowed with argument (\S+)", r"\2 and \1 exclude each other; leave one out"),
+    (r"argument (\S+): (.*)", r"\1: \2"),
+    (r"ambiguous option: (.*) could match (.*)", r"\1 could be \2; write it in full"),
+    (r"the following arguments are required: (.*)", r"\1 is missing"),
+)
+
+
+def _reworded(message: str, program: str) -> str:
+    choice = re.fullmatch(r"argument (\S+): invalid choice: (.*?) \(choose from (.*)\)", message, re.DOTALL)
+    if choice is not None:
+        *names, last = choice[3].replace("'", "").split(", ")
+        return f"{choice[1]} {choice[2]} must be {', '.join(names)} or {last}"
+    for pattern, words in _REWORDED:
+        if re.fullmatch(pattern, message, re.DOTALL):
+            message = re.sub(pattern, words, message, flags=re.DOTALL)
+            break
+    return message if ";" in message else f"{message}; see {program} --help"
 
 
 def complain(message: str, code: int) -> int:

@@ -43,6 +43,7 @@ def add_command(commands: Any) -> None:
     predict.add_argument(
         "inputs",
         nargs="*",
+        default=[],
         metavar="INPUT",
         help="images: files and folders; a series: a newer CSV file, to forecast what follows its last line (the file "
         "trained on); text: prompts (a newline)",

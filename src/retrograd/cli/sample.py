@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .output import UsageError, complain, option, options_set, say
+from .output import UsageError, as_typed, complain, option, options_set, say
 
 __all__ = ["add_command"]
 
@@ -48,7 +48,7 @@ def _sample(arguments: argparse.Namespace) -> int:
         where = "the run of a text network" if use == _PHOTOS else "'retrograd sample photos'"
         raise UsageError(f"{option(name, value)} is for {where}; leave it out")
     if arguments.seed < 0:
-        raise UsageError(f"--seed={arguments.seed} must be 0 or more")
+        raise UsageError(f"--seed {arguments.seed} must be 0 or more")
     chosen = {**_OPTIONS[use], **options_set(arguments, tuple(_OPTIONS[use]))}
     return (
         _photos(arguments.seed, **chosen) if use == _PHOTOS else _text(Path(arguments.what), arguments.seed, **chosen)
@@ -59,7 +59,7 @@ def _photos(seed: int, count: int, output: Path) -> int:
     from ..data.drawings import CLASSES, draw_photos
 
     if not 1 <= count <= _MAX_COUNT:
-        raise UsageError(f"--count={count} must be at least 1 and at most {_MAX_COUNT}")
+        raise UsageError(f"--count {count} must be at least 1 and at most {_MAX_COUNT}")
     try:
         size = draw_photos(output, count, seed)
     except ImportError as error:
@@ -87,6 +87,6 @@ def _text(run: Path, seed: int, length: int, temperature: float, prompt: str | N
         except TextError as error:
             raise UsageError(f"--prompt: {error}") from None
         except ValueError as error:
-            raise UsageError(f"--{error}") from None
+            raise UsageError(as_typed(error)) from None
     say(text)
     return 0

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .output import UsageError, complain, options_set, say
+from .output import UsageError, as_typed, complain, options_set, say
 
 __all__ = ["add_command"]
 
@@ -57,7 +57,7 @@ def _study(arguments: argparse.Namespace) -> int:
             set_num_threads(arguments.threads)
         recipe = replace(recipe, **options_set(arguments, _OPTIONS))
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(as_typed(error)) from None
     needed = ("matplotlib", "safetensors") if arguments.study == "low-bit" else ("matplotlib",)
     missing = [package for package in needed if find_spec(package) is None]
     if missing:  # report this before the work, which takes minutes

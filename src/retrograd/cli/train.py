@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, complain, option, options_set, say
+from .output import UsageError, as_typed, complain, option, options_set, say
 from .workers import check_launched, check_workers, is_worker, join_workers, launched, same_folder, start_workers
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["add_command"]
 
 _RUNS = Path("runs")
-_OPTIONS = ("epochs", "batch_size", "lr", "seed", "kernels")  # fields of Settings
+_OPTIONS = ("epochs", "batch_size", "lr", "schedule", "seed", "kernels")  # fields of Settings
 _IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # fields of ImageOptions
 _SERIES_OPTIONS = ("column", "period", "horizon")  # fields of SeriesOptions
 _TASKS = ("digits", "mnist5k", "text", "series")
@@ -38,21 +38,33 @@ def add_command(commands: Any) -> None:
         description="Train a convolutional network: on the handwritten digits in the package (digits), on 5,000 "
         "images of MNIST (mnist5k), or on your own (--images); or a recurrent one: on a text (text), or on a series of "
         "numbers (series). Ctrl-C stops after the current step; --resume continues the run, and the final "
-        "weights are bitwise the same.",
+        "weights are bitwise the same. --resume --epochs N, with more epochs than before, trains on.",
     )
     train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
     add("--epochs", type=int, metavar="N", help="passes over the data (digits and series 20, text 10; others 30)")
     add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images, 16 for text)")
-    add("--lr", type=float, metavar="X", help="Adam's highest learning rate; it falls to 0 (0.003; 0.002 for --images)")
+    add("--lr", type=float, metavar="X", help="Adam's highest learning rate (0.003; 0.002 for --images)")
+    add(
+        "--schedule",
+        choices=("cosine", "constant"),
+        help="the learning rate falls to 0 along half a cosine, or is constant; only with a constant one, an extended "
+        "run has the bits of one that was as long from the start (cosine)",
+    )
     add("--seed", type=int, metavar="N", help="seed of all random numbers (0)")
     add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
     add("--threads", type=int, metavar="N", help="threads of the compiled kernels; the result does not depend on them")
     add("--output", type=Path, metavar="DIR", help="folder for checkpoint and report (a new one in runs/)")
     add("--checkpoint-every", type=int, metavar="STEPS", help="steps between checkpoints (one epoch)")
     add("--gradients-every", type=int, metavar="STEPS", help="measure gradients every STEPS steps (never)")
-    add("--workers", type=int, metavar="N", help="processes that train together (with the same result for any N)")
+    add(
+        "--workers",
+        type=int,
+        metavar="N",
+        help="processes that train together: the same result for any N from 1 on, but another one than without this "
+        "option; faster only if a step takes long, so not with digits",
+    )
     add("--max-restarts", type=int, default=0, metavar="N", help="restart failed --workers at most N times (0)")
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
     add = train.add_argument_group("with --images").add_argument
@@ -74,14 +86,14 @@ def add_command(commands: Any) -> None:
     add("--column", metavar="NAME", help="the column of --csv")
     add("--period", type=int, metavar="N", help="number of values after which the series repeats (detected)")
     add("--horizon", type=int, metavar="N", help="number of values to forecast at once (12)")
-    train.set_defaults(run=_train, usage_error=train.error)
+    train.set_defaults(run=_train)
 
 
 def _train(arguments: argparse.Namespace) -> int:
     from ..train import CheckpointError
 
     if (arguments.task is None) == (arguments.images is None):
-        arguments.usage_error(f"pass one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
+        raise UsageError(f"pass one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
     name = arguments.task or "images"
     _check_data_options(arguments)
     if is_worker():
@@ -166,11 +178,11 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
                 task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every, workers
             )
         except ValueError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(as_typed(error)) from None
         if arguments.resume:
             trainer.load_checkpoint()
         progress.unit = task.samples
-        _say_start(trainer, progress)
+        _say_start(trainer, progress, saved)
         trainer.run()
         shares = [] if workers is None else workers.shares()
         return 0 if workers is not None and not workers.is_first else _finish(trainer, command, shares)
@@ -264,13 +276,22 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
         try:
             return dataclasses.replace(DEFAULTS[name], **chosen)
         except ValueError as error:
-            raise UsageError(str(error)) from None
+            raise UsageError(as_typed(error)) from None
     try:
         settings = Settings.from_dict(saved["settings"])
     except (KeyError, ValueError) as error:
         raise CheckpointError(f"{output / CHECKPOINT} does not fit this command: {error}") from error
+    epochs = chosen.pop("epochs", settings.epochs)
     _check_same(chosen, settings)
-    return settings
+    if epochs < settings.epochs:
+        raise UsageError(
+            f"--epochs {epochs} is fewer than the {settings.epochs} of the run to resume; pass more to extend it, or "
+            "leave it out"
+        )
+    try:
+        return dataclasses.replace(settings, epochs=epochs)
+    except ValueError as error:
+        raise UsageError(as_typed(error)) from None
 
 
 def _check_same(chosen: dict[str, Any], saved: Any) -> None:
@@ -372,7 +393,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
         try:
             return kind(**chosen)
         except ValueError as error:
-            raise UsageError(f"--{error}") from None
+            raise UsageError(as_typed(error)) from None
     try:
         options = kind(**{name: saved["options"][name] for name in names})
     except (IndexError, KeyError, TypeError, ValueError) as error:
@@ -381,9 +402,15 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
     return options
 
 
-def _say_start(trainer: Trainer, progress: Progress) -> None:
+def _say_start(trainer: Trainer, progress: Progress, saved: dict[str, Any] | None) -> None:
     settings, task = trainer.settings, trainer.task
-    if trainer.finished:
+    before = settings.epochs if saved is None else saved["settings"]["epochs"]
+    if before < settings.epochs:
+        progress.say(
+            f"training on after step {trainer.steps} of {trainer.path}, to epoch {settings.epochs} instead of "
+            f"{before}, from a learning rate of {trainer.next_lr():.3g}"
+        )
+    elif trainer.finished:
         progress.say(f"{trainer.path} holds a finished run")
     elif trainer.steps:
         progress.say(f"resuming after step {trainer.steps} of {trainer.path}")

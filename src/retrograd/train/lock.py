@@ -33,7 +33,7 @@ class RunLock:
 
     Raises:
         InUseError: another run is using the folder; the message says which process.
-        CheckpointError: the lock file cannot be created.
+        CheckpointError: the lock file cannot be created; the message names what is in its way.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -46,7 +46,7 @@ class RunLock:
                 self._take()
         except OSError as error:
             self.close()
-            raise CheckpointError(str(error)) from error
+            raise CheckpointError(self._in_the_way() or str(error)) from error
         except InUseError:
             self.close()
             raise
@@ -62,7 +62,7 @@ class RunLock:
             try:
                 if not _lock(handle):
                     raise InUseError(
-                        f"{self.folder} is in use by another run, {_holder(handle)}; wait until it ends, or choose "
+                        f"another run is training in {self.folder}, {_holder(handle)}; wait until it ends, or choose "
                         "another folder"
                     )
                 status = os.fstat(handle)
@@ -76,6 +76,15 @@ class RunLock:
         with suppress(OSError):  # a full disk
             os.ftruncate(self._handle, 0)
             os.write(self._handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+
+    def _in_the_way(self) -> str:
+        """Describe a link or a folder that is in the way of the lock file; empty if there is none."""
+        for each in (self._path, *self._path.parents):
+            if each.is_symlink() and (each == self._path or not each.exists()):
+                return f"{each} is a symbolic link, which a run does not follow; remove it, or choose another folder"
+        if self._path.is_dir():
+            return f"{self._path} is a folder, and a run needs a file there; remove it, or choose another folder"
+        return ""
 
     def _is_current(self, handle: int) -> bool:
         """Return whether the path is still the locked file; a run that ends removes the path."""

@@ -26,8 +26,9 @@ __all__ = ["Settings", "Task"]
 class Settings:
     """Everything that determines the final weights besides the data and the network; part of every checkpoint.
 
-    lr: Adam's highest learning rate; it falls to 0 along half a cosine.
+    lr: Adam's highest learning rate.
     kernels: "compiled" or "textbook".
+    schedule: "cosine", in which the learning rate falls to 0 along half a cosine, or "constant".
 
     Raises:
         ValueError: a value is out of range; the message names the command's option.
@@ -38,17 +39,18 @@ class Settings:
     lr: float = 3e-3
     seed: int = 0
     kernels: str = "compiled"
+    schedule: str = "cosine"
 
     def __post_init__(self) -> None:
         for option in fields(self):
             value: Any = getattr(self, option.name)
-            kind: Any = {"lr": (int, float), "kernels": str}.get(option.name, int)
+            kind: Any = {"lr": (int, float), "kernels": str, "schedule": str}.get(option.name, int)
             if isinstance(value, bool) or not isinstance(value, kind):
                 name = option.name.replace("_", "-")
                 raise ValueError(f"{name}={brief(value)} cannot be a {type(value).__name__}")
-        if self.epochs < 1 or self.batch_size < 1:
-            raise ValueError(f"epochs={self.epochs} and batch-size={self.batch_size} must be at least 1")
         for name, value, most in (("epochs", self.epochs, 10**6), ("batch-size", self.batch_size, 10**9)):
+            if value < 1:
+                raise ValueError(f"{name}={brief(value)} must be at least 1")
             if value > most:
                 raise ValueError(f"{name}={brief(value)} must be at most {most:,}")
         if not 0 < self.lr <= sys.float_info.max:
@@ -57,6 +59,8 @@ class Settings:
             raise ValueError(f"seed={brief(self.seed)} must be 0 or more, and less than 2**64")
         if self.kernels not in ("compiled", "textbook"):
             raise ValueError(f"kernels={brief(self.kernels)} must be 'compiled' or 'textbook'")
+        if self.schedule not in ("cosine", "constant"):
+            raise ValueError(f"schedule={brief(self.schedule)} must be 'cosine' or 'constant'")
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -69,7 +73,7 @@ class Settings:
             ValueError: a value is missing, unknown or out of range.
         """
         names = {option.name for option in fields(cls)}
-        if not isinstance(values, Mapping) or values.keys() != names:
+        if not isinstance(values, Mapping) or {"schedule", *values.keys()} != names:  # earlier checkpoints lack it
             raise ValueError(f"settings must be a dict of {sorted(names)}, got {brief(values)}")
         return cls(**values)
 

@@ -8,6 +8,7 @@ import signal
 import threading
 from collections.abc import Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
@@ -77,7 +78,7 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
 
     The model's arrays and the states of random generators are checked where they are loaded.
 
-    identity: the task, data and settings, which must equal those in the state.
+    identity: the task, data and settings, which must equal those in the state; the settings may have more epochs.
 
     Raises:
         ValueError: an entry is missing, invalid or inconsistent with others; the message says which.
@@ -87,6 +88,9 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
         raise ValueError(f"it lacks {', '.join(sorted(missing))}")
     for name, own in identity.items():
         saved = state[name]
+        if name == "settings":
+            _check_settings(trainer.settings, saved)
+            continue
         if name == "options" and isinstance(saved, Mapping) and not same(saved.get("sha256"), own.get("sha256")):
             raise ValueError(f"its {trainer.task.samples} differ: they had the SHA-256 {brief(saved.get('sha256'))}")
         if not same(saved, own):
@@ -97,6 +101,15 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
     for key, array in check_table("model", state["model"]).items():
         if isinstance(array, np.ndarray) and array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ValueError(f"model[{brief(key)}] holds NaN or infinity")
+
+
+def _check_settings(own: Settings, state: Any) -> None:
+    try:
+        saved = Settings.from_dict(state)
+    except ValueError as error:
+        raise ValueError(f"its settings is {brief(state)}: {error}") from None
+    if saved.epochs > own.epochs or replace(saved, epochs=own.epochs) != own:
+        raise ValueError(f"its settings is {brief(saved.as_dict())}, this run's is {brief(own.as_dict())}")
 
 
 def _check_position(trainer: Trainer, epoch: int, state: Mapping[str, Any]) -> int:
@@ -176,7 +189,8 @@ class Trainer(Fit):
         measures none. The weights do not depend on it.
 
     ``run()`` trains to the last epoch. Call ``load_checkpoint()`` first to resume a run that was stopped or killed: the
-    final weights are bitwise those of an uninterrupted run. ``history`` has one dict per epoch.
+    final weights are bitwise those of an uninterrupted run. ``settings`` may have more epochs than the checkpoint's:
+    then the run trains on, with the learning rates of the longer schedule. ``history`` has one dict per epoch.
 
     Raises:
         ValueError: checkpoint_every or gradients_every is not positive.
@@ -217,7 +231,7 @@ class Trainer(Fit):
             task.loss,
             DataLoader(task.held_out, task.held_out_batch),
             augment=task.augment,
-            callbacks=[CosineSchedule(settings.lr, task.warmup)],
+            callbacks=[CosineSchedule(settings.lr, task.warmup)] if settings.schedule == "cosine" else [],
             progress=progress,
             workers=workers,
         )
@@ -267,6 +281,11 @@ class Trainer(Fit):
         """The path of the checkpoint."""
         return self.output / CHECKPOINT
 
+    def next_lr(self) -> float:
+        """Return the learning rate of the next step."""
+        schedule = next((each for each in self.callbacks if isinstance(each, CosineSchedule)), None)
+        return self.settings.lr if schedule is None else schedule.at(self.steps, self.epochs * len(self.loader))
+
     @property
     def finished(self) -> bool:
         return self.epoch >= self.settings.epochs
@@ -303,7 +322,7 @@ class Trainer(Fit):
             raise CheckpointError(f"{self.path} does not fit this run: {error}") from error
 
     def _identity(self) -> dict[str, Any]:
-        """The task, data and settings, which must be the same when a run resumes."""
+        """The task, data and settings, which must be the same when a run resumes; it may have more epochs."""
         shards = {} if self.workers is None else {"shards": self.workers.shards}
         return {"task": self.task.name, "settings": self.settings.as_dict(), **shards, **self.task.identity()}
 
