@@ -183,6 +183,7 @@ def test_the_smallest_count_of_numbers_is_none_too_many() -> None:
         ("text", {"characters": 7, "streams": 3}),
         ("series", {"horizon": 3}),
         ("series", {"horizon": 3, "hidden": 2}),
+        ("series", {"horizon": 3, "hidden": 2, "lags": 5}),
     ):
         network = {"name": name, "arguments": arguments}
         model = build_network(network)

@@ -57,6 +57,16 @@ def test_forecasts_go_on_from_forecasts() -> None:
         np.testing.assert_allclose(row, known[origin:])
 
 
+def test_forecasts_as_a_linear_function_of_the_last_values() -> None:
+    values = made(200, 1.0)
+    found = Autoregression(values, 4)
+    weights, bias = found.ahead(5)
+    assert weights.shape == (found.order, 5)
+    for origin in (50, 200):
+        expected = found.forecast(values, np.array([origin]), 5)[0]
+        np.testing.assert_allclose(values[origin - found.order : origin] @ weights + bias, expected)
+
+
 def test_too_many_coefficients() -> None:
     with pytest.raises(ValueError, match="most=10 must be from 1 to less than half of 20 values"):
         Autoregression(np.arange(20.0), 10)

@@ -22,6 +22,7 @@ from retrograd.train import (
     load_run,
     save_checkpoint,
 )
+from retrograd.train.fit import History
 from retrograd.train.forecasting import SeriesOptions, SeriesTask, errors, series_task
 from retrograd.train.networks import SeriesNetwork
 from retrograd.train.report import report_page
@@ -87,6 +88,42 @@ def test_the_network_begins_with_the_last_value() -> None:
     model.head.bias.array[:] = 0
     x = np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
     assert np.array_equal(model(Tensor(x)).array, np.repeat(x[:, -1:], 3, axis=1))
+
+
+def test_the_forecast_is_the_mean_of_network_and_autoregression(whole: Trainer) -> None:
+    task = task_of(whole)
+    x = task.held_out.tensors[0]
+    whole.model.train()
+    alone = whole.model(x).array * task.deviation + task.mean
+    regression = task.regression.forecast(task.series.values, task.origins, task.horizon)
+    assert np.abs(alone - regression).max() > 0.1
+    np.testing.assert_allclose(task.forecasts(whole), (alone + regression) / 2, atol=1e-4)
+
+
+def test_a_trend_does_not_change_the_forecast_of_the_gru() -> None:
+    manual_seed(0)
+    model, x = SeriesNetwork(3, hidden=4, lags=2), np.random.default_rng(0).normal(size=(2, 7)).astype(np.float32)
+    np.testing.assert_allclose(model(Tensor(x + 100)).array, model(Tensor(x)).array + 100, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("off", "losses", "message"),
+    [
+        (0.0, [3.0, 2.0, 1.0], "Better than the network: perfect. The held-out loss was still falling: try more --epo"),
+        (0.0, [3.0, 1.0, 2.0], "was lowest after epoch 2, so the network overfits its 132 windows: try a longer seri"),
+        (9.0, [3.0, 1.0, 2.0], ""),
+    ],
+)
+def test_a_better_baseline_is_named_with_what_to_try(
+    whole: Trainer, monkeypatch: pytest.MonkeyPatch, off: float, losses: list[float], message: str
+) -> None:
+    task = task_of(whole)
+    monkeypatch.setitem(task.__dict__, "baselines", {"perfect": task.truth + off, "worse": task.truth + 9})
+    monkeypatch.setattr(whole, "history", History([{**whole.history[0], "held_out_loss": loss} for loss in losses]))
+    said = task.result(whole)
+    assert message in said and ("Better" in said) == bool(message) and "worse." not in said.partition("Better")[2]
+    if message:
+        assert message.split(": ")[-1] in task.shortfall(whole, 1.0)
 
 
 def test_it_learns_and_says_how_well(whole: Trainer) -> None:

@@ -22,7 +22,7 @@ from ..engine.tensor import Tensor
 from ..nn.functional import mse_loss
 from .diagnostics import TrainingError
 from .html_page import Page, curves, filled, forecasts
-from .networks import RECURRENT_KERNELS, build_network
+from .networks import RECURRENT_KERNELS, SeriesNetwork, build_network
 from .progress import counted, duration
 from .task import Task
 
@@ -85,6 +85,19 @@ class Autoregression:
         fitted, *_ = np.linalg.lstsq(_design(values, self.order), values[self.order :], rcond=None)
         self.constant, self.coefficients = float(fitted[0]), fitted[1:]
 
+    def ahead(self, horizon: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the forecasts as a linear function of the last values: weights (order, horizon), bias (horizon,).
+
+        The weights of the latest value are in the last row.
+        """
+        known, constants = np.eye(self.order), np.zeros(self.order)  # of the previous values, latest first
+        weights, bias = np.empty((self.order, horizon)), np.empty(horizon)
+        for step in range(horizon):
+            row, bias[step] = self.coefficients @ known, self.constant + self.coefficients @ constants
+            weights[:, step] = row[::-1]
+            known, constants = np.concatenate([row[None], known[:-1]]), np.concatenate([[bias[step]], constants[:-1]])
+        return weights, bias
+
     def forecast(self, values: np.ndarray, origins: np.ndarray, horizon: int) -> np.ndarray:
         """Forecast step by step, each from the previous ones: (len(origins), horizon)."""
         known = values[np.asarray(origins)[:, None] - 1 - np.arange(self.order)]  # latest first
@@ -128,6 +141,7 @@ def errors(forecast: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
 _PERIODS = 3  # periods in the network's input window
 _MIN_PERIODS = 4
 _HELD_OUT = 0.2
+_FEW_WINDOWS = 1000
 _LABELS = 8  # stored in a checkpoint, to find out how they go on
 _SUNSPOTS = 132  # months: eleven years
 
@@ -135,8 +149,11 @@ _KERNELS = (
     *RECURRENT_KERNELS,
     "pointwise.add",
     "pointwise.add_broadcast",
+    "pointwise.scale",
+    "pointwise.sub_broadcast",
     "loss.squared_error",
     "loss.squared_error_grad_x",
+    "reduction.sum_rows",
     "moments.merge_total",
 )
 
@@ -175,6 +192,7 @@ class SeriesTask(Task):
     series: the numbers; ``first`` is the position of the first held-out value.
     period, horizon: see SeriesOptions.
     mean, deviation: of the training part.
+    regression: an autoregression fitted to the training part.
     """
 
     samples = "windows"
@@ -185,6 +203,7 @@ class SeriesTask(Task):
     horizon: int
     mean: float
     deviation: float
+    regression: Autoregression
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         return mse_loss(output, target)
@@ -216,8 +235,7 @@ class SeriesTask(Task):
     @cached_property
     def baselines(self) -> Mapping[str, np.ndarray]:
         """Baseline forecasts from each origin, by name."""
-        values = self.series.values
-        regression = Autoregression(values[: self.first], min(2 * self.period, (self.first - 1) // 3))
+        values, regression = self.series.values, self.regression
         return {
             f"autoregression of order {regression.order}": regression.forecast(values, self.origins, self.horizon),
             "one period before": seasonal_naive(values, self.origins, self.horizon, self.period),
@@ -228,19 +246,36 @@ class SeriesTask(Task):
         return trainer.scores().astype(np.float64) * self.deviation + self.mean
 
     def result(self, trainer: Trainer) -> str:
+        error = errors(self.forecasts(trainer), self.truth)[0]
         others = "; ".join(f"{name} {errors(forecast, self.truth)[0]:.4g}" for name, forecast in self.baselines.items())
+        shortfall = self.shortfall(trainer, error)
         return (
-            f"mean absolute error {errors(self.forecasts(trainer), self.truth)[0]:.4g} over the next {self.horizon} "
-            f"values of the held-out part, after {counted(trainer.epoch, 'epoch')}; {others}"
+            f"mean absolute error {error:.4g} over the next {self.horizon} values of the held-out part, after "
+            f"{counted(trainer.epoch, 'epoch')}; {others}" + (f". {shortfall}" if shortfall else "")
+        )
+
+    def shortfall(self, trainer: Trainer, error: float) -> str:
+        """Name the baselines that are better than the network and what to try; empty if none is."""
+        better = [name for name, forecast in self.baselines.items() if errors(forecast, self.truth)[0] < error]
+        if not better:
+            return ""
+        verdict = f"Better than the network: {', '.join(better)}"
+        losses = trainer.history.column("held_out_loss")
+        lowest = 1 + min(range(len(losses)), key=losses.__getitem__)
+        if lowest == len(losses):
+            return f"{verdict}. The held-out loss was still falling: try more --epochs"
+        longer = "a longer series, " if len(self.train) < _FEW_WINDOWS else ""
+        return (
+            f"{verdict}. The held-out loss was lowest after epoch {lowest}, so the network overfits its "
+            f"{len(self.train):,} windows: try {longer}fewer --epochs, a lower --lr or another --period"
         )
 
     def page(self, trainer: Trainer) -> Page:
-
         return series_page(self, trainer)
 
 
 def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
-    """Build the task of a GRU on a series: a column of a CSV file, or the bundled sunspots if path is None.
+    """Build the task of a GRU and an autoregression on a column of a CSV file, or on the sunspots if path is None.
 
     Raises:
         TrainingError: the file cannot be used, or the series is constant, too short, or has no period.
@@ -260,12 +295,18 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
     mean, deviation = float(values[:first].mean()), float(values[:first].std())
     scaled = ((values - mean) / deviation).astype(np.float32)
     look = _PERIODS * period
-    network = {"name": "series", "arguments": {"horizon": options.horizon}}
+    regression = Autoregression(values[:first], min(2 * period, (first - 1) // 3))
+    network = {"name": "series", "arguments": {"horizon": options.horizon, "lags": regression.order}}
+    model = build_network(network)
+    assert isinstance(model, SeriesNetwork)
+    weights, bias = regression.ahead(options.horizon)
+    model.regression_weight.array[:] = weights
+    model.regression_bias.array[:] = (bias + (weights.sum(0) - 1) * mean) / deviation  # of standardized values
     used = {**asdict(options), "period": period}
     return SeriesTask(
         name="series",
         title="Sunspots" if path is None else f"{series.name} of {path.name}",
-        model=build_network(network),
+        model=model,
         train=_windows(scaled, look, options.horizon, look, first),
         held_out=_windows(scaled, look, options.horizon, first, len(scaled)),
         series=series,
@@ -274,6 +315,7 @@ def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
         horizon=options.horizon,
         mean=mean,
         deviation=deviation,
+        regression=regression,
         kernels=_KERNELS,
         source=f"{name}{', see files/ATTRIBUTION.txt' if path is None else ''}",
         network=network,
@@ -331,6 +373,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
     error_of = {name: errors(forecast, task.truth) for name, forecast in by_method.items()}
     regression, season = task.baselines
     lines = {"training": [r["loss"] for r in history], "held out": [r["held_out_loss"] for r in history]}
+    shortfall = task.shortfall(trainer, error_of["the network"][0])
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     return Page(
         headline=f"mean absolute error {error_of['the network'][0]:.4g}",
@@ -347,6 +390,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
         f"<div><h2>Errors on the held-out part</h2>{_errors(error_of)}</div>",
         body=filled(
             "report_series.html",
+            shortfall=f"<p>{escape(shortfall)}.</p>" if shortfall else "",
             picture=_picture(task, by_method["the network"]),
             horizon=str(task.horizon),
             steps=_steps(task, by_method),

@@ -129,7 +129,7 @@ class Task:
 
     def identity(self) -> dict[str, Any]:
         """Return the entries of a checkpoint that must be the same when a run resumes."""
-        return {"network": dict(self.network), "options": dict(self.options)}
+        return {"options": dict(self.options), "network": dict(self.network)}  # other data may need another network
 
     def stored(self) -> dict[str, Any]:
         """Return entries of a checkpoint that the use of the network needs, besides the identity."""
