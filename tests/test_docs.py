@@ -146,6 +146,13 @@ def test_names_of_other_libraries_are_in_a_heading(name: str, page: str) -> None
     assert any(re.search(rf"\b{name}\b", heading) for heading in headings)
 
 
+def test_the_search_for_dw_finds_its_page_first() -> None:
+    """The main index entries come before headings: one for the name and one for the line of the question."""
+    text = (DOCS / WHY_DW).read_text(encoding="utf-8")
+    entries = re.findall(r"^```\{index\} ! (.+)\n```$", text, re.MULTILINE)
+    assert entries == ["dw", "single: dw += Mult(grad_b, col_data.T())"]
+
+
 def test_the_names_in_the_tables_of_other_libraries_exist() -> None:
     text = (DOCS / "how_to/from_mxnet_singa_numpy_ml.md").read_text(encoding="utf-8")
     names = set(re.findall(r"`((?:rg|nn|F|interop|lowbit)(?:\.[A-Za-z_]\w*)+)", text))
