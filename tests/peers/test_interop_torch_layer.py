@@ -19,7 +19,8 @@ import retrograd.interop.torch as interop
 from peers.compare import normal
 from retrograd.interop.torch import Layer, from_torch, to_torch
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "how_to" / "interop_torch.md"
+ROOT = Path(__file__).resolve().parents[2]
+PAGE, README = ROOT / "docs" / "how_to" / "interop_torch.md", ROOT / "README.md"
 
 
 def network() -> Any:
@@ -212,10 +213,12 @@ def test_dlpack_refuses() -> None:
 # ---- the page ------------------------------------------------------------------------------------------------
 
 
-def test_the_page_runs(tmp_path: Path) -> None:
-    text, names = PAGE.read_text(encoding="utf-8"), {"__name__": "__main__"}
+@pytest.mark.parametrize(("page", "count"), [(PAGE, 10), (README, 1)], ids=["page", "README"])
+def test_the_page_runs(page: Path, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text, names = page.read_text(encoding="utf-8"), {"__name__": "__main__"}
     blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 5
+    assert len(blocks) == count
     for number, block in enumerate(blocks):
         file = tmp_path / f"block_{number}.py"  # a formula must have a source
         file.write_text(block, encoding="utf-8")
