@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import json
 import re
 from pathlib import Path
 
@@ -18,7 +19,7 @@ PROGRAMS = [text for kind, text in BLOCKS if kind == "python"]
 
 
 def test_every_block_is_of_a_kind_that_runs() -> None:
-    assert {kind for kind, _ in BLOCKS} <= {"sh", "pycon", "python"}
+    assert {kind for kind, _ in BLOCKS} <= {"sh", "pycon", "python", "py"}  # tests/peers runs "py", which needs PyTorch
     assert COMMANDS and SESSIONS and PROGRAMS
 
 
@@ -38,6 +39,19 @@ def test_the_sections() -> None:
     assert "import retrograd as torch" in script and "speed.svg" in speed
     assert "docs/tutorials/getting_started.md" in documentation and "GPU" in limits
     assert README.count("\n") <= 130
+
+
+def test_the_times_of_sequences_are_those_of_the_last_benchmark() -> None:
+    results = json.loads((ROOT / "benchmarks/results.json").read_text(encoding="utf-8"))["results"]
+    rows = {(row["group"], row["name"]): row for row in results if row["threads"] == 2 and not row["level"]}
+    lengths = rows["recurrent lengths", "LSTM lengths (50, 32, 128, 128)"]
+    padded = rows["recurrent training", "LSTM (50, 32, 128, 128)"]
+    ours, packed, full = (
+        f"{1e3 * seconds:.1f} ms"
+        for seconds in (lengths["ours"], lengths["theirs"]["PackedSequence"], padded["theirs"]["PyTorch"])
+    )
+    sentence = f"takes {ours} on two cores; PyTorch takes {packed} with packed sequences and {full} with padded ones"
+    assert sentence in " ".join(README.split())
 
 
 def test_links_lead_to_files_and_to_every_part() -> None:
