@@ -122,6 +122,29 @@ def test_what_a_written_page_includes_exists(page: str) -> None:
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
+NEEDS = {
+    "images": r"from PIL|ImageFolder\(|retrograd (sample|train) photos|retrograd predict .*\.png",
+    "onnx": r"import onnx|from onnx|rg\.onnx\.|retrograd\.onnx|retrograd vectors|\.onnx\b",
+    "safetensors": r"safetensors",
+    "sklearn": r"sklearn",
+    "tensorboard": r"tensorboard",
+    "train": r"matplotlib|retrograd study",
+}
+
+
+@pytest.mark.parametrize("page", ["../README.md", *WRITTEN])
+def test_an_extra_stands_beside_the_first_block_that_needs_it(page: str) -> None:
+    """Code that fails after a plain installation says what to install, in the code or above it."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    for extra, pattern in NEEDS.items():
+        for block in re.finditer(r"^```(pycon|python|py|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            if re.search(pattern, block[2]):
+                above = text[: block.end()]
+                named = re.search(rf"pip install '?(retrograd|\.)\[[a-z,]*\b{extra}\b", " ".join(above.split()))
+                assert named, f"{page}: say pip install 'retrograd[{extra}]' above {block[2][:200]}"
+                break
+
+
 @pytest.mark.parametrize("page", WRITTEN)
 def test_links_of_a_written_page_lead_to_files(page: str) -> None:
     """Links work in the repository, without a build, except those to operator pages, which a build creates."""
