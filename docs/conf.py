@@ -4,18 +4,14 @@ import sys
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
-sys.path[:0] = [
-    str(DOCS / "_ext"),
-    str(DOCS),
-    str(DOCS.parent),
-]  # extensions, pages.py and the benchmarks that it quotes
+sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]  # the extensions, and the benchmarks that pages quote
 
 project = "retrograd"
 author = "The retrograd developers"
 copyright = f"2026, {author}"
 extensions = [
     *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"),
-    *("docstrings", "pages"),
+    *("sphinx_design", "sphinx_copybutton", "docstrings", "pages"),
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"
@@ -29,3 +25,7 @@ autosummary_generate = False
 autodoc_member_order = "bysource"
 python_maximum_signature_line_length = 88
 napoleon_use_rtype = False
+add_module_names = True
+toc_object_entries_show_parents = "hide"
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True

@@ -24,7 +24,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 def _pages() -> ModuleType:
     before = sys.path.copy()
-    sys.path[:0] = [str(DOCS), str(DOCS.parent)]  # like conf.py
+    sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]  # like conf.py
     try:
         return importlib.import_module("pages")
     finally:
@@ -32,41 +32,24 @@ def _pages() -> ModuleType:
 
 
 pages = _pages()
-gradient_table = pages.gradient_table
-migration = pages.migration
-FAMILIES = pages.families()
+code_blocks, operator_pages, results = pages.code_blocks, pages.operator_pages, pages.results
+FAMILIES = operator_pages.families()
 WRITTEN = [path.relative_to(DOCS).as_posix() for path in pages.written()]
 WHY_DW = "understanding/why_dw.md"
-PARTS = ("tutorials", "how_to", "understanding", "reference", "contributing")
-
-
-@functools.cache
-def family_page(page: str) -> str:
-    return pages.family_page(page, FAMILIES[page])
-
-
-def test_every_public_operator_is_on_a_page() -> None:
-    """It is in the list of a page and has a heading there."""
-    listed = [name for operators in FAMILIES.values() for name in operators]
-    public = {*retrograd.ops.__all__, *retrograd.nn.functional.__all__, *retrograd.nn.grad.__all__}
-    constants = {name for name in public if not callable(getattr(retrograd, name, len))}
-    assert public - constants <= set(listed)
-    for page, operators in FAMILIES.items():
-        headings = re.findall(r"^## (\w+)$", family_page(page), re.MULTILINE)
-        assert headings == sorted(operators)
 
 
 @pytest.mark.parametrize("page", FAMILIES)
 def test_a_page_has_an_example_and_it_runs(page: str) -> None:
-    path = pages.example(page)
+    path = operator_pages.example(page)
     assert path.exists(), f"write a session that shows the operators of {page} into docs/examples/{path.name}"
-    faults = pages.run_page(family_page(page), f"reference/operators/{page}")
+    text = pages.family_page(page)
+    assert path.read_text(encoding="utf-8") in text
+    faults = code_blocks.run_page(text, f"reference/operators/{page}")
     assert not faults, "\n".join(faults)
 
 
 def test_no_example_is_without_its_page() -> None:
-    # there may also be one for a page that does not exist yet: it is not shown then
-    assert {path.suffix for path in (DOCS / "examples").iterdir()} == {".pycon"}
+    assert {path.name for path in (DOCS / "examples").iterdir()} == {f"{page}.pycon" for page in FAMILIES}
 
 
 @pytest.mark.parametrize("page", WRITTEN)
@@ -74,7 +57,7 @@ def test_a_written_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monk
     """A figure that its program writes, and that docs/static has too, shows the same curves there."""
     monkeypatch.chdir(tmp_path)
     text = (DOCS / page).read_text(encoding="utf-8")
-    faults = pages._run_blocks(text, page, [])
+    faults = code_blocks.run_blocks(text, page, [])
     assert not faults, "\n".join(faults)
     for written in tmp_path.glob("*.svg"):
         shown = DOCS / "static" / written.name
@@ -208,7 +191,7 @@ def test_a_wrong_answer_of_an_exercise_is_a_fault() -> None:
     page = "engine_from_scratch.md"
     text = (DOCS / "understanding" / page).read_text(encoding="utf-8")
     assert text.count("\n[0. 4. 6.]\n") == 1
-    assert "Expected:\n    [0. 4. 5.]" in "".join(pages.run_page(text.replace("[0. 4. 6.]", "[0. 4. 5.]"), page))
+    assert "Expected:\n    [0. 4. 5.]" in "".join(code_blocks.run_page(text.replace("[0. 4. 6.]", "[0. 4. 5.]"), page))
 
 
 def test_the_answer_about_dw_is_short() -> None:
@@ -221,14 +204,14 @@ def test_the_answer_about_dw_is_short() -> None:
 
 def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
     """Every page that quotes results refers to existing groups of a benchmark suite, and gets their tables."""
-    tables = pages.report.tables(pages.report.read(DOCS.parent / "benchmarks")[1])
+    tables = results.tables()
     suites = "".join(path.read_text(encoding="utf-8") for path in (DOCS.parent / "benchmarks/suites").glob("*.py"))
     seen: set[str] = set()
     for page in WRITTEN:
         text = (DOCS / page).read_text(encoding="utf-8")
         groups = set(re.findall(r"^<!-- results: (.+) -->$", text, re.MULTILINE))
         seen |= groups
-        whole = pages.quoted(text)
+        whole = results.quoted(text)
         assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
         for group in groups & set(tables):
             assert tables[group].count("\n") > 1 and tables[group] in whole
@@ -236,8 +219,8 @@ def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
 
 
 def test_the_page_of_benchmarks_has_every_row() -> None:
-    text = pages.quoted((DOCS / "contributing/benchmarks.md").read_text(encoding="utf-8"))
-    _, results, _ = pages.report.read(DOCS.parent / "benchmarks")
+    text = results.quoted((DOCS / "contributing/benchmarks.md").read_text(encoding="utf-8"))
+    _, results, _ = results.report.read(DOCS.parent / "benchmarks")
     rows = [result for result in results if not result.level]
     assert len(re.findall(r"^\| (?!row \|)", text, re.MULTILINE)) == len(rows) > 1000
     assert all(f"\n## {group}\n" in text for group in {result.group for result in rows})
@@ -245,67 +228,59 @@ def test_the_page_of_benchmarks_has_every_row() -> None:
 
 def test_a_block_behind_an_included_one_runs() -> None:
     text = "```{literalinclude} file.py\n:pyobject: f\n```\n\n```pycon\n>>> 1 + 1\n3\n```\n"
-    assert "Expected:\n    3" in "".join(pages.run_page(text, "page"))
+    assert "Expected:\n    3" in "".join(code_blocks.run_page(text, "page"))
 
 
 def test_a_wrong_output_and_an_error_are_faults() -> None:
-    assert pages.run_page("```pycon\n>>> 1 + 1\n2\n```\n", "page") == []
-    assert "Expected:\n    3" in "".join(pages.run_page("```pycon\n>>> 1 + 1\n3\n```\n", "page"))
-    (fault,) = pages.run_page("```python\nx = 1\n```\n\n```python\nx / 0\n```\n", "page")
+    assert code_blocks.run_page("```pycon\n>>> 1 + 1\n2\n```\n", "page") == []
+    assert "Expected:\n    3" in "".join(code_blocks.run_page("```pycon\n>>> 1 + 1\n3\n```\n", "page"))
+    (fault,) = code_blocks.run_page("```python\nx = 1\n```\n\n```python\nx / 0\n```\n", "page")
     assert fault == "page, block 2: ZeroDivisionError: division by zero"
 
 
 def test_a_build_shows_what_it_measured() -> None:
     page = "```pycon\n>>> x = 2.5\n>>> print(f'{x} times')  # doctest: +MEASURED\n1.7 times\n```\n"
-    assert pages.measured_page(page, "page") == (page.replace("1.7", "2.5"), [])
-    assert "Expected:\n    1.7 times" in "".join(pages.run_page(page.replace("x} times", "x} seconds"), "page"))
+    assert code_blocks.measured_page(page, "page") == (page.replace("1.7", "2.5"), [])
+    assert "Expected:\n    1.7 times" in "".join(code_blocks.run_page(page.replace("x} times", "x} seconds"), "page"))
 
 
 def test_a_console_block_runs_commands_and_compares_their_output() -> None:
     """Numbers are those of the build; a wrong output, a failure and an unknown program are faults."""
     page = "```console\n$ python -c \"print('found', 12, 'files')\"\nfound 3 files\n```\n"
-    assert pages.measured_page(page, "page") == (page.replace("found 3", "found 12"), [])
-    assert pages.measured_page(page.replace("3 files", "..."), "page") == (page.replace("3 files", "..."), [])
-    (fault,) = pages.run_page(page.replace("3 files", "3 folders"), "page")
+    assert code_blocks.measured_page(page, "page") == (page.replace("found 3", "found 12"), [])
+    assert code_blocks.measured_page(page.replace("3 files", "..."), "page") == (page.replace("3 files", "..."), [])
+    (fault,) = code_blocks.run_page(page.replace("3 files", "3 folders"), "page")
     assert "printed\nfound 12 files\ninstead of\nfound 3 folders\n" in fault
-    (fault,) = pages.run_page(page.replace("print", "prind"), "page")
+    (fault,) = code_blocks.run_page(page.replace("print", "prind"), "page")
     assert "ended with 1" in fault and "NameError" in fault
     program = "```python\n# count.py\nprint('found', 2 + 1, 'files')\n```\n"
-    assert pages.run_page(program + page.replace("-c \"print('found', 12, 'files')\"", "count.py"), "page") == []
-    (fault,) = pages.run_page("```console\n$ rm photos\n```\n", "page")
+    assert code_blocks.run_page(program + page.replace("-c \"print('found', 12, 'files')\"", "count.py"), "page") == []
+    (fault,) = code_blocks.run_page("```console\n$ rm photos\n```\n", "page")
     assert "'rm' is not one of the commands that a page can run: retrograd, python" in fault
 
 
-def test_the_source_of_forward_and_backward_is_included() -> None:
-    text = family_page("loss_classification")
-    included = re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text)
-    assert {name for _, name in included} >= {"CrossEntropy", "CrossEntropyGrad", "NegativeLogLikelihood"}
-    for file, name in included:
-        assert (DOCS / "reference/operators" / file).resolve().exists()
-        path = file.split("/src/")[1].removesuffix(".py")
-        module = importlib.import_module(path.replace("/", "."))
-        found = getattr(module, name)
-        assert callable(found) and (not isinstance(found, type) or issubclass(found, Function))
-
-
 @pytest.mark.parametrize("page", FAMILIES)
-def test_what_is_included_exists(page: str) -> None:
-    text = family_page(page)
-    for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
-        source = (DOCS / "reference/operators" / file).resolve().read_text(encoding="utf-8")
+def test_the_source_of_forward_and_backward_is_included(page: str) -> None:
+    shown: set[object] = set()
+    found = [each for operator in FAMILIES[page].values() for each in operator_pages.sources(operator, shown)]
+    if page == "loss_classification":
+        assert {name for _, name in found} >= {"CrossEntropy", "CrossEntropyGrad", "NegativeLogLikelihood"}
+    assert len(set(found)) == len(found)
+    for file, name in found:
+        source = (DOCS.parent / "src" / file).read_text(encoding="utf-8")
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
 def test_every_page_is_listed_in_the_index_of_its_part() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
-    assert {page.partition("/")[0] for page in WRITTEN} == {"index.md", *PARTS}
-    assert all(f"\n{part}/index\n" in index for part in PARTS)
-    for part in PARTS:
+    assert {page.partition("/")[0] for page in WRITTEN} == {"index.md", *pages.PARTS}
+    assert all(f"\n{part}/index\n" in index for part in pages.PARTS)
+    for part in pages.PARTS:
         index = (DOCS / part / "index.md").read_text(encoding="utf-8")
         names = {page.split("/")[1].removesuffix(".md") for page in WRITTEN if page.startswith(f"{part}/")}
         missing = [name for name in names - {"index"} if f"\n{name}\n" not in index]
         assert not missing, f"list {missing} in docs/{part}/index.md"
-    assert "\noperators/*\n" in (DOCS / "reference/index.md").read_text(encoding="utf-8")
+    assert "\noperators/*\n" in (DOCS / "reference/operators.md").read_text(encoding="utf-8")
 
 
 def test_the_names_of_pytorch_are_a_table() -> None:
@@ -313,7 +288,7 @@ def test_the_names_of_pytorch_are_a_table() -> None:
     lines = [f"{namespace}.{name}" for namespace, some in names.items() for name in some]
     assert len(set(lines)) == len(lines) > 1000
     assert {"torch", "torch.Tensor", "torch.nn", "torch.nn.functional", "torch.optim"} <= set(names)
-    text = migration.coverage()
+    text = pages.pytorch_names.coverage()
     for namespace, some in names.items():
         assert re.search(rf"^## {re.escape(namespace)}: \d+ of {len(some)}$", text, re.MULTILINE)
     there, _, missing = text.partition("## torch.nn.functional: ")[2].partition("Not there: ")
@@ -322,7 +297,7 @@ def test_the_names_of_pytorch_are_a_table() -> None:
 
 def test_every_operator_with_a_backward_has_a_line() -> None:
     """The line contains a formula of the gradient, not just a name."""
-    rows = re.findall(r"^\| `(\w+)` \| (\w+), \S+:\d+ \| (.+) \|$", gradient_table.text(), re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\w+), \S+:\d+ \| (.+) \|$", pages.gradient_table.text(), re.MULTILINE)
     listed = {(name, function) for name, function, _ in rows}
     for operator in OPERATORS:
         if operator.name.isidentifier() and not operator.name.startswith("_"):

@@ -16,14 +16,14 @@ EXTENSIONS = Path(__file__).resolve().parents[1] / "docs/_ext"
 
 def extension(name: str) -> ModuleType:
     before = sys.path.copy()
-    sys.path[:0] = [str(EXTENSIONS)]  # like conf.py
+    sys.path[:0] = [str(EXTENSIONS), str(EXTENSIONS.parents[1])]  # like conf.py
     try:
         return importlib.import_module(name)
     finally:
         sys.path[:] = before
 
 
-docstrings = extension("docstrings")
+docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,42 @@ def test_signatures_show_annotations_as_they_are_written() -> None:
     arguments, _ = docstrings.signature_of(rg.train.fit)
     assert "loss: Callable[..., Tensor] = cross_entropy, " in arguments
     assert docstrings.signature_of(rg.nn.Module.train)[0].startswith("(mode: bool = True")
+
+
+def test_every_public_name_has_one_entry() -> None:
+    """Under one name, on one page; its other names are listed there."""
+    described = [name for names in reference.covered().values() for name in names]
+    missing = sorted(set(public_names.entries()) - set(described))
+    assert not missing, f"no page of docs/reference covers {missing}: name their module in a <!-- reference: ... --> line"
+    assert len(described) == len(set(described))
+    named = {name for first, others in public_names.entries().items() for name in (first, *others)}
+    assert named == set(public_names.public())
+    for page in (rg, rg.nn, rg.optim, rg.data, rg.train, rg.rules, rg.lowbit, rg.distributed, rg.testing):
+        assert {f"{page.__name__}.{name}" for name in page.__all__ if callable(getattr(page, name))} - named == set()
+    assert {"retrograd.optim.Adam", "retrograd.data.DataLoader", "retrograd.train.fit"} <= set(described)
+
+
+def test_a_name_without_an_entry_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {**public_names.entries(), "retrograd.planted.thing": []}
+    monkeypatch.setattr(public_names, "entries", lambda: entries)
+    reference.covered.cache_clear()
+    with pytest.raises(AssertionError, match=r"retrograd\.planted\.thing"):
+        test_every_public_name_has_one_entry()
+    monkeypatch.undo()
+    reference.covered.cache_clear()
+
+
+def test_an_object_is_described_under_its_plainest_name() -> None:
+    entries = public_names.entries()
+    assert "retrograd.nn.functional.relu" in entries["retrograd.relu"]
+    assert entries["retrograd.nn.functional.conv2d"] == ["retrograd.conv2d"]
+    assert "retrograd.Tensor.abs_" in entries["retrograd.abs"]
+    assert "retrograd.half" in entries["retrograd.float16"]
+
+
+def test_a_page_gets_the_entries_of_its_modules() -> None:
+    text = reference.completed("# Rules\n\n<!-- reference: retrograd.rules -->\n")
+    assert ".. autoclass:: retrograd.rules.Clipped\n" in text and "<!--" not in text
+    assert ".. autofunction:: retrograd.rules.identity\n" in text
+    loss = reference.completed("<!-- reference: retrograd.nn: loss -->")
+    assert "retrograd.nn.MSELoss" in loss and "retrograd.nn.Conv2d" not in loss

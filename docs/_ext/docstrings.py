@@ -240,7 +240,9 @@ def signature_of(thing: Any) -> tuple[str, str] | None:
 
 
 def _docstring(app: Any, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
-    lines[:] = restructured("\n".join(lines).rstrip(), parameters_of(thing))
+    found = restructured("\n".join(lines).rstrip(), parameters_of(thing))
+    # of an attribute, napoleon takes what precedes a colon in the first line for its type
+    lines[:] = ["", *found] if what in ("attribute", "data", "property") else found
 
 
 def _signature(app: Any, what: str, name: str, thing: Any, *_: Any) -> tuple[str, str] | None:

@@ -1,4 +1,4 @@
-"""Page with every operator and its gradient on one line, generated from the operator registrations."""
+"""The table with every operator and its gradient on one line, from the operator registrations."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ from retrograd.engine.operator import OPERATORS
 from retrograd.explanation.backward_source import gradient_of
 from retrograd.explanation.source_map import place_of
 
-_HEAD = """# Every operator and its gradient
-
-One line for each operator and Function: g is the gradient of the result y, and names are those of the Function's
-forward. Elementwise gradients are formulas. The others are the expressions that backward returns, with intermediate
-steps substituted, or the author's description where that would be long. `rg.backward_source(operator)` prints the whole
-source. Operators composed of other operators have the gradients of these, and are not listed.
-
-| operator | Function | gradient |
+_HEAD = """| operator | Function | gradient |
 | --- | --- | --- |
 """
 
 
 def text() -> str:
-    """Return the page in Markdown."""
+    """Return the table in Markdown."""
     seen: set[Any] = set()
     lines = []
     for operator in sorted(OPERATORS, key=lambda each: each.name.lower()):
