@@ -101,7 +101,7 @@ bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks $(ARGS)
 
 docs: $(VENV)/.docs
-	$(BIN)/python -m sphinx -q -W --keep-going -E docs docs/_build/html $(ARGS)
+	$(BIN)/python -m sphinx -q -W --keep-going -E -j auto docs docs/_build/html $(ARGS)
 	@echo 'docs/_build/html/index.html'
 
 onnx-table: $(VENV)/.test

@@ -66,7 +66,9 @@ def test_every_public_name_has_one_entry() -> None:
     """Under one name, on one page; its other names are listed there."""
     described = [name for names in reference.covered().values() for name in names]
     missing = sorted(set(public_names.entries()) - set(described))
-    assert not missing, f"no page of docs/reference covers {missing}: name their module in a <!-- reference: ... --> line"
+    assert not missing, (
+        f"no page of docs/reference covers {missing}: name their module in a <!-- reference: ... --> line"
+    )
     assert len(described) == len(set(described))
     named = {name for first, others in public_names.entries().items() for name in (first, *others)}
     assert named == set(public_names.public())

@@ -16,7 +16,6 @@ _FILE = re.compile(r"# (\w+\.py)\n")  # the first line of a program that is writ
 _BLOCK = re.compile(r"^```([^`\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-
 def run_page(text: str, name: str) -> list[str]:
     """Run the ``pycon`` sessions and ``python`` programs of a page, in one namespace, and return the failures.
 

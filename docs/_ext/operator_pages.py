@@ -81,7 +81,10 @@ def sources(operator: Any, shown: set[Any]) -> list[tuple[str, str]]:
     shown |= bases
     functions = [*(own or found), *sorted(bases - {Function}, key=lambda base: base.__name__)]
     texts = [text for function in functions for text in getattr(function, "formulas", (function,))]
-    return [(Path(inspect.getfile(each)).resolve().relative_to(SOURCES.parent).as_posix(), each.__qualname__) for each in texts]
+    return [
+        (Path(inspect.getfile(each)).resolve().relative_to(SOURCES.parent).as_posix(), each.__qualname__)
+        for each in texts
+    ]
 
 
 def example(page: str) -> Path:
@@ -96,7 +99,9 @@ def page_text(page: str, entries: str) -> str:
     title = title.removeprefix("loss: ").replace("_", " ") + (" losses" if page.startswith("loss_") else "")
     parts = [f"# {title[0].upper()}{title[1:]}", (inspect.getdoc(module) or "").replace("``", "`")]
     if example(page).exists():
-        parts.append(f"```pycon\n{example(page).read_text(encoding='utf-8')}```")
+        sessions = example(page).read_text(encoding="utf-8").strip().split("\n\n")
+        # what is between the sessions is prose
+        parts += [f"```pycon\n{each}\n```" if each.startswith(">>>") else each.replace("``", "`") for each in sessions]
     return "\n\n".join([*parts, entries]) + "\n"
 
 

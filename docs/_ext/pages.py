@@ -1,4 +1,4 @@
-"""Sphinx extension that completes each page: reference entries, tables of results and names, and the output of its code.
+"""Sphinx extension that completes pages with reference entries, results, tables of names, and the output of code.
 
 Code that fails, or prints something other than the page shows, fails the build. Only ``setup`` needs Sphinx.
 """
@@ -84,6 +84,6 @@ def setup(app: Any) -> dict[str, bool]:
     app.connect("source-read", _complete)
     app.connect("autodoc-process-docstring", _describe, priority=900)  # after napoleon
     app.connect("doctree-read", reference.attach_aliases)
-    app.connect("doctree-read", reference.unlink_builtins)
+    app.connect("doctree-read", reference.unlink_ambiguous)
     app.connect("build-finished", _explanations)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

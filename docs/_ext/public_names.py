@@ -14,7 +14,12 @@ from retrograd.torch_api.missing import Absent
 
 # public modules that no ``__all__`` lists, because they are imported by their path
 _BY_PATH = (
-    *("distributed.algorithms.ddp_comm_hooks", "distributed.checkpoint", "distributed.optim", "explanation.explanation"),
+    *(
+        "distributed.algorithms.ddp_comm_hooks",
+        "distributed.checkpoint",
+        "distributed.optim",
+        "explanation.explanation",
+    ),
     *("interop.sklearn", "nn.parallel", "onnx.vectors", "studies", "utils.tensorboard"),
 )
 # An object with several names is described under the first of these that has it.
@@ -41,11 +46,6 @@ def names_of(module: types.ModuleType) -> list[str]:
     return list(getattr(module, "__all__", [name for name in own if not name.startswith("_")]))
 
 
-def _is_ours(thing: Any) -> bool:
-    module = getattr(thing, "__module__", None) or getattr(type(thing), "__module__", "")
-    return str(module).startswith("retrograd") or not (callable(thing) or isinstance(thing, types.ModuleType))
-
-
 @functools.cache
 def public() -> dict[str, Any]:
     """Return every public name, with its path, and what it names: members of modules, and attributes of Tensor."""
@@ -53,9 +53,12 @@ def public() -> dict[str, Any]:
     for path, module in namespaces().items():
         for name in names_of(module):
             thing = getattr(module, name)
-            if isinstance(thing, types.ModuleType) or not _is_ours(thing):
-                continue  # modules have pages; Python's own names, as in multiprocessing, have entries elsewhere
-            found[f"{path}.{name}"] = thing
+            # Python's own names under PyTorch's path
+            foreign = path == "retrograd.multiprocessing" and not str(getattr(thing, "__module__", "")).startswith(
+                "retrograd"
+            )
+            if not isinstance(thing, types.ModuleType) and not foreign:
+                found[f"{path}.{name}"] = thing
     for name in dir(retrograd.Tensor):
         thing = inspect.getattr_static(retrograd.Tensor, name)
         if not name.startswith("_") and not isinstance(thing, Absent) and "Absent" not in type(thing).__name__:

@@ -1,7 +1,7 @@
 """The text of the reference pages: directives of autodoc and autosummary for every public name, grouped by file.
 
 A page in docs/reference names the modules that it covers, ``<!-- reference: retrograd.optim -->``, and gets their
-entries in place of that line when it is built. ``<!-- reference: retrograd.nn: loss -->`` is for some files of a module.
+entries in place of that line when it is built. ``<!-- reference: retrograd.nn: loss -->`` names some files of a module.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 import inspect
 import re
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,6 @@ from typing import Any
 import operator_pages
 import public_names
 from sphinx.addnodes import pending_xref
-
-import retrograd
 
 REFERENCE = Path(__file__).resolve().parents[1] / "reference"
 MARKER = re.compile(r"^<!-- reference: (.+) -->$", re.MULTILINE)
@@ -125,8 +123,11 @@ def _directive(name: str) -> list[str]:
         return [f".. autofunction:: {name}", ""]
     text = " ".join((inspect.getdoc(thing) or "").split()) if type(thing).__module__.startswith("retrograd") else ""
     shown = re.sub(r" at 0x\w+", "", repr(thing))
-    return [f".. py:data:: {name}", f"   :value: {shown}", "", f"   {type(thing).__name__}", ""] if not text else [
-        f".. py:data:: {name}", "", f"   {text.replace('*', chr(92) + '*')}", ""]
+    return (
+        [f".. py:data:: {name}", f"   :value: {shown}", "", f"   {type(thing).__name__}", ""]
+        if not text
+        else [f".. py:data:: {name}", "", f"   {text.replace('*', chr(92) + '*')}", ""]
+    )
 
 
 # ---------------------------------------------------------------- Tensor
@@ -156,17 +157,25 @@ the tensor."""
 def _method_table() -> list[str]:
     rows = ["| method | in place | operator |", "| --- | --- | --- |"]
     for entry, others in sorted(public_names.entries().items()):
-        found = sorted(name.removeprefix("retrograd.Tensor.") for name in others if name.startswith("retrograd.Tensor."))
+        found = sorted(
+            name.removeprefix("retrograd.Tensor.") for name in others if name.startswith("retrograd.Tensor.")
+        )
         if found:
             plain, in_place = ([f"`{name}`" for name in found if name.endswith("_") == ends] for ends in (False, True))
             rows.append(f"| {', '.join(plain)} | {', '.join(in_place)} | {{py:obj}}`{entry}` |")
     return ["\n".join(rows)]
 
 
-def unlink_builtins(app: Any, doctree: Any) -> None:
-    """Keep ``int`` in a signature from linking to ``retrograd.int``, the dtype."""
+@functools.cache
+def _last_names() -> Counter[str]:
+    return Counter(map(operator_pages.last, public_names.entries()))
+
+
+def unlink_ambiguous(app: Any, doctree: Any) -> None:
+    """Keep ``int`` in a signature from linking to ``retrograd.int``, and names of two classes from linking to one."""
     for node in list(doctree.findall(pending_xref)):
-        if node.get("reftarget") in vars(builtins):
+        target = node.get("reftarget", "")
+        if node.get("refdomain") == "py" and (target in vars(builtins) or _last_names()[target] > 1):
             node.replace_self(node.children)
 
 
