@@ -116,6 +116,8 @@ def directives(names: list[str]) -> list[str]:
 
 def _directive(name: str) -> list[str]:
     thing = public_names.public()[name]
+    if inspect.isclass(thing) and not thing.__module__.startswith("retrograd"):
+        return [f".. py:class:: {name}", "", f"   The class ``{thing.__module__}.{thing.__qualname__}``.", ""]
     if inspect.isclass(thing):
         kind = "exception" if issubclass(thing, BaseException) else "class"
         return [f".. auto{kind}:: {name}", "   :members:", "   :exclude-members: extra_repr", ""]
