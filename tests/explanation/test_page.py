@@ -44,8 +44,8 @@ def middle(page: Any, name: str, at: int) -> tuple[float, float]:
 def test_it_opens_with_an_entry_taken_apart(browser, conv2d):
     with opened(browser, conv2d) as page:
         assert page.evaluate(PINNED)["name"] == "gw"
-        assert page.locator("#lead").inner_text().startswith("gw[0, 0, 2, 1] = 61, the sum of 25 products gy · x.")
-        assert page.locator(".products li").count() == 25
+        assert page.locator("#lead").inner_text().startswith("gw[0, 1, 1, 1] = 74, the sum of 32 products gy · x.")
+        assert page.locator(".products li").count() == 32
         assert page.locator(".checks .tick").count() == 2
         assert "bit for bit" in page.locator("#badge").inner_text()
 
@@ -55,7 +55,7 @@ def test_mouse(browser, conv2d):
         before = page.evaluate(PINNED)
         page.mouse.move(*middle(page, "gx", 7))
         assert page.evaluate(HOVERED) == {"name": "gx", "at": 7}
-        assert page.locator(".entry h2 code").inner_text() == "gx[0, 0, 1, 2]"
+        assert page.locator(".entry h2 code").inner_text() == "gx[0, 0, 1, 3]"
         page.mouse.move(5, 5)
         assert page.evaluate(HOVERED) is None and page.evaluate(PINNED) == before
         page.mouse.click(*middle(page, "gx", 7))
@@ -185,7 +185,7 @@ def test_svg(browser, conv2d):
         assert download.value.suggested_filename == "conv2d.svg"
         picture = ElementTree.fromstring(Path(download.value.path()).read_text(encoding="utf-8"))
         texts = ["".join(each.itertext()) for each in picture.iter("{http://www.w3.org/2000/svg}text")]
-        assert {"x", "w", "b", "y", "gx", "gw", "gb", "gy", "F.conv2d(x, w, b, padding=1)", "61"} <= set(texts)
+        assert {"x", "w", "b", "y", "gx", "gw", "gb", "gy", "F.conv2d(x, w, b, padding=1)", "74"} <= set(texts)
 
 
 def test_colors(browser, conv2d):
@@ -252,7 +252,7 @@ def test_panels_that_do_not_fit_are_chosen(browser, tmp_path):
         assert figure.locator("output").inner_text() == "n 0"
         figure.get_by_role("button", name="next n").click()
         assert figure.locator("output").inner_text() == "n 1"
-        page.evaluate(TAKE, ["y", 4 * 25 * 2 + 7])  # of the last sample: its x is shown
+        page.evaluate(TAKE, ["y", 4 * 16 * 2 + 7])  # of the last sample: its x is shown
         assert figure.locator("output").inner_text() == "n 2"
         lit = """() => {
           const grid = window.retrograd.page.view.grids.find((grid) => grid.array.name === "x");

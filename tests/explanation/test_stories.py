@@ -43,7 +43,7 @@ def test_the_windows_that_meet(name, settings):
     """The elementwise product of the two pictures sums to the contribution of one filter, by the definition."""
     given = find(name).with_settings(settings)
     arrays = {each: array.values.astype(np.float64) for each, array in given.arrays.items()}
-    (step,) = (step for story in given.stories for step in story.steps if step.pictures)
+    (step,) = (step for story in given.stories for step in story.steps if step.pictures and step.name == "gx")
     patch, kernel = (picture.values.astype(np.float64) for picture in step.pictures)
     s = {each.name: each.value for each in given.settings}
     n, c, i, j = np.unravel_index(step.at, arrays["x"].shape)
@@ -64,6 +64,42 @@ def test_the_windows_that_meet(name, settings):
             total += arrays["gy"][n, k, p, q] * w[r, t]
     assert (patch * kernel).sum() == pytest.approx(total)
     assert f"filter {k} gives {total:.3g}".replace("-", "−") in step.text.replace("Filter", "filter")
+
+
+@pytest.mark.parametrize("settings", [{}, {"batch": 3, "stride": 2, "padding": 2}, {"values": "decimals", "kernel": 2}])
+def test_each_sample_adds_its_term(settings):
+    """grad_b times col_data.T() of each sample by its definition: the numbers, and the pictures that add up to gw."""
+    given = find("conv2d").with_settings(settings)
+    s = {each.name: each.value for each in given.settings}
+    arrays = {name: array.values.astype(np.float64) for name, array in given.arrays.items()}
+    *_, loop, added = given.stories[0].steps
+    assert "`dw += Mult(grad_b, col_data.T())`" in loop.text and "the output gradient of sample b" in loop.text
+    k, c, r, t = np.unravel_index(added.at, arrays["gw"].shape)
+    padded = np.pad(arrays["x"], ((0, 0), (0, 0), (s["padding"],) * 2, (s["padding"],) * 2))
+    _, _, height, width = arrays["gy"].shape
+    terms = np.zeros((s["batch"], s["kernel"], s["kernel"]))
+    for b, p, q, i, j in itertools.product(*map(range, (s["batch"], height, width, s["kernel"], s["kernel"]))):
+        terms[b, i, j] += arrays["gy"][b, k, p, q] * padded[b, c, p * s["stride"] + i, q * s["stride"] + j]
+    *shown, total = (picture.values for picture in added.pictures)
+    np.testing.assert_allclose(shown, terms, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(total, arrays["gw"][k, c], rtol=1e-5)
+    np.testing.assert_allclose(terms.sum(0), total, rtol=1e-4, atol=1e-5)
+    assert [picture.sign for picture in added.pictures] == ["", *["+"] * (s["batch"] - 1), "="]
+    written = [f"{term:.3g}".replace("-", "−") for term in terms[:, r, t]]
+    for b, term in enumerate(written[:2]):
+        assert f"{term} for b = {b}" in loop.text
+    assert f"columns {height * width}–{2 * height * width - 1} for b = 1" in loop.text
+    assert " + ".join(f"({term})" if term[0] == "−" else term for term in written) in added.text
+    assert f"only the last sample would count: {written[-1]} in place of" in added.text
+
+
+def test_many_samples_are_added_in_three_terms():
+    rng = np.random.default_rng(3)
+    x, w = rng.integers(1, 4, (6, 1, 3, 3)).astype(float), rng.integers(1, 4, (1, 1, 2, 2)).astype(float)
+    given = explain("conv2d", x, w, np.ones((6, 1, 2, 2)))
+    pictures = given.stories[0].steps[-1].pictures
+    assert [picture.title for picture in pictures] == ["b = 0", "b = 1", "b = 2 to 5", "gw[0, 0]"]
+    np.testing.assert_allclose(sum(picture.values for picture in pictures[:-1]), given.arrays["gw"].values[0, 0])
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
@@ -122,7 +158,7 @@ def test_a_story_goes_on_with_other_settings(browser, tmp_path):
         page.locator("#setting-stride").fill("1")
         after = page.locator("#story .tell p").text_content()
         assert before != after and after == documents[1]["stories"][0]["steps"][1]["text"].replace("`", "")
-        assert page.locator("#story .place").inner_text() == "2 of 5"
+        assert page.locator("#story .place").inner_text() == "2 of 7"
 
 
 def test_a_link_leads_into_a_story(browser, tmp_path):

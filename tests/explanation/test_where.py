@@ -164,7 +164,7 @@ def test_the_command_runs_the_example(capsys: pytest.CaptureFixture[str]) -> Non
     bare, call, steps = capsys.readouterr().out.rstrip("\n").partition("\n\nF.conv2d(x, w, b, stride=2, padding=1)\n")
     assert bare == source_map("conv2d") and call
     assert steps.splitlines() == listed(find("conv2d").with_settings({"stride": 2}).steps())
-    assert "  y: float32[1, 2, 3, 3] = conv(x: float32[1, 2, 5, 5], w: float32[2, 2, 3, 3], b: float32[2], " in steps
+    assert "  y: float32[2, 2, 2, 2] = conv(x: float32[2, 2, 4, 4], w: float32[2, 2, 3, 3], b: float32[2], " in steps
     assert "  gw: float32[2, 2, 3, 3] = duplicate(%1: " in steps
     for words, message in (
         (["conv2d", "--set", "stride=2"], "--set stride=2 is for the example of --steps; add --steps"),

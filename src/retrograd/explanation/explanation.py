@@ -44,11 +44,12 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Picture:
-    """A small array next to the text: its title, its values and its role, as in ``Array``."""
+    """A small array next to the text: its title, its values and its role, as in ``Array``; and the sign before it."""
 
     title: str
     values: np.ndarray
     role: str
+    sign: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class Step:
     name, at: the entry whose products are shown, at a flat index
     into: if given, the entry's uses in this array are shown instead of the products that add up to the entry
     product: the number of the selected product
-    pictures: arrays that are multiplied elementwise
+    pictures: arrays that are multiplied elementwise or added
     """
 
     text: str
@@ -97,7 +98,13 @@ def stories_as_dicts(stories: Sequence[Story]) -> list[dict[str, Any]]:
 
 def _step(step: Step) -> dict[str, Any]:
     pictures = [
-        {"name": each.title, "shape": list(each.values.shape), "values": numbers(each.values), "role": each.role}
+        {
+            "name": each.title,
+            "shape": list(each.values.shape),
+            "values": numbers(each.values),
+            "role": each.role,
+            "sign": each.sign,
+        }
         for each in step.pictures
     ]
     return {

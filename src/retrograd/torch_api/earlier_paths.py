@@ -123,7 +123,7 @@ _MOVED = {
         "card": "explanation.graph.drawing",
     },
     "explanation.operators": {
-        "algorithms convolution_stories": "explanation.operators.convolution",
+        "algorithms": "explanation.operators.convolution",
         "users": "explanation.operators.function",
         "mistakes": "explanation.operators.gradient_bugs",
         "matrices": "explanation.operators.im2col",

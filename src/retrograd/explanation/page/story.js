@@ -90,13 +90,13 @@ export class Stories {
     });
   }
 
-  /** Arrays that are multiplied elementwise. */
+  /** Arrays that are multiplied elementwise or added, with the signs between them. */
   #pictures(pictures) {
-    const grids = pictures.map(({ name, ...each }) => {
+    const parts = pictures.flatMap(({ name, sign, ...each }) => {
       const grid = new Grid(new Values(name, { ...each, view: "story" }), null, { what: "" });
       grid.setCell(Math.max(14, Math.min(26, Math.floor(78 / grid.panels.rows))));
-      return grid.element;
+      return sign ? [h("span", { class: "arrow" }, sign), grid.element] : [grid.element];
     });
-    return h("div", { class: "pictures" }, ...grids.flatMap((grid, j) => (j ? [h("span", { class: "arrow" }, "×"), grid] : [grid])));
+    return h("div", { class: "pictures" }, ...parts);
   }
 }
