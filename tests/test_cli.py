@@ -159,7 +159,7 @@ def test_nothing_to_resume(capsys):
         (("--lr", "nan"), "--lr nan"),
         (("--seed", "-3"), "--seed -3"),
         (("--checkpoint-every", "0"), "--checkpoint-every 0"),
-        (("--threads", "0"), "--threads: "),
+        (("--threads", "0"), "--threads 0 must be from 1 to 1024"),
         ((*TEXTBOOK, "--threads", "2"), "--threads is for the compiled kernels"),
     ],
 )

@@ -48,7 +48,7 @@ def test_text_is_learned_and_written(capsys: pytest.CaptureFixture[str], monkeyp
     assert main(["sample", "run", "--length", "1000000000000", "--kernels", "textbook"]) == 2
     assert "--length 1000000000000 must be at least 1 and at most 100000000" in capsys.readouterr().err
     assert main(["sample", "nowhere"]) == 1
-    assert "there is no such checkpoint" in capsys.readouterr().err
+    assert "there is no run at nowhere" in capsys.readouterr().err
     _continue_and_export(capsys)
 
 
@@ -148,7 +148,7 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
     assert "inputs values; outputs forecast, lower, upper" in capsys.readouterr().out
     for arguments, code, message in (
         (("run", "model.pb"), 2, "model.pb must end in .onnx"),
-        (("none", "model.onnx"), 1, "none: there is no such checkpoint"),
+        (("none", "model.onnx"), 1, "there is no run at none; runs there: run"),
         (("run", "file.csv/model.onnx"), 1, "model.onnx was not written: file.csv is a file, not a folder"),
         (("run", "model.onnx", "--opset", "3"), 2, "--opset 3 must be an int from 7"),
         (("run", "model.onnx", "--level", "2"), 2, "--level 2 must be greater than 0 and less than 1"),
@@ -161,8 +161,9 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("series", "--csv", "file.csv"), 2, "--csv FILE and --column NAME belong together"),
-        (("series", "--column", "x"), 2, "--csv FILE and --column NAME belong together"),
+        (("series", "--csv", "file.csv"), 2, "--csv needs --column NAME; the columns of file.csv are 'x'"),
+        (("series", "--csv", "none.csv"), 2, "--csv needs --column NAME; none.csv cannot be read: No such file"),
+        (("series", "--column", "x"), 2, "--column is for --csv FILE; pass both, or neither for the sunspots"),
         (("series", "--text", "file.txt"), 2, "--text is for the task text; leave it out"),
         (("text", "--csv", "file.csv", "--column", "x"), 2, "--csv is for the task series; leave it out"),
         (("digits", "--period", "3"), 2, "--period is for the task series; leave it out"),

@@ -99,7 +99,7 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "torch_api/version.py": ("__version__",),
     "onnx/exporting/export.py": ("__version__",),  # the producer version in the file
     "cli/machine.py": ("kernels",),  # warmup and info: the compile cache, the CPU
-    **dict.fromkeys(("cli/train.py", "cli/study.py"), ("kernels.compiled.machine.launch",)),  # the number of threads
+    "cli/output.py": ("kernels.compiled.machine.launch",),  # the number of threads
     "distributed/mpi.py": ("kernels.compiled.machine.launch",),  # the threads of each worker
     "nn/conv_recurrent.py": ("formulas.gates",),  # it composes its cells of operators itself
     "optim/swa_utils.py": ("nn.module", "nn.normalization"),  # an average of a Module is a Module

@@ -52,12 +52,10 @@ def _export(arguments: argparse.Namespace) -> int:
             parts = _text(run)
         model, options = parts
         export(model, options.pop("example"), file, opset=arguments.opset, **options)
-    except ValueError as error:
-        raise UsageError(as_typed(ValueError(str(error).removeprefix("onnx.export: ")))) from None
-    except OSError as error:
-        return complain(str(error), 1)  # why the file was not written
-    except (CheckpointError, OnnxError, ImportError) as error:
+    except (CheckpointError, OnnxError, ImportError, OSError) as error:
         return complain(str(error), 1)
+    except ValueError as error:
+        raise UsageError(as_typed(error)) from None
     size = f"{file.stat().st_size / 1e6:.2f} MB"
     outputs = ", ".join(options["output_names"])
     say(f"{file}: {size}; inputs {', '.join(options['input_names'])}; outputs {outputs}")

@@ -14,7 +14,18 @@ from typing import Any, NoReturn
 
 from .._files.terminal import printable
 
-__all__ = ["OutputError", "Parser", "UsageError", "as_typed", "complain", "guarded", "option", "options_set", "say"]
+__all__ = [
+    "OutputError",
+    "Parser",
+    "UsageError",
+    "as_typed",
+    "complain",
+    "guarded",
+    "option",
+    "options_set",
+    "say",
+    "use_threads",
+]
 
 
 # ---- Usage errors, and output on stdout and stderr ------------------------------------------------------------------
@@ -77,13 +88,28 @@ def option(name: str, value: Any) -> str:
 
 def as_typed(error: Exception) -> str:
     """Return the message of an error with the option as it is typed: "batch_size=0 must" as "--batch-size 0 must"."""
-    found = re.match(r"(?:\w+: )?([a-z][a-z_-]*)=(\S+)", str(error))
+    found = re.match(r"(?:[\w.]+: )?([a-z][a-z_-]*)=(\S+)", str(error))
     if found is None:
         return str(error)
     value = found[2]
     with suppress(ValueError):
         value = value if value.lstrip("-").isdigit() else f"{float(value):g}"
     return f"{option(found[1], None)} {value}{str(error)[found.end() :]}"
+
+
+def use_threads(count: int | None) -> None:
+    """Use this many threads for the compiled kernels, if a number is given.
+
+    Raises:
+        UsageError: it is out of range.
+    """
+    if count is None:
+        return
+    from ..kernels.compiled.machine.launch import MOST_THREADS, set_num_threads
+
+    if not 1 <= count <= MOST_THREADS:
+        raise UsageError(f"--threads {count} must be from 1 to {MOST_THREADS}")
+    set_num_threads(count)
 
 
 # ---- Standard streams of a command: write errors end it without a traceback -----------------------------------------

@@ -67,7 +67,13 @@ def add_command(commands: Any) -> None:
         "--classes", type=Path, metavar="FILE", help="class names, one per line (those in the file, or 0, 1, ...)"
     )
     add = predict.add_argument_group("with a series or text").add_argument
-    add("--steps", type=int, metavar="N", help="values to forecast (the run's --horizon), or characters to write (200)")
+    add(
+        "--steps",
+        "--horizon",
+        type=int,
+        metavar="N",
+        help="values to forecast (as many as the run was trained for), or characters to write (200)",
+    )
     add = predict.add_argument_group("with a series").add_argument
     add(
         "--level",
@@ -102,6 +108,9 @@ def _predict(arguments: argparse.Namespace) -> int:
     from ..train.checkpoint import CheckpointError
     from ..train.inference import SeriesRun, TextRun, load_run
 
+    if arguments.model.suffix != ".onnx":
+        for name, value in options_set(arguments, _ONNX).items():
+            raise UsageError(f"{option(name, value)} is for an ONNX model; a retrograd model needs no such option")
     with use_kernels(arguments.kernels):
         try:
             if arguments.model.suffix == ".onnx":
@@ -174,17 +183,17 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
     """Classify every readable image. The others are reported on stderr, and the exit code is then 1."""
     from .._files.terminal import display_name
     from ..data.images import ImageError
+    from ..onnx.errors import OnnxError
 
     options = _chosen(arguments, "images")
-    if arguments.model.suffix != ".onnx":
-        for name, value in options_set(arguments, _ONNX).items():
-            raise UsageError(f"{option(name, value)} is for an ONNX model; a retrograd model needs no such option")
     if options["top"] < 1:
         raise UsageError(f"--top {options['top']} must be at least 1")
     if not arguments.inputs:
         raise UsageError(f"{arguments.model} classifies images; name PNG or JPEG files, or folders of them, after it")
     try:
         model = load()
+    except OnnxError:
+        raise
     except ValueError as error:
         raise UsageError(as_typed(error)) from None  # an option does not fit the ONNX model
     files, failed = _files(arguments.inputs)

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .output import UsageError, as_typed, complain, options_set, say
+from .output import UsageError, as_typed, complain, options_set, say, use_threads
 
 __all__ = ["add_command"]
 
@@ -51,10 +51,7 @@ def _study(arguments: argparse.Namespace) -> int:
 
     run, recipe = studies.STUDIES[arguments.study]
     try:
-        if arguments.threads is not None:
-            from ..kernels.compiled.machine.launch import set_num_threads
-
-            set_num_threads(arguments.threads)
+        use_threads(arguments.threads)
         recipe = replace(recipe, **options_set(arguments, _OPTIONS))
     except ValueError as error:
         raise UsageError(as_typed(error)) from None

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, as_typed, complain, option, options_set, say
+from .output import UsageError, as_typed, complain, option, options_set, say, use_threads
 from .workers import check_launched, check_workers, is_worker, join_workers, launched, same_folder, start_workers
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def _check_same(chosen: dict[str, Any], saved: Any) -> None:
     for name, value in chosen.items():
         if value != getattr(saved, name):
             flag = option(name, value)
-            text = flag if value is False else f"{flag} {value}"
+            text = flag if value is False else f"{flag} {value:g}" if isinstance(value, float) else f"{flag} {value}"
             raise UsageError(
                 f"{text} differs from the checkpoint's {getattr(saved, name)}; a resumed run keeps its "
                 f"settings: leave out {flag}, or start a new run without --resume"
@@ -307,16 +307,9 @@ def _check_same(chosen: dict[str, Any], saved: Any) -> None:
 
 
 def _set_threads(arguments: argparse.Namespace, settings: Settings) -> None:
-    if arguments.threads is None:
-        return
-    if settings.kernels != "compiled":
+    if arguments.threads is not None and settings.kernels != "compiled":
         raise UsageError("--threads is for the compiled kernels; leave it out with --kernels textbook")
-    from ..kernels.compiled.machine.launch import set_num_threads
-
-    try:
-        set_num_threads(arguments.threads)
-    except ValueError as error:
-        raise UsageError(f"--threads: {error}") from None
+    use_threads(arguments.threads)
 
 
 def _check_data_options(arguments: argparse.Namespace) -> None:
@@ -328,8 +321,20 @@ def _check_data_options(arguments: argparse.Namespace) -> None:
             raise UsageError(f"{option(*next(iter(chosen.items())))} is for {where}; leave it out")
     if arguments.held_out is not None and arguments.held_out_images is not None:
         raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
-    if (arguments.csv is None) != (arguments.column is None):
-        raise UsageError("--csv FILE and --column NAME belong together; pass both, or neither for the sunspots")
+    if arguments.column is not None and arguments.csv is None:
+        raise UsageError("--column is for --csv FILE; pass both, or neither for the sunspots")
+    if arguments.csv is not None and arguments.column is None:
+        raise UsageError(f"--csv needs --column NAME{_columns(arguments.csv)}")
+
+
+def _columns(path: Path) -> str:
+    """Describe the columns of a CSV file, for a message."""
+    from ..data.series import SeriesError, columns_of
+
+    try:
+        return f"; the columns of {path} are {columns_of(path)}"
+    except SeriesError as error:
+        return f"; {error}"
 
 
 def _seeded_task(
@@ -344,8 +349,8 @@ def _seeded_task(
     try:
         with use_kernels(settings.kernels):
             return make(arguments, settings, saved, progress)
-    except TrainingError:
-        raise
+    except TrainingError as error:
+        raise TrainingError(as_typed(error)) from error
     except (ImportError, RuntimeError) as error:
         raise TrainingError(str(error)) from error
 

@@ -84,10 +84,12 @@ def check_workers(workers: int) -> None:
     """Check that each process gets a part of the batches.
 
     Raises:
-        UsageError: there are too many processes.
+        UsageError: there are too many processes, or none.
     """
     from ..distributed.train_workers import SHARDS
 
+    if workers < 1:
+        raise UsageError(f"--workers {workers} must be from 1 to {SHARDS}")
     if workers > SHARDS:
         raise UsageError(f"--workers {workers}: a batch is cut into {SHARDS} shards, so pass at most {SHARDS}")
 

@@ -74,19 +74,39 @@ def read_series(path: str | Path, column: str) -> Series:
             or a value is missing, not a number or not finite. The message names the line.
     """
     path = as_path("read_series", "path", path)
+    return _parsed(_text(path), column, str(path))
+
+
+def columns_of(path: Path) -> str:
+    """List the columns of a CSV file, for a message.
+
+    Raises:
+        SeriesError: the file cannot be read, is not text, or is empty.
+    """
+    _, header = _header(_lines(_text(path), str(path)), str(path))
+    return _listed(header)
+
+
+def _text(path: Path) -> str:
     text = read_utf8(path, SeriesError)
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         raise SeriesError(f"{path}, line {line}: there is a NUL character, so this is not a CSV file")
-    return _parsed(text, column, str(path))
+    return text
 
 
-def _parsed(text: str, column: str, name: str) -> Series:
-    lines = _lines(text, name)
+def _header(lines: Iterator[tuple[int, list[str]]], name: str) -> tuple[int, list[str]]:
+    """Return the number of the first line, and the names of the columns in it."""
     number, header = next(lines, (1, []))
     header = [title.strip() for title in header]
     if not any(header):
         raise SeriesError(f"{name}: the file is empty; its first line must name the columns")
+    return number, header
+
+
+def _parsed(text: str, column: str, name: str) -> Series:
+    lines = _lines(text, name)
+    number, header = _header(lines, name)
     if header.count(column) != 1:
         fault = f"no column {column!r}" if column not in header else f"more than one column {column!r}"
         raise SeriesError(f"{name}, line {number}: there is {fault}; the columns are {_listed(header)}")

@@ -64,14 +64,14 @@ class OnnxClassifier:
         self._mean = self._of_channels("mean", (usual[0],) if mean is None else mean)
         self._std = self._of_channels("std", (usual[1],) if std is None else std)
         if not (self._std > 0).all():
-            raise ValueError(f"std={list(std or usual[1:])} must be above 0")
+            raise ValueError(f"std={_listed(std or usual[1:])} must be greater than 0")
         probe = self._scores(np.zeros((1, self.channels, self.size, self.size), np.float32))
         if probe.ndim != 2 or probe.shape[0] != 1 or probe.shape[1] < 2:
             raise OnnxError(f"{path} does not classify images: its output for one image has the shape {probe.shape}")
         classes = _classes_of(file) if classes is None else classes
         self.classes: tuple[str, ...] = tuple(map(str, range(probe.shape[1]) if classes is None else classes))
         if len(self.classes) != probe.shape[1]:
-            raise ValueError(f"{len(self.classes)} class names were given, the model has {probe.shape[1]} classes")
+            raise ValueError(f"classes has {len(self.classes)} names, but the model has {probe.shape[1]} classes")
 
     def read(self, path: str | Path, invert: bool = False) -> np.ndarray:
         """Read a PNG or JPEG file as model input: uint8 (channels, size, size).
@@ -97,7 +97,7 @@ class OnnxClassifier:
 
     def _of_channels(self, name: str, numbers: Sequence[float]) -> np.ndarray:
         if len(numbers) not in (1, self.channels):
-            raise ValueError(f"{name}={list(numbers)} must be one number, or one for each of {self.channels} channels")
+            raise ValueError(f"{name}={_listed(numbers)} must be one number, or {self.channels}, one per channel")
         return np.reshape(np.asarray(numbers, np.float32), (-1, 1, 1))
 
     def _scores(self, batch: np.ndarray) -> np.ndarray:
@@ -109,6 +109,10 @@ class OnnxClassifier:
         if not isinstance(found, Tensor) or found.array.dtype.kind != "f":
             raise OnnxError(f"{self._path} does not classify images: its output is not an array of float32 or float64")
         return found.array
+
+
+def _listed(numbers: Sequence[float]) -> str:
+    return ",".join(f"{number:g}" for number in numbers)
 
 
 def _classes_of(file: Any) -> list[str] | None:

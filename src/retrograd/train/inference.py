@@ -62,13 +62,21 @@ def _checkpoint_of(path: Path) -> Path:
     if path.is_dir():
         file = path / CHECKPOINT
         if not file.exists():
-            runs = sorted(each.parent for each in path.glob(f"*/{CHECKPOINT}"))
-            hint = f"; the runs in it are {', '.join(map(str, runs[:10]))}" if runs else ""
-            raise CheckpointError(f"{path} is not the folder of a run: there is no {CHECKPOINT} in it{hint}")
+            raise CheckpointError(f"{path} is not the folder of a run: there is no {CHECKPOINT} in it{_runs_in(path)}")
         return file
+    if not path.exists() and path.suffix != ".npz":
+        raise CheckpointError(f"there is no run at {path}{_runs_in(path.parent)}")
     if other := _LOADERS.get(path.suffix):
         raise CheckpointError(f"{path} is not the checkpoint of a run, which is a .npz file; {other}")
     return path
+
+
+def _runs_in(folder: Path) -> str:
+    """List the runs in the subfolders of a folder, for a message."""
+    from .trainer import CHECKPOINT
+
+    runs = sorted(each.parent for each in folder.glob(f"*/{CHECKPOINT}"))
+    return f"; runs there: {', '.join(map(str, runs[:10]))}" if runs else ""
 
 
 _LOADERS = {
