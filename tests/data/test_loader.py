@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from retrograd import Tensor
 from retrograd.data import (
     BatchSampler,
     ChainDataset,
@@ -13,6 +14,7 @@ from retrograd.data import (
     IterableDataset,
     RandomSampler,
     SequentialSampler,
+    Subset,
     SubsetRandomSampler,
     TensorDataset,
     WeightedRandomSampler,
@@ -359,3 +361,12 @@ def test_a_batch_of_tuples_is_a_list():
     for loader in (DataLoader(pairs, 2), DataLoader(dataset, 2), DataLoader(dataset, 2, num_workers=1)):
         (batch,) = loader
         assert type(batch) is list and len(batch) == 2 and all(len(part) == 2 for part in batch)
+
+
+@pytest.mark.parametrize("make", [Tensor, np.asarray, list])
+def test_arrays_and_tensors_are_datasets_of_rows(make):
+    """Their own method ``take`` reads other elements."""
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    for dataset in (make(rows), Subset(make(rows), range(4))):
+        batches = list(DataLoader(dataset, batch_size=2))
+        assert [batch.tolist() for batch in batches] == [rows[:2].tolist(), rows[2:].tolist()]

@@ -153,15 +153,15 @@ CASES = {
         program(b"B" + struct.pack("<I", 30_000) + bytes(30_000) + b"q\x050" + named("builtins bytearray") + PUSHED),
         r"copies the same values again",
     ),
-    "no key": (program(b"}(K\x01u"), r"has a key without a value"),
+    "no key": (program(b"}(K\x01u"), r"a key has no value"),
     "items of a dict in a list": (program(b"](K\x01K\x02u"), r"adds entries to list"),
     "an item in a dict": (program(b"}K\x01a"), r"adds items to dict"),
-    "an item that is not stored": (program(b"h\x05"), r"requests value 5, which it did not store"),
-    "no such operation": (program(b"\xff"), r"the byte 0xff at 2"),
+    "an item that is not stored": (program(b"h\x05"), r"it refers to its value 5, which does not exist"),
+    "no such operation": (program(b"\xff"), r"damaged at byte 2: 0xff is not a supported operation"),
     "nothing": (b"", r"was cut off: it asks for 1 bytes at 0, there are 0"),
     "no end": (b"\x80\x02K\x01", r"was cut off"),
-    "two values": (program(b"K\x01K\x02"), r"ends at byte 6 with 2 values, expected 1"),
-    "an open mark": (program(b"(K\x01"), r"ends at byte 5 with 1 values"),
+    "two values": (program(b"K\x01K\x02"), r"2 values are left at its end, byte 6"),
+    "an open mark": (program(b"(K\x01"), r"1 values are left at its end, byte 5"),
     "a long string": (program(b"X" + struct.pack("<I", 2**31)), r"asks for 2,147,483,648 bytes"),
     "a very long string": (program(b"\x8d" + struct.pack("<Q", 2**63)), r"was cut off: it asks for 9,2"),
     "a long integer": (
@@ -265,8 +265,8 @@ def _overlapping() -> io.BytesIO:
 
 ARCHIVES = {
     "compressed": (archived(bytes(10**6), method=zipfile.ZIP_DEFLATED), "record 'x/data.pkl' is compressed"),
-    "no pickle": (_renamed(archived(program(b"N")), b"data.pkl", b"data.pkk"), "a zip file with 0 records data.pkl"),
-    "two pickles": (archived(program(b"N"), {"y/data.pkl": b""}), "with 2 records data.pkl"),
+    "no pickle": (_renamed(archived(program(b"N")), b"data.pkl", b"data.pkk"), "it is a zip file with other contents"),
+    "two pickles": (archived(program(b"N"), {"y/data.pkl": b""}), "it has 2 records data.pkl"),
     "TorchScript": (archived(program(b"N"), {"x/constants.pkl": b""}), "a program of TorchScript"),
     "a wrong checksum": (
         io.BytesIO(archived(program(b"X\x02\x00\x00\x00abN\x86")).getvalue().replace(b"ab", b"ba")),

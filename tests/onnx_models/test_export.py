@@ -251,7 +251,7 @@ def test_a_size_that_the_model_does_not_take(tmp_path: Path) -> None:
 
 
 WRONG = {
-    "model": ((lambda x: x, floats(2)), {}, TypeError, "model is function, needs a Module"),
+    "model": ((lambda x: x, floats(2)), {}, TypeError, "model is the function <lambda>, needs a Module"),
     "path": ((nn.ReLU(), floats(2)), {"path": 3}, TypeError, "path=3 must be a path"),
     "example": ((nn.ReLU(), 3.0), {}, TypeError, "example has a float at position 0"),
     "empty": ((nn.ReLU(), ()), {}, ValueError, "example is empty"),

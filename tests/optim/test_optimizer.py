@@ -516,5 +516,5 @@ def test_forms_of_pytorch_change_nothing() -> None:
     for other in results[1:]:
         for array, same in zip(results[0], other, strict=True):
             np.testing.assert_array_equal(array, same)
-    with pytest.raises(TypeError, match="AdamW: got an unexpected keyword argument 'fusedd'"):
+    with pytest.raises(TypeError, match=r"AdamW\(\) got an unexpected keyword argument 'fusedd'; did you mean 'fused'"):
         optim.AdamW(mine, fusedd=True)  # type: ignore[call-arg]

@@ -1,5 +1,6 @@
 """Datasets, samplers and the data loader; image transforms; bundled and user-supplied images, text and series."""
 
+from ..ops.signatures import advise as _advise
 from . import transforms
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
 from .digits import Digits, MNIST5k, load_digits, load_mnist5k
@@ -54,3 +55,5 @@ __all__ = [
     "read_text",
     "transforms",
 ]
+
+_advise(globals()[name] for name in __all__)

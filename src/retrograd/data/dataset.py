@@ -12,6 +12,7 @@ from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_counts, as_list, as_real
 from ..ops.random.random import as_generator
+from ..ops.signatures import advised
 
 __all__ = [
     "ChainDataset",
@@ -39,6 +40,11 @@ class Dataset:
 
     def __add__(self, other: Dataset) -> ConcatDataset:
         return ConcatDataset([self, other])
+
+
+def takes_batches(dataset: Any) -> bool:
+    """Return whether ``take(indices)`` of a dataset returns a batch; that of arrays and Tensors does something else."""
+    return isinstance(dataset, Dataset) and hasattr(dataset, "take")
 
 
 class IterableDataset:
@@ -133,7 +139,7 @@ class Subset(Dataset):
             raise IndexError(
                 f"Subset: index {self.indices[out_of_range][0]} is outside a dataset of {len(dataset)} samples"
             )
-        if hasattr(dataset, "take"):  # Fetcher tests for this attribute
+        if takes_batches(dataset):  # Fetcher tests for this attribute
             self.take: Callable[[Sequence[int] | np.ndarray], Any] = self._take
 
     def _take(self, indices: Sequence[int] | np.ndarray) -> Any:
@@ -172,6 +178,7 @@ class ConcatDataset(Dataset):
         return self.cumulative_sizes[-1]
 
 
+@advised
 def random_split(
     dataset: Dataset, lengths: Sequence[float], generator: np.random.Generator | None = None
 ) -> list[Subset]:

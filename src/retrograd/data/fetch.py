@@ -13,7 +13,7 @@ from ..engine.arguments import as_list, kind_name
 from ..engine.tensor import Tensor
 from ..ops.creation import tensor
 from ..ops.random.random import default_generator
-from .dataset import IterableDataset
+from .dataset import IterableDataset, takes_batches
 from .image_transform import is_pillow
 
 __all__ = ["END", "Fetcher", "default_collate", "next_seed"]
@@ -165,7 +165,7 @@ class Fetcher:
             return collate(items) if items and not (self.drop_last and len(items) < self.batch_size) else END
         if self.batch_size is None:
             return dataset[indices]
-        if self.collate_fn is None and hasattr(dataset, "take"):
+        if self.collate_fn is None and takes_batches(dataset):
             batch = dataset.take(indices)
             return list(batch) if type(batch) is tuple else batch  # as default_collate does
         if hasattr(dataset, "__getitems__"):

@@ -11,6 +11,7 @@ import numpy as np
 
 from .._files.state import brief, count, flag, same
 from ..engine.arguments import kind_name
+from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_truth
 from ..ops.device import as_device
 from ..ops.random.random import Generator, default_generator, restore, spawned_seed, state_of
@@ -102,6 +103,17 @@ class DataLoader:
         in_order: bool = True,
         seed: int | None = None,
     ) -> None:
+        if isinstance(batch_size, (Tensor, np.ndarray)):
+            raise TypeError(
+                f"DataLoader: batch_size is {kind_name(batch_size)}; pass inputs and targets as one dataset: "
+                "DataLoader(TensorDataset(x, y), batch_size=32)"
+            )
+        if isinstance(dataset, type):
+            raise TypeError(f"DataLoader: dataset is {kind_name(dataset)}, needs a dataset")
+        if batch_size is not None and (
+            isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
+        ):
+            raise ValueError(f"DataLoader: batch_size={brief(batch_size)} must be a positive int")
         drop_last = as_truth("DataLoader", "drop_last", drop_last)
         self.pin_memory: bool = as_truth("DataLoader", "pin_memory", pin_memory)
         as_device("DataLoader", pin_memory_device or None)

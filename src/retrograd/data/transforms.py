@@ -24,6 +24,7 @@ from ..engine.arguments import as_callable, kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_list, as_real, is_number
 from ..ops.random.random import default_generator
+from ..ops.signatures import advise
 from .color_transforms import ColorJitter, Grayscale, RandomGrayscale
 from .image_transform import (
     ImageTransform,
@@ -88,6 +89,8 @@ class Compose:
         self.transforms: list[Any] = as_list(name, "transforms", transforms, "a list of functions of an image")
         for place, transform in enumerate(self.transforms):
             as_callable(name, f"transforms[{place}]", transform)
+            if isinstance(transform, type) and "__call__" in dir(transform):
+                raise TypeError(f"{name}: transforms[{place}] is {kind_name(transform)}, needs a function of an image")
 
     def __call__(self, image: Any) -> Any:
         for transform in self.transforms:
@@ -552,3 +555,6 @@ class RandomErasing(ImageTransform):
         else:
             hole[...] = self.value
         return result
+
+
+advise(globals()[name] for name in __all__)

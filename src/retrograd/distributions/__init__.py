@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..ops.signatures import advise as _advise
 from ..torch_api.missing import attach_to_module
 from . import constraints, transforms
 from .composite import Independent, MixtureSameFamily, TransformedDistribution
@@ -84,3 +85,5 @@ __all__ = [
 ]
 
 attach_to_module(__name__)
+
+_advise(globals()[name] for name in __all__)

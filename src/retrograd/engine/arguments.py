@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,18 @@ def kind_name(value: Any) -> str:
         return f"the class {value.__name__} (make an instance: {value.__name__}(...))"
     if isinstance(value, MethodType):
         return f"the method {value.__name__} (call it: {value.__name__}())"
-    return type(value).__name__
+    return f"the function {value.__name__}" if isinstance(value, FunctionType) else type(value).__name__
+
+
+def brief(value: Any, most: int = 60) -> str:
+    """Return a repr in one line for a message; for an array or a Tensor, only its class and shape."""
+    shape = getattr(value, "shape", None)
+    if isinstance(value, np.ndarray) or (shape is not None and hasattr(value, "numpy")):
+        return f"<{type(value).__name__} of shape {tuple(shape or ())}>"
+    if isinstance(value, (type, FunctionType)):
+        return value.__name__
+    text = " ".join(repr(value).split())
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def as_flag(name: str, argument: str, value: Any) -> bool:
@@ -27,7 +38,7 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
         return value
     if isinstance(value, np.bool_):
         return bool(value)
-    raise TypeError(f"{name}: {argument}={value!r} must be True or False, not {type(value).__name__}")
+    raise TypeError(f"{name}: {argument}={brief(value)} must be True or False, not {kind_name(value)}")
 
 
 def as_truth(name: str, argument: str, value: Any) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import first_outside, from_host, is_array, within, zeros
+from ..engine.arguments import kind_name
 from ..kernel_set import exact
 from .arguments import format_number
 
@@ -73,8 +74,10 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
             except RuntimeError:  # a tensor that requires a gradient
                 array = from_host(_without_history(data))
         except (ValueError, TypeError) as error:
+            uneven = isinstance(data, (list, tuple)) and "inhomogeneous" in str(error)
+            why = "its nested lists have different lengths; pad them to one length" if uneven else str(error)
             raise TypeError(
-                f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {error}"
+                f"Tensor: data of type {type(data).__name__} is not a regular array of numbers: {why}"
             ) from None
         if array.dtype.kind in "uO":
             array = _large_integers(array, requested)
@@ -92,6 +95,12 @@ def as_allowed_array(data: Any, dtype: Any) -> np.ndarray:
         with np.errstate(over="ignore"):  # too large a number becomes inf, as in PyTorch
             array = from_host(array, requested, like=array)
     if array.dtype not in ALLOWED:
+        if array.dtype.kind in "UO" and not isinstance(data, np.ndarray | np.generic):
+            what = "text" if array.dtype.kind == "U" else "objects other than numbers"
+            values = "" if data is None or isinstance(data, (str, dict)) else f" of {what}"
+            raise TypeError(
+                f"Tensor: data is {kind_name(data)}{values}, needs numbers, or lists or an array of numbers"
+            )
         raise TypeError(
             f"Tensor: dtype {array.dtype} is not supported; use {TYPES}, for example array.astype(np.float32)"
         )

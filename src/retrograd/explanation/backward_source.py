@@ -16,9 +16,11 @@ from ..engine.function import Function
 from ..engine.node import Node
 from ..engine.operator import Operator
 from ..engine.tensor import Tensor
+from ..ops.signatures import advised
 from .source_map import functions_in, kernels_in, node_of, place_of, referred, textbook_of
 
 
+@advised
 def backward_source(tensor_or_function: Any) -> str:
     """Return the source code of the backward that will run, or of the rule that replaces it.
 

@@ -13,6 +13,7 @@ from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..nn.module import Module
+from ..ops.signatures import advised
 from .explanation import Case, Explanation
 from .measurements import gradients
 from .model import ModelExplanation
@@ -24,6 +25,7 @@ __all__ = ["explain"]
 
 
 @overload
+@advised
 def explain(operator: Module, *tensors: Any, **options: Any) -> ModelExplanation: ...
 @overload
 def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation: ...
@@ -60,7 +62,15 @@ def explain(
       numerical 14, difference 0
     """
     if isinstance(operator, Module):
-        return ModelExplanation(operator, *tensors, **options)
+        try:
+            return ModelExplanation(operator, *tensors, **options)
+        except TypeError:
+            if len(tensors) + ("loss" in options) < 2:
+                raise TypeError(
+                    f"explain: the model {type(operator).__name__} needs a batch and a loss: "
+                    "explain(model, (x, target), nn.functional.cross_entropy)"
+                ) from None
+            raise
     known = _known(operator)
     if known is None:
         assert callable(operator)
@@ -111,7 +121,13 @@ def _takes(function: Callable[..., Any], count: int, options: Mapping[str, Any])
 def _of_function(function: Callable[..., Any], tensors: Sequence[Any], options: dict[str, Any]) -> Explanation:
     gy = options.pop("gy", None)
     if not tensors:
-        raise TypeError("explain: pass the Tensors or arrays that the function is called with")
+        name = getattr(function, "__name__", type(function).__name__)
+        if isinstance(function, type):
+            raise TypeError(
+                f"explain: operator is the class {name}; pass an operator's name, such as 'conv2d', a function, or "
+                "a model with its batch and its loss"
+            )
+        raise TypeError(f"explain: pass the Tensors or arrays that the function is called with: explain({name}, x)")
     if gy is None and not _takes(function, len(tensors), options) and _takes(function, len(tensors) - 1, options):
         *tensors, gy = tensors
 

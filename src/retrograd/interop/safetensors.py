@@ -30,6 +30,7 @@ from ..engine.tensor import Tensor
 from ..nn.module import Module
 from ..nn.module_state import IncompatibleKeys
 from ..nn.parameter import is_lazy
+from ..ops.signatures import advised
 from .dtypes import bfloat16_numbers, widened
 
 __all__ = [
@@ -82,6 +83,7 @@ _READ: dict[str, Callable[[bytes], np.ndarray]] = {
 _WRITTEN = {np.dtype(kind): name for kind, name in zip(("f8", "f4", "i8", "i4", "u1", "?"), _NAMES, strict=True)}
 
 
+@advised
 def save_safetensors(
     model_or_state_dict: Module | Mapping[str, Tensor | np.ndarray],
     path: str | Path,
@@ -128,6 +130,7 @@ def save_safetensors(
         raise SafetensorsError(str(error)) from error
 
 
+@advised
 def load_safetensors(path: str | Path) -> dict[str, Tensor]:
     """Return the tensors of a safetensors file by name, in dtypes that a Tensor can have.
 
@@ -151,6 +154,7 @@ def safetensors_metadata(path: str | Path) -> dict[str, str]:
     return metadata
 
 
+@advised
 def load_model(model: Module, filename: str | Path, strict: bool = True) -> IncompatibleKeys:
     """Copy the tensors of a safetensors file into the parameters and buffers of ``model``.
 

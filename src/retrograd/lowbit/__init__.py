@@ -6,6 +6,7 @@ quantized ones. Any quantizer works with any layer.
 
 import sys
 
+from ..ops.signatures import advise as _advise
 from .base import *
 from .binary_quantizers import *
 from .convert import *
@@ -23,3 +24,5 @@ _MODULES = (
     *("shift_quantizers", "uniform_quantizers"),
 )
 __all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
+
+_advise(globals()[name] for name in __all__)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.arguments import brief
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
@@ -188,7 +189,10 @@ def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None
     """Raise a TypeError unless it is a quantizer for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
-        raise TypeError(f"{kind}: {argument}={quantizer!r} must be a quantizer, for example lowbit.{example}")
+        hint = f"; make an instance: lowbit.{quantizer.__name__}()" if isinstance(quantizer, type) else ""
+        raise TypeError(
+            f"{kind}: {argument}={brief(quantizer)} must be a quantizer, for example lowbit.{example}{hint}"
+        )
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"
         raise TypeError(f"{kind}: {argument}={quantizer!r} quantizes {other} only; pass it as {_OTHER[argument]}=")

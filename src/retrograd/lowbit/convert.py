@@ -14,6 +14,7 @@ from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import is_lazy
 from ..ops.argument_checks import as_truth
+from ..ops.signatures import advised
 from . import layers as feedforward_layers
 from . import recurrent as recurrent_layers
 from .base import LowBit, check_quantizer
@@ -84,6 +85,7 @@ class Conversion:
         return "\n".join(lines)
 
 
+@advised
 def convert(
     model: Module,
     *,
@@ -110,6 +112,7 @@ def convert(
     return _converted("convert", model, weight, activation, skip, keep_first_and_last, recurrent)
 
 
+@advised
 def convert_to_shift(
     model: Module,
     *,
@@ -139,6 +142,7 @@ def convert_to_shift(
     return _converted("convert_to_shift", model, weight, activation, skip, keep_first_and_last, recurrent)
 
 
+@advised
 def convert_to_binary(
     model: Module,
     *,
@@ -160,6 +164,7 @@ def convert_to_binary(
     return _converted("convert_to_binary", model, weight, activation, skip, keep_first_and_last, recurrent)
 
 
+@advised
 def convert_to_int8(
     model: Module,
     batches: Iterable[Any],
@@ -191,6 +196,7 @@ def convert_to_int8(
     return report
 
 
+@advised
 def calibrate(model: Module, batches: Iterable[Any], *, run: Run | None = None) -> None:
     """Run batches so that low-bit layers set the ranges or steps of their activations.
 

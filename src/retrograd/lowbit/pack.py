@@ -15,6 +15,7 @@ from ..engine.grad_mode import no_grad
 from ..kernel_set import kernels
 from ..nn.module import Module
 from ..ops.argument_checks import as_truth
+from ..ops.signatures import advised
 from . import layers, recurrent
 from .base import LowBit
 from .convert import Change, paths_of
@@ -97,6 +98,7 @@ class PackedModel(Module):
         save_packed(self, path)
 
 
+@advised
 def pack(
     model: Module,
     *,

@@ -6,9 +6,10 @@ import operator
 from collections import OrderedDict
 from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
 from itertools import groupby
+from types import FunctionType
 from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, overload
 
-from ..engine.arguments import as_list, kind_name
+from ..engine.arguments import as_list, brief, kind_name
 from ..engine.tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -281,7 +282,16 @@ class ModuleDict(MemberDict[Module]):
 
 def _require_module(container: str, module: object) -> None:
     if not isinstance(module, Module):
-        raise TypeError(f"{container}: {module!r} is not a Module but {type(module).__name__}")
+        if isinstance(module, (list, tuple)):
+            raise TypeError(
+                f"{container}: got a {type(module).__name__}, needs modules; unpack it: {container}(*modules)"
+            )
+        if isinstance(module, FunctionType):
+            hint = "use the layer, such as nn.ReLU() for relu, or write the network as a class with forward"
+            raise TypeError(f"{container}: {kind_name(module)} is not a Module; {hint}")
+        if isinstance(module, type):
+            raise TypeError(f"{container}: {kind_name(module)} is not a Module")
+        raise TypeError(f"{container}: {brief(module)} is not a Module but {type(module).__name__}")
 
 
 # ---- ParameterList and ParameterDict: parameters indexed by position or by key --------------------------------------

@@ -422,7 +422,8 @@ def _kaiming_std(tensor: Tensor, a: float, mode: str, nonlinearity: str) -> floa
 
 def _check(tensor: Tensor) -> None:
     if not isinstance(tensor, Tensor):
-        raise TypeError(f"tensor must be a Tensor, got {kind_name(tensor)}")
+        hint = "; pass a parameter, such as layer.weight" if hasattr(tensor, "parameters") else ""
+        raise TypeError(f"nn.init: tensor must be a Tensor, got {kind_name(tensor)}{hint}")
     if tensor.array.dtype.kind != "f":
         raise TypeError(f"tensor must be float32 or float64, got {tensor.array.dtype}")
 

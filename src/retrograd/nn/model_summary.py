@@ -16,6 +16,7 @@ from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import Listener, kernels
 from ..ops.random.random import Generator, get_rng_state, set_rng_state
+from ..ops.signatures import advised
 from .module import Module
 
 __all__ = ["ModelSummary", "SummaryRow", "summary"]
@@ -103,6 +104,7 @@ def _count(number: int) -> str:
     return f"{number:,}" if number else "-"
 
 
+@advised
 def summary(
     model: Module, input_size: Sequence[int] | Sequence[Sequence[int]] | None = None, *, inputs: Any = None
 ) -> ModelSummary:

@@ -52,8 +52,25 @@ def checked(init: Callable[..., None]) -> Callable[..., None]:
     device_position = next((place for place, p in enumerate(parameters) if p.name == "device"), -1)
     signature = inspect.Signature(parameters)
 
+    takes = parameters[0] if parameters else None
+    of_tensor = takes is not None and ("Tensor" in str(takes.annotation) or takes.name in ("module", "modules"))
+
     @functools.wraps(init)
     def initialize(self: Any, *args: Any, **kwargs: Any) -> None:
+        try:
+            create(self, *args, **kwargs)
+        except (TypeError, ValueError, AttributeError):
+            # a first argument that is a tensor: the layer was to be called, not created
+            name = type(self).__name__
+            tensors = bool(args) and isinstance(args[0], (Tensor, np.ndarray)) and not name.startswith("_")
+            if tensors and (len(args) > 1 if of_tensor else True):
+                inputs = ", ".join(["input", "target"][: len(args)])
+                raise TypeError(
+                    f"{name}(...) creates a layer; call the layer with tensors: {name}(...)({inputs})"
+                ) from None
+            raise
+
+    def create(self: Any, *args: Any, **kwargs: Any) -> None:
         for place, name in flags:
             if place < len(args):
                 if type(args[place]) is not bool:

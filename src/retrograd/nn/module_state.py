@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import any_true, broadcast_to, empty, from_host, is_array
 from ..engine.aliasing import mark_changed
-from ..engine.arguments import kind_name
+from ..engine.arguments import as_callable, kind_name
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
@@ -116,6 +116,10 @@ class Tree:
 
     def apply(self, fn: Callable[[Module], object]) -> Self:
         """Call fn on every module below this one and then on this one."""
+        as_callable("apply", "fn", fn)
+        given: Any = fn
+        if isinstance(given, type) and issubclass(given, Tree):
+            raise TypeError(f"apply: fn is the class {given.__name__}, needs a function of a module")
         root = cast("Module", self)
 
         def within(module: Module) -> Iterator[tuple[str, Module]]:

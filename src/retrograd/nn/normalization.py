@@ -115,7 +115,7 @@ class _ChannelNorm(OverAxes, Module):
     def _check(self, shape: tuple[int, ...]) -> None:
         if len(shape) not in self.ndims:
             expected = " or ".join(f"{ndim} axes" for ndim in self.ndims)
-            raise ValueError(f"input has shape {shape}, needs {expected}")
+            raise ValueError(f"input has shape {shape}, needs {expected}: batch, channels, and the positions if any")
 
     def _momentum(self) -> float:
         """Return the momentum of this step; None makes the running statistics the mean over all batches."""

@@ -12,6 +12,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..ops.signatures import advised
 from ..torch_api.missing import attach_to_module
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["export", "load"]
 
 
+@advised
 def load(path: Any) -> Graph:
     """Load an ONNX file as a module.
 
@@ -39,6 +41,7 @@ def load(path: Any) -> Graph:
     return Graph(read(path))
 
 
+@advised
 def export(
     model: Module,
     example: Any,

@@ -15,7 +15,7 @@ from ..engine.arguments import as_callable as as_callable  # re-exported for the
 from ..engine.arguments import as_flag as as_flag
 from ..engine.arguments import as_list as as_list
 from ..engine.arguments import as_truth as as_truth
-from ..engine.arguments import format_number, kind_name
+from ..engine.arguments import brief, format_number, kind_name
 from ..engine.call_site import warn_user
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
@@ -50,7 +50,20 @@ TOO_LONG = 2**60  # more elements than an array of 8-byte elements can have; Num
 def require_tensor(name: str, x: Any, label: str = "input") -> None:
     """Raise TypeError unless x is a Tensor; ``label`` is its name in the caller."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"{name}: {label} is {kind_name(x)}, needs a Tensor; make one with retrograd.tensor({label})")
+        raise TypeError(f"{name}: {label} is {kind_name(x)}, needs a Tensor{_way_to_a_tensor(x, label)}")
+
+
+def _way_to_a_tensor(x: Any, label: str) -> str:
+    """Return the end of a message about a value that is not a Tensor."""
+    if isinstance(x, (list, tuple)) and any(isinstance(each, Tensor) for each in x):
+        if isinstance(x, tuple):
+            return f"; take one, such as {label}[0], the output of a recurrent layer"
+        return "; join them with retrograd.stack or retrograd.cat"
+    if x is None:
+        return "; if it is the result of a forward, that lacks a return"
+    if callable(getattr(x, "parameters", None)):
+        return f"; pass one of its parameters, such as {label}.weight" if hasattr(x, "weight") else ""
+    return "" if callable(x) else f"; make one with retrograd.tensor({label})"
 
 
 def require_number(name: str, x: Any, label: str = "input") -> None:
@@ -131,7 +144,7 @@ def as_real(name: str, label: str, number: Any) -> float:
             f"use {label}.item()"
         )
     if not is_number(number):
-        raise TypeError(f"{name}: {label}={_excerpt(number)} is {kind_name(number)}, needs a number")
+        raise TypeError(f"{name}: {label}={brief(number)} is {kind_name(number)}, needs a number")
     try:
         return float(number)
     except OverflowError:
@@ -164,7 +177,7 @@ def as_int(name: str, label: str, value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name}: {label}={_excerpt(value)} must be an int, not {kind_of(value)}") from None
+        raise TypeError(f"{name}: {label}={brief(value)} must be an int, not {kind_of(value)}") from None
 
 
 def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_LONG - 1) -> int:
@@ -202,15 +215,9 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
             raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
         return arrays.to_host(kernels.cast(array, int64), "an argument that is a list of ints").reshape(-1)
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
-        raise TypeError(f"{name}: {label}={_excerpt(values)} is {kind_name(values)}, needs a list of ints")
+        raise TypeError(f"{name}: {label}={brief(values)} is {kind_name(values)}, needs a list of ints")
     counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]
     return from_host(counts, int64)
-
-
-def _excerpt(value: Any) -> str:
-    """Return the beginning of a repr, for a message."""
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:60]}..."
 
 
 def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integers: bool = False) -> None:
@@ -223,10 +230,10 @@ def require_same(name: str, first: str, x: Tensor, second: str, y: Tensor, integ
         require_tensor(name, value, label)
     if x.array.dtype != y.array.dtype or not (x.array.dtype.char in "fd" or (integers and are_integers(x))):
         allowed = "float32, both float64 or both int64" if integers else "float32 or both float64"
-        raise TypeError(
-            f"{name}: {first} is {x.array.dtype}, {second} is {y.array.dtype}; both must be {allowed}: "
-            f"convert one with .float() or .double()"
-        )
+        kinds = (x.array.dtype, y.array.dtype)
+        image = np.dtype(np.uint8) in kinds
+        how = "images of 0 to 255 with .float() / 255" if image else "one with .float() or .double()"
+        raise TypeError(f"{name}: {first} is {kinds[0]}, {second} is {kinds[1]}; both must be {allowed}: convert {how}")
 
 
 def are_integers(*values: Any) -> bool:

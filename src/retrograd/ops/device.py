@@ -122,7 +122,10 @@ def _parts(name: Any) -> tuple[str, int | None]:
         raise TypeError(f"device: type={name!r} is {kind_name(name)}, needs a str such as 'cpu', or a device")
     kind, colon, index = name.partition(":")
     if kind not in _TYPES and kind not in DEVICES:
-        raise RuntimeError(f"device: type={name!r} must begin with one of {', '.join((*DEVICES, *_TYPES))}")
+        raise RuntimeError(
+            f"device: type={name!r} is not a device; the only one here is 'cpu' (known names: "
+            f"{', '.join((*DEVICES, *_TYPES))})"
+        )
     if colon and not (index.isascii() and index.isdigit()):
         raise RuntimeError(f"device: type={name!r} must end with an index of at least 0, as in 'cuda:0'")
     return kind, int(index) if colon else None

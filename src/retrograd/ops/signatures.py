@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -12,7 +12,7 @@ from ..engine.call_site import warn_user
 from ..engine.inplace import call_with_out
 from ..engine.tensor import Tensor
 
-__all__ = ["advised", "require_bound"]
+__all__ = ["advise", "advised", "require_bound", "suggestion"]
 
 
 # ---- TypeErrors for arguments that do not match a signature ----------------------------------------------------------
@@ -41,9 +41,35 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "rate": ("p",),
     "drop_prob": ("p",),
     "learning_rate": ("lr",),
+    "beta1": ("betas",),
+    "beta2": ("betas",),
+    "l2": ("weight_decay",),
+    "decay": ("weight_decay", "gamma"),
+    "factor": ("gamma",),
+    "step": ("step_size",),
+    "layers": ("num_layers",),
+    "heads": ("num_heads", "nhead"),
+    "ff_dim": ("dim_feedforward",),
+    "vocab_size": ("num_embeddings",),
+    "alpha": ("negative_slope",),
+    "in_place": ("inplace",),
+    "shuffled": ("shuffle",),
+    "workers": ("num_workers",),
+    "criterion": ("loss",),
+    "loss_fn": ("loss",),
+    "path": ("f",),
+    "file": ("f",),
+    "mode": ("interpolation",),
+    **dict.fromkeys(("validation", "validation_data", "validation_split", "val_data", "test"), ("held_out",)),
 }
 _LAYOUT = "channels come before positions here: (N, C, H, W); write x.permute(0, 3, 1, 2) for an input of (N, H, W, C)"
-_ADVICE = {"layout": _LAYOUT, "data_format": _LAYOUT}
+_ADVICE = {
+    "layout": _LAYOUT,
+    "data_format": _LAYOUT,
+    "lr": "the learning rate belongs to the optimizer: optimizer=optim.Adam(model.parameters(), lr=0.001)",
+    "activation": "write it as a layer of its own: nn.Sequential(layer, nn.ReLU())",
+    "input_shape": "leave it out; a layer is given its number of inputs",
+}
 
 
 def require_bound(name: str, signature: inspect.Signature, args: tuple[Any, ...], given: Mapping[str, Any]) -> None:
@@ -60,7 +86,7 @@ def _problem(signature: inspect.Signature, args: tuple[Any, ...], given: Mapping
     by_place = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     unknown = [key for key in given if key not in signature.parameters]
     if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return f"got an unexpected keyword argument {unknown[0]!r}{_suggestion(unknown[0], [*signature.parameters])}"
+        return f"got an unexpected keyword argument {unknown[0]!r}{suggestion(unknown[0], signature.parameters)}"
     if len(args) > len(by_place) and not any(p.kind is p.VAR_POSITIONAL for p in parameters):
         least = sum(p.default is p.empty for p in by_place)
         allowed = f"{least} to {len(by_place)}" if least < len(by_place) else str(least)
@@ -68,7 +94,9 @@ def _problem(signature: inspect.Signature, args: tuple[Any, ...], given: Mapping
     return ""
 
 
-def _suggestion(keyword: str, names: list[str]) -> str:
+def suggestion(keyword: str, names: Iterable[str]) -> str:
+    """Return the end of a message about an unknown keyword: a parameter that is probably meant, or other advice."""
+    names = list(names)
     for name in _SYNONYMS.get(keyword, ()):
         if name in names:
             return f"; did you mean {name!r}?"
@@ -82,17 +110,44 @@ def _suggestion(keyword: str, names: list[str]) -> str:
 
 def advised(function: _F) -> _F:
     """Decorate a function so that TypeErrors for wrong arguments suggest the right names; see ``require_bound``."""
-    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def call(*args: Any, **given: Any) -> Any:
         try:
             return function(*args, **given)
         except TypeError:
-            require_bound(function.__name__, signature, args, given)
+            require_bound(function.__name__, inspect.signature(function), args, given)
             raise
 
     return cast(_F, call)
+
+
+def advise(classes: Iterable[Any]) -> None:
+    """Let the constructors of classes suggest the right names for wrong arguments; see ``require_bound``.
+
+    Layers do this by themselves; whatever is not a class is ignored.
+    """
+    package = __name__.partition(".")[0]
+    for each in classes:
+        for cls in each.__mro__ if isinstance(each, type) else ():
+            init = vars(cls).get("__init__")
+            own = cls.__module__.partition(".")[0] == package
+            if own and isinstance(init, FunctionType) and not hasattr(init, "__wrapped__"):
+                setattr(cls, "__init__", _advised_constructor(cls, init))  # noqa: B010  mypy refuses the assignment
+
+
+def _advised_constructor(cls: type, init: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(init)
+    def initialize(self: Any, *args: Any, **given: Any) -> None:
+        try:
+            init(self, *args, **given)
+        except TypeError:
+            name = type(self).__name__ if type(self).__init__ is initialize else cls.__name__
+            parameters = list(inspect.signature(init).parameters.values())[1:]
+            require_bound(name, inspect.Signature(parameters), args, given)
+            raise
+
+    return initialize
 
 
 # ---- Alternative call forms: `out=`, NumPy's names, deprecated overloads ---------------------------------------------

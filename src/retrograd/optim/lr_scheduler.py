@@ -17,6 +17,7 @@ from math import inf, isfinite
 from typing import Any
 
 from .._files.state import Check, anything, brief, choice, count, items, number, optional
+from ..ops.signatures import advise
 from .optimizer import Optimizer
 from .options import as_number, require_number
 from .scheduler_base import LRScheduler, per_group, require_count, require_optimizer
@@ -329,3 +330,6 @@ class ChainedScheduler(_Composed):
 # ---- Deprecated alias -----------------------------------------------------------------------------------------------
 
 _LRScheduler = LRScheduler  # the name that older scripts import
+
+
+advise(globals()[name] for name in __all__)

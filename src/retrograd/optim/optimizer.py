@@ -7,7 +7,7 @@ import math
 import sys
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from itertools import chain
 from operator import attrgetter, is_
@@ -183,11 +183,16 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError("params is one Tensor; pass an iterable such as [tensor] or model.parameters()")
         name = type(self).__name__
+        if callable(getattr(params, "parameters", None)):
+            raise TypeError(f"{name}: params is {kind_name(params)}, needs tensors; pass model.parameters()")
         if not isinstance(defaults, dict):
             raise TypeError(f"{name}: defaults is {kind_name(defaults)}, needs a dict of options")
         groups = as_list(name, "params", params, "a list of tensors or of groups; pass model.parameters()")
         if not groups:
-            raise ValueError(f"{type(self).__name__}: params is empty; pass model.parameters() or a list")
+            raise ValueError(
+                f"{name}: params is empty; pass model.parameters() or a list. Layers that a module keeps in a Python "
+                "list are not found; use nn.ModuleList"
+            )
         if not isinstance(groups[0], dict):
             groups = [{"params": params if isinstance(params, (set, frozenset)) else groups}]
         for group in groups:
@@ -216,7 +221,7 @@ class Optimizer:
         """
         name = type(self).__name__
         if not isinstance(param_group, dict) or "params" not in param_group:
-            raise TypeError(f'{name}: a param group must be a dict with "params", got {param_group!r}')
+            raise TypeError(f'{name}: a param group must be a dict with "params", got {brief(param_group)}')
         params = param_group["params"]
         if isinstance(params, (set, frozenset)):
             raise TypeError(f"{name}: params is a set, whose order changes from run to run; use a list")
@@ -235,7 +240,7 @@ class Optimizer:
         for position, parameter in enumerate(parameters):
             which = f"{name}: params[{position}]"
             if not isinstance(parameter, Tensor):
-                raise TypeError(f"{which} must be a Tensor, got {kind_name(parameter)}")
+                raise TypeError(f"{which} must be a Tensor, got {kind_name(parameter)}{_instead(parameter)}")
             if parameter.dtype.kind != "f":  # a lazy layer's parameter has a dtype, but no array
                 raise TypeError(f"{which} has dtype {parameter.dtype}; only floats can be trained")
             if not parameter.is_leaf:
@@ -308,6 +313,11 @@ class Optimizer:
             raise NotImplementedError(f"{type(self).__name__} has no formulas; set them, or override step")
         loss = None
         if closure is not None:
+            if not callable(closure):
+                raise TypeError(
+                    f"{type(self).__name__}.step: closure is {kind_name(closure)}, needs a function that computes the "
+                    "loss; after loss.backward(), write step()"
+                )
             with enable_grad():
                 loss = closure()
         work = []
@@ -560,6 +570,15 @@ class Optimizer:
             lines.append(f"Parameter Group {position}")
             lines += [f"    {option}: {group[option]}" for option in sorted(group) if option != "params"]
         return "\n".join([*lines, ")"])
+
+
+def _instead(parameter: Any) -> str:
+    """Return what to pass instead of something that is no parameter."""
+    if isinstance(parameter, (list, tuple, Iterator)):
+        return "; put all into one list: [*a.parameters(), *b.parameters()]"
+    if isinstance(parameter, np.ndarray):
+        return "; make it one: nn.Parameter(retrograd.tensor(array))"
+    return "; pass model.parameters()" if isinstance(parameter, str) or hasattr(parameter, "parameters") else ""
 
 
 def _zeros(parameter: Tensor) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, TypedDict
 
@@ -12,6 +12,7 @@ import numpy as np
 
 from .._files.state import brief
 from ..engine.tensor import Tensor
+from ..ops.signatures import suggestion
 
 __all__: list[str] = []
 
@@ -38,19 +39,24 @@ def options(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
         TypeError: an unknown keyword.
         ValueError: an implementation option is not True, False or None, or ``differentiable`` is True.
     """
-    check_implementation_options(name, arguments.get("implementation", {}))
-    return {
-        name: value
-        for name, value in arguments.items()
-        if name not in ("self", "params", "implementation", "__class__")
+    own = {
+        option: value
+        for option, value in arguments.items()
+        if option not in ("self", "params", "implementation", "__class__")
     }
+    check_implementation_options(name, arguments.get("implementation", {}), own)
+    return own
 
 
-def check_implementation_options(name: str, given: Any) -> None:
-    """Raise unless the keywords are those of ``ImplementationOptions``, with values that change nothing here."""
+def check_implementation_options(name: str, given: Any, others: Iterable[str] = ()) -> None:
+    """Raise unless the keywords are those of ``ImplementationOptions``, with values that change nothing here.
+
+    others: the optimizer's own options, of which one may be meant.
+    """
     for option, value in given.items():
         if option not in IMPLEMENTATION_OPTIONS:
-            raise TypeError(f"{name}: got an unexpected keyword argument {option!r}")
+            hint = suggestion(option, (*others, *IMPLEMENTATION_OPTIONS))
+            raise TypeError(f"{name}() got an unexpected keyword argument {option!r}{hint}")
         if value is not None:
             require_flag(f"{name}: {option}", value)
     if given.get("differentiable"):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from .._files.state import Check, check_table, count, flag, items, names, number, optional, text
 from ..engine.arguments import kind_name
+from ..engine.call_site import warn_user
 from .optimizer import Group, Optimizer
 from .options import as_number, require_number
 
@@ -84,11 +84,7 @@ class LRScheduler:
     def _deprecated_epoch(self, epoch: int) -> int:
         """Return the epoch passed to ``step``, with a warning."""
         require_count(f"{type(self).__name__}: epoch", epoch, low=0)
-        warnings.warn(
-            "the argument epoch of scheduler.step() is deprecated; leave it out, the scheduler counts the epochs",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn_user("the argument epoch of scheduler.step() is deprecated; leave it out, the scheduler counts the epochs")
         return epoch
 
     def _go_to(self, epoch: int) -> None:

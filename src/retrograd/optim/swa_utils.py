@@ -19,6 +19,7 @@ from ..formulas import optimizers
 from ..kernel_set import exact, kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
+from ..ops.signatures import advise
 from .optimizer import Optimizer
 from .options import require_number
 from .scheduler_base import LRScheduler, per_group, require_count, require_optimizer
@@ -280,3 +281,6 @@ class SWALR(LRScheduler):
             start = goal if before == 1 else (group["lr"] - before * goal) / (1 - before)
             rates.append(goal * now + start * (1 - now))
         return rates
+
+
+advise(globals()[name] for name in __all__)

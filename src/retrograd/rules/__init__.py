@@ -9,9 +9,12 @@ Each rule is a few lines of code to copy and change; its docstring gives the for
 
 import sys
 
+from ..ops.signatures import advise as _advise
 from .feedback_alignment import *
 from .gradient_transforms import *
 from .surrogate import *
 
 _MODULES = ("feedback_alignment", "gradient_transforms", "surrogate")
 __all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
+
+_advise(globals()[name] for name in __all__)

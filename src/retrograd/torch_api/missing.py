@@ -25,6 +25,20 @@ OTHER_LIBRARIES: dict[str, tuple[str, ...]] = {
 }
 # attributes that scripts set and that have an effect in PyTorch
 ASSIGNED = {"torch.Tensor": ("grad_dtype", "imag")}
+# names of other libraries -> names here, in the same module
+_SYNONYMS = {
+    "Dense": "Linear",
+    "FullyConnected": "Linear",
+    "MaxPooling2D": "MaxPool2d",
+    "AveragePooling2D": "AvgPool2d",
+    "BatchNormalization": "BatchNorm2d",
+    "LayerNormalization": "LayerNorm",
+    "Activation": "ReLU",
+    "MeanSquaredError": "MSELoss",
+    "expand_dims": "unsqueeze",
+    "array": "tensor",
+    "random_normal": "randn",
+}
 _TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
 
 
@@ -43,8 +57,25 @@ def missing(module: str, name: str) -> AttributeError:
     """Return the error for a missing module attribute: Python's message unless PyTorch has the name there."""
     namespace = _public(module).replace(_PACKAGE, "torch", 1)
     if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
-        return AttributeError(f"module {_public(module)!r} has no attribute {name!r}")
+        hint = "" if name.startswith("_") else _similar(module, name)
+        # with name= and without obj=, for which Python would add a suggestion of its own
+        return AttributeError(f"module {_public(module)!r} has no attribute {name!r}{hint}", name=name)
     return _error(_public(module), namespace, name)
+
+
+@lru_cache(maxsize=256)
+def _similar(module: str, name: str) -> str:
+    """Return the end of a message with the name that is probably meant; "" if there is none."""
+    public = [each for each in dir(sys.modules[module]) if not each.startswith("_")]
+    found = _SYNONYMS.get(name, "")
+    if found not in public:
+        same = [each for each in public if each.lower().replace("_", "") == name.lower().replace("_", "")]
+        found = same[0] if same else ""
+    if not found:
+        import difflib  # only for this message
+
+        found = next(iter(difflib.get_close_matches(name, public, 1, 0.75)), "")
+    return f"; did you mean {found!r}?" if found else ""
 
 
 def _public(module: str) -> str:

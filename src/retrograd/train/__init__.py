@@ -1,5 +1,6 @@
 """Training: fit(), callbacks, gradient statistics, checkpoints, and the command line's tasks and trainer."""
 
+from ..ops.signatures import advise as _advise
 from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRScheduler, ModelCheckpoint
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .diagnostics import LayerTime, TrainingError, profile
@@ -44,3 +45,5 @@ __all__ = [
     "save_checkpoint",
     "true_gradients",
 ]
+
+_advise(globals()[name] for name in __all__)

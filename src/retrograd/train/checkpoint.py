@@ -28,6 +28,7 @@ from .._files.state import brief, checked_bools, reason, text
 from .._files.untrusted import STRICT_JSON, open_untrusted
 from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
+from ..ops.signatures import advised
 
 __all__ = ["CheckpointError", "load_checkpoint", "save_checkpoint"]
 
@@ -45,6 +46,7 @@ class CheckpointError(RuntimeError):
     """A checkpoint could not be written or cannot be used; the message says which and why."""
 
 
+@advised
 def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
     """Write ``state`` to ``path`` atomically: an existing file is kept until the new one is safe on disk.
 
@@ -70,6 +72,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         raise CheckpointError(f"checkpoint {error}") from error
 
 
+@advised
 def load_checkpoint(path: str | Path) -> dict[str, Any]:
     """Read a state written by ``save_checkpoint``, with arrays instead of Tensors; the file's integrity is checked.
 

@@ -18,6 +18,7 @@ from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
 from ..ops.random.random import get_rng_state, set_rng_state
+from ..ops.signatures import advised
 
 __all__ = [
     "LayerTime",
@@ -142,6 +143,7 @@ class LayerTime:
     operators: dict[str, float] = field(default_factory=dict)  # backward time of each operator in the layer
 
 
+@advised
 def profile(
     model: Module,
     x: Tensor,

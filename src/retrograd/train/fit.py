@@ -11,11 +11,12 @@ import numpy as np
 
 from ..data.dataset import Dataset, IterableDataset, TensorDataset, random_split
 from ..data.loader import DataLoader
-from ..engine.arguments import kind_name
+from ..engine.arguments import as_list, kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
 from ..nn.module import Module
+from ..ops.signatures import advised
 from ..optim import Adam
 from ..optim.optimizer import Optimizer
 from .callbacks import Callback
@@ -40,6 +41,7 @@ class History(list[dict[str, Any]]):
         return [record[name] for record in self]
 
 
+@advised
 def fit(
     model: Module,
     data: Any,
@@ -74,6 +76,7 @@ def fit(
         ValueError: epochs is not positive, or held_out is not between 0 and 1 or leaves one side empty.
         TrainingError: the loss is NaN or infinite; the message says where that started.
     """
+    _check_arguments(model, loss, optimizer)
     if isinstance(epochs, bool) or not isinstance(epochs, int) or epochs < 1:
         raise ValueError(f"fit: epochs={epochs!r} must be a positive int")
     if targets is not None:
@@ -145,7 +148,11 @@ class Fit:
         workers: Any = None,
     ) -> None:
         self.model, self.loader, self.optimizer, self.loss = model, loader, optimizer, loss
-        self.held_out, self.augment, self.callbacks = held_out, augment, list(callbacks)
+        self.held_out, self.augment = held_out, augment
+        self.callbacks = as_list("fit", "callbacks", callbacks, "a list of callbacks")
+        for place, callback in enumerate(self.callbacks):
+            if isinstance(callback, type) or not hasattr(callback, "on_start"):
+                raise TypeError(f"fit: callbacks[{place}] is {kind_name(callback)}, needs a Callback")
         self.progress: Progress = progress or Progress()
         self.workers = workers
         self.epochs = 0
@@ -171,6 +178,11 @@ class Fit:
                 self.progress.start(epochs, samples, self.epoch * samples + self.sums["samples"])
                 while self.epoch < epochs and self.stopped is None:
                     for batch in self.loader:
+                        if isinstance(batch, Tensor) or len(batch) < 2:
+                            raise TypeError(
+                                f"fit: a batch of the loader is {_parts(batch)}, needs (x, target); give the dataset "
+                                "targets: TensorDataset(x, targets)"
+                            )
                         samples = self._step(*batch) if self.workers is None else self._shared_step(batch)
                         self._notify("on_step_end", samples)
                     self._end_epoch()
@@ -308,6 +320,32 @@ def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:
     return sums["loss"] / count, None if sums["correct"] is None else sums["correct"] / count
 
 
+def _parts(batch: Any) -> str:
+    return "one Tensor" if isinstance(batch, Tensor) else f"a {type(batch).__name__} of {len(batch)}"
+
+
+def _check_arguments(model: Any, loss: Any, optimizer: Any) -> None:
+    if not isinstance(model, Module):
+        raise TypeError(
+            f"fit: model is {kind_name(model)}, needs a Module; the model comes first: fit(model, x, targets)"
+        )
+    if isinstance(loss, type) or not callable(loss):
+        raise TypeError(
+            f"fit: loss is {kind_name(loss)}, needs a function of output and target, such as "
+            "nn.functional.cross_entropy or nn.MSELoss()"
+        )
+    if optimizer is None:
+        return
+    if isinstance(optimizer, type) or not hasattr(optimizer, "zero_grad"):
+        raise TypeError(
+            f"fit: optimizer is {kind_name(optimizer)}, needs an optimizer, such as "
+            "optim.Adam(model.parameters(), lr=0.001)"
+        )
+    groups = getattr(optimizer, "param_groups", None)
+    if groups and not {id(each) for group in groups for each in group["params"]} & set(map(id, model.parameters())):
+        raise ValueError("fit: optimizer has none of the model's parameters; create it with model.parameters()")
+
+
 def _dataset(name: str, data: Any) -> Any:
     if isinstance(data, (Dataset, IterableDataset)):
         return data
@@ -315,6 +353,7 @@ def _dataset(name: str, data: Any) -> Any:
         return TensorDataset(*data)
     raise TypeError(
         f"fit: {name} must be a DataLoader, a Dataset, or a pair of arrays or Tensors, got {kind_name(data)}"
+        + ("; targets are missing: fit(model, x, targets)" if isinstance(data, (np.ndarray, Tensor)) else "")
     )
 
 

@@ -11,6 +11,7 @@ from ..._files.terminal import aligned, bytes_text, display_name
 from ...engine.arguments import kind_name
 from ...engine.tensor import Tensor
 from ...nn.module import Module
+from ...ops.signatures import advised
 from .drawing import draw, listed
 from .walk import Leaf, Operator, Walk, walk
 
@@ -120,6 +121,7 @@ def _norm(norm: float | None) -> str:
     return "" if norm is None else f"{norm:.3g}"
 
 
+@advised
 def graph(y: Tensor, model: Module | None = None, max_nodes: int = 200) -> Graph:
     """Return the recorded graph of y: how y was computed, and how its gradient flows back.
 

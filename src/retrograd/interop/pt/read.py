@@ -32,6 +32,7 @@ from ..._files.untrusted import open_untrusted
 from ...engine.arguments import kind_name
 from ...ops.argument_checks import as_truth
 from ...ops.device import as_device, device
+from ...ops.signatures import advised
 from .objects import DTYPES, Name, PTFileError, Refused, Storage, bytes_of
 from .unpickler import Machine
 
@@ -312,6 +313,7 @@ _MOST = 2**40  # bytes in a file, and never more than the memory
 _SPARE = 64 * 1024**2  # bytes that a pickle's calls may copy beyond eight times the file size
 
 
+@advised
 def load(
     f: Any,
     map_location: Any = None,

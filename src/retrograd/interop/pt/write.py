@@ -6,7 +6,6 @@ import io
 import os
 import re
 import struct
-import warnings
 import zipfile
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -16,7 +15,9 @@ import numpy as np
 from ..._files.atomic import write_atomically
 from ..._files.state import brief
 from ...engine.arguments import kind_name
+from ...engine.call_site import warn_user
 from ...nn.module import Module
+from ...ops.signatures import advised
 from .pickler import Pickler
 
 __all__ = ["save"]
@@ -24,6 +25,7 @@ __all__ = ["save"]
 _ALIGNMENT = 64  # of the numbers in the file, so that they can be memory-mapped
 
 
+@advised
 def save(
     obj: Any,
     f: Any,
@@ -58,10 +60,9 @@ def save(
             "1.6, is the only one that is written"
         )
     if isinstance(obj, Module):
-        warnings.warn(
+        warn_user(
             f"save: of the {type(obj).__name__} its state_dict() is written, since a file without code cannot restore "
-            "a whole model; load it by model.load_state_dict(retrograd.load(path)) into a new one",
-            stacklevel=2,
+            "a whole model; load it by model.load_state_dict(retrograd.load(path)) into a new one"
         )
         obj = obj.state_dict()
     pickler = Pickler()

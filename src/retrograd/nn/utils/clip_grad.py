@@ -16,6 +16,7 @@ from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels
 from ...ops.argument_checks import as_list, as_real, as_truth, is_number
+from ...ops.signatures import advised
 
 __all__ = [
     "clip_grad_norm",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 
+@advised
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -128,6 +130,7 @@ def _as_tensor(norm: float, arrays: list[np.ndarray]) -> Tensor:
     return Tensor(from_host(norm, dtype))
 
 
+@advised
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clip every element of every gradient, in place, to [-clip_value, clip_value]. NaN stays NaN.
 
@@ -167,7 +170,8 @@ def _all_tensors(name: str, label: str, tensors: Tensor | Iterable[Tensor]) -> I
     found = [tensors] if isinstance(tensors, Tensor) else as_list(name, label, tensors, "Tensors")
     for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
-            raise TypeError(f"{name}: {label}[{position}] is {kind_name(tensor)}, expected a Tensor")
+            hint = "; pass model.parameters()" if hasattr(tensor, "parameters") or isinstance(tensor, str) else ""
+            raise TypeError(f"{name}: {label}[{position}] is {kind_name(tensor)}, expected a Tensor{hint}")
         yield tensor
 
 

@@ -10,13 +10,13 @@ from functools import partial
 from inspect import Parameter, signature
 from pathlib import Path
 from typing import Any
-from warnings import warn
 
 import numpy as np
 
 from ... import __version__
 from ..._files.atomic import write_atomically
 from ...engine.arguments import kind_name
+from ...engine.call_site import warn_user
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
 from ...lowbit import Packed, PackedModel
@@ -192,11 +192,9 @@ def export(
     write_atomically(Path(path), lambda file: file.write(data))
     if read:
         calls = ", ".join(f"Tensor.{name}{f' in the module {place!r}' if place else ''}" for name, place in read)
-        warn(
+        warn_user(
             f"onnx.export: Python read values that depend on an input ({calls}); the file contains what it "
-            "decided for the example",
-            UserWarning,
-            stacklevel=3,
+            "decided for the example"
         )
 
 

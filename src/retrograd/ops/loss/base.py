@@ -15,6 +15,7 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
 from ...kernel_set import kernels
+from ...ops.signatures import require_bound
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
@@ -58,7 +59,11 @@ def accepts_size_average(loss: AnyLoss) -> AnyLoss:
             size_average, reduce = given.pop("size_average", size_average), given.pop("reduce", reduce)
         if size_average is not None or reduce is not None:
             given["reduction"] = reduction_of(loss.__name__, size_average, reduce)
-        return loss(*args, **given)
+        try:
+            return loss(*args, **given)
+        except TypeError:
+            require_bound(loss.__name__, signature, args, given)
+            raise
 
     parameters: list[inspect.Parameter] = [*positional, *(p.replace(kind=p.POSITIONAL_OR_KEYWORD) for p in order)]
     call.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]

@@ -204,7 +204,10 @@ def cross_entropy(
     if interpreters and (seen := interpreted(cross_entropy, locals())) is not None:
         return seen
     name = "cross_entropy"
-    require_float(name, input)
+    try:
+        require_float(name, input)
+    except TypeError as error:
+        raise TypeError(f"{error}{_not_scores(input, target)}") from None
     if not 0.0 <= as_real(name, "label_smoothing", label_smoothing) <= 1.0:
         raise ValueError(f"{name}: label_smoothing={label_smoothing} must lie in [0, 1]")
     check_reduction(name, reduction)
@@ -311,9 +314,11 @@ def _against_probabilities(
     name, shape = "cross_entropy", x.array.shape
     require_same(name, "input", x, "target", target)
     if target.array.shape != shape or not shape:
+        classes = target.array.shape == shape[:1] + shape[2:]
+        hint = f"; target is {target.array.dtype}: for class indices pass target.long()" if classes else ""
         raise ValueError(
             f"{name}: target.shape={target.array.shape}, input.shape={shape}; probabilities need equal shapes, "
-            f"class indices need int64"
+            f"class indices need int64{hint}"
         )
     if ignore_index != IGNORE_INDEX:
         raise ValueError(f"{name}: ignore_index={ignore_index} is for class indices, target holds probabilities")
@@ -365,16 +370,36 @@ def check_labels(name: str, x: Tensor, target: Any) -> Tensor:
         ValueError: its shape does not fit.
     """
     if not isinstance(target, Tensor):
-        raise TypeError(f"{name}: target is {kind_name(target)}, needs a Tensor of int64 class indices")
+        raise TypeError(
+            f"{name}: target is {kind_name(target)}, needs a Tensor of int64 class indices; make one with "
+            "retrograd.tensor(target)"
+        )
     if target.array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: target is {target.array.dtype}; class indices must be int64")
+        raise TypeError(f"{name}: target is {target.array.dtype}; class indices must be int64: pass target.long()")
     shape = x.array.shape
     if not shape or target.array.shape != (shape[:1] + shape[2:] if len(shape) > 1 else ()):
         raise ValueError(
             f"{name}: input.shape={shape}, target.shape={target.array.shape}; "
-            f"input (N, C, *D) needs target (N, *D), input (C,) needs ()"
+            f"input (N, C, *D) needs target (N, *D), input (C,) needs (){_reshaped(name, shape, target.array.shape)}"
         )
     return cast(target, int64)
+
+
+def _reshaped(name: str, shape: tuple[int, ...], target: tuple[int, ...]) -> str:
+    """Return how to make a target of this shape fit, for a message; "" if that is unknown."""
+    if target == shape and len(shape) > 1:
+        probabilities = ", or target.float() for probabilities" if name == "cross_entropy" else ""
+        return f"; a one-hot target becomes class indices by target.argmax(1){probabilities}"
+    return "; pass target.squeeze(1)" if target == (*shape[:1], 1, *shape[2:]) else ""
+
+
+def _not_scores(input: Any, target: Any) -> str:
+    """Return a hint if the first argument holds integers, such as classes."""
+    if not isinstance(input, Tensor) or input.array.dtype.kind not in "iu":
+        return ""
+    if isinstance(target, Tensor) and target.array.dtype.kind == "f":
+        return "; the output of the model comes first: cross_entropy(output, target)"
+    return "; it is the scores of the classes that are needed, not the classes that argmax chooses"
 
 
 def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes: int, ignored: int | None) -> None:
@@ -390,10 +415,11 @@ def refuse_labels(name: str, shape: tuple[int, ...], labels: np.ndarray, classes
     if place is not None:
         where = f"target[{', '.join(map(str, place))}]" if place else "target"
         label, count = number(labels[place], "a message"), count_true(wrong, "a message")
+        from_one = "; if labels start at 1, pass target - 1" if within(labels, 1, classes, "a message") else ""
         hint = "" if ignored is None else f"; a label to ignore must be {_IGNORED[name]}{ignored}"
         raise IndexError(
             f"{name}: {where} = {label} is not a class: input.shape={shape} has classes 0 to {classes - 1} "
-            f"({count} such labels{hint})"
+            f"({count} such labels{hint}){from_one}"
         )
 
 

@@ -134,7 +134,7 @@ def require_channels(name: str, x: Tensor, **given: Tensor | None) -> None:
             if value.array.shape != shape[1:2]:
                 raise ValueError(
                     f"{name}: {label}.shape={value.array.shape}, needs ({shape[1]},), one per channel; "
-                    f"input.shape={shape}"
+                    f"input.shape={shape}; a layer for it has num_features={shape[1]}"
                 )
 
 

@@ -302,10 +302,14 @@ def as_tensors(name: str, tensors: Any) -> list[Tensor]:
         return list(tensors)
     if isinstance(tensors, (tuple, list)) and not tensors:
         raise ValueError(f"{name}: tensors is empty; give at least one")
-    wrong = tensors
     if isinstance(tensors, (tuple, list)):
-        wrong = next(t for t in tensors if not isinstance(t, Tensor))
-    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {kind_name(wrong)}")
+        place, wrong = next((place, t) for place, t in enumerate(tensors) if not isinstance(t, Tensor))
+        raise TypeError(
+            f"{name}: tensors[{place}] is {kind_name(wrong)}, but tensors must be a tuple or list of Tensors; make one "
+            f"with retrograd.tensor"
+        )
+    hint = f"; put them into a list: {name}([a, b])" if isinstance(tensors, Tensor) else ""
+    raise TypeError(f"{name}: tensors must be a tuple or list of Tensors, got {kind_name(tensors)}{hint}")
 
 
 def with_axes(t: Tensor, ndim: int) -> Tensor:
