@@ -294,15 +294,14 @@ def test_what_is_not_a_run(whole: Trainer, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"in it; runs there: \S*runs/waves"):
         load_run(tmp_path / "runs")
     (tmp_path / "notes.txt").write_text("notes")
-    with pytest.raises(
-        CheckpointError, match="notes.txt is not a checkpoint: it is a text file that begins with 'notes'"
-    ):
+    with pytest.raises(CheckpointError, match="notes.txt is not a checkpoint: it is a text file that begins"):
         load_run(tmp_path / "notes.txt")
     for name, loader in (
         ("m.onnx", "retrograd.onnx.load"),
         ("m.pt", "retrograd.load"),
         ("m.safetensors", "load_model"),
     ):
+        (tmp_path / name).write_bytes(b"")
         with pytest.raises(CheckpointError, match=f"{name} is not the checkpoint of a run.*{loader}"):
             load_run(tmp_path / name)
     save_checkpoint(tmp_path / "own.npz", {"epoch": 3})
