@@ -248,7 +248,10 @@ def test_a_console_block_runs_commands_and_compares_their_output() -> None:
     """Numbers are those of the build; a wrong output, a failure and an unknown program are faults."""
     page = "```console\n$ python -c \"print('found', 12, 'files')\"\nfound 3 files\n```\n"
     assert code_blocks.measured_page(page, "page") == (page.replace("found 3", "found 12"), [])
-    assert code_blocks.measured_page(page.replace("3 files", "..."), "page") == (page.replace("found 3", "found 12"), [])
+    assert code_blocks.measured_page(page.replace("3 files", "..."), "page") == (
+        page.replace("found 3", "found 12"),
+        [],
+    )
     (fault,) = code_blocks.run_page(page.replace("3 files", "3 folders"), "page")
     assert "printed\nfound 12 files\ninstead of\nfound 3 folders\n" in fault
     (fault,) = code_blocks.run_page(page.replace("print", "prind"), "page")
