@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -24,6 +26,7 @@ def extension(name: str) -> ModuleType:
 
 
 docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
+results = extension("results")
 
 
 @pytest.mark.parametrize(
@@ -101,3 +104,20 @@ def test_a_page_gets_the_entries_of_its_modules() -> None:
     assert ".. autofunction:: retrograd.rules.identity\n" in text
     loss = reference.completed("<!-- reference: retrograd.nn: loss -->")
     assert "retrograd.nn.MSELoss" in loss and "retrograd.nn.Conv2d" not in loss
+
+
+def test_the_page_of_environment_variables_has_those_of_the_source() -> None:
+    sources = Path(rg.__file__).parent.rglob("*.py")
+    used = {name for path in sources for name in re.findall(r"RETROGRAD_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    page = (EXTENSIONS.parent / "reference/environment.md").read_text(encoding="utf-8")
+    assert used == set(re.findall(r"^\| `(RETROGRAD_[A-Z_]+)` \|", page, re.MULTILINE)) and len(used) > 4
+
+
+def test_known_limits_are_the_rows_in_which_another_library_is_better() -> None:
+    row = results.Result("group", "fast", 1, "s", 1e-3, {"PyTorch": 2e-3}, "PyTorch", 2.0)
+    slow = replace(row, name="slow", theirs={"onnxruntime": 0.5e-3}, best="onnxruntime", ratio=0.5)
+    text = results.behind([row, slow, replace(slow, name="elsewhere", level="avx2")])
+    assert "\n1 of 2 rows, worst first.\n" in text and "elsewhere" not in text and "fast" not in text
+    assert "| group | slow | 1 | 1 ms | 500 µs, onnxruntime | 0.50 |" in text
+    measured = results.quoted((EXTENSIONS.parent / "reference/known_limits.md").read_text(encoding="utf-8"))
+    assert "## Time\n" in measured and "<!--" not in measured

@@ -7,18 +7,25 @@ import re
 from pathlib import Path
 
 from benchmarks import report
+from benchmarks.harness import Result, is_ours
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
 _EVERY_ROW = "<!-- results -->"
+_BEHIND = "<!-- results behind -->"
+_FIGURES = {"s": "time", "samples/s": "throughput", "times": "speedup", "MiB": "memory", "rms": "rounding error"}
+_CLEARLY = 0.95  # a ratio above it is within the spread of repeated measurements
 
 
 def quoted(text: str) -> str:
     """Put tables of results.json into a page.
 
-    ``<!-- results: GROUP -->`` becomes the table of a group, and ``<!-- results -->`` the tables of all groups.
+    ``<!-- results: GROUP -->`` becomes the table of a group, ``<!-- results -->`` the tables of all groups, and
+    ``<!-- results behind -->`` the rows in which another library is better.
     """
     text = _QUOTE.sub(lambda match: tables().get(match[1], "Not measured yet."), text)
+    if _BEHIND in text:
+        text = text.replace(_BEHIND, behind(report.read(FOLDER)[1]))
     return text.replace(_EVERY_ROW, report.every_row(*report.read(FOLDER))) if _EVERY_ROW in text else text
 
 
@@ -26,3 +33,26 @@ def quoted(text: str) -> str:
 def tables() -> dict[str, str]:
     """Map the name of each group to its table in Markdown."""
     return report.tables(report.read(FOLDER)[1])
+
+
+def behind(results: list[Result]) -> str:
+    """Return Markdown with the rows in which another library is better, by kind of figure, worst first."""
+    rows = [row for row in results if not row.level and row.ratio and row.best and not is_ours(row.best)]
+    parts = []
+    for unit, figure in _FIGURES.items():
+        compared = [row for row in rows if row.unit == unit]
+        worse = sorted((row for row in compared if (row.ratio or 1) < _CLEARLY), key=lambda row: row.ratio or 0)
+        if worse:
+            of = f"{len(worse)} of {len(compared)} rows, worst first."
+            parts.append(f"## {figure.capitalize()}\n\n{of}\n\n{_table(worse)}")
+    return "\n\n".join(parts)
+
+
+def _table(rows: list[Result]) -> str:
+    lines = ["| group | row | threads | retrograd | better | ratio |", "| --- | --- | --- | --- | --- | --- |"]
+    for row in rows:
+        library = row.best if row.best.startswith("onnxruntime") else "PyTorch"
+        ours, theirs = (report.amount(value, row.unit) for value in (row.ours, row.theirs[row.best]))
+        cells = (row.group, row.name, str(row.threads or ""), ours, f"{theirs}, {library}", f"{row.ratio:.2f}")
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
