@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import struct
+import subprocess
 import sys
 import zlib
 from base64 import b64decode
@@ -102,6 +103,20 @@ def test_without_matplotlib_the_message_says_what_to_install(trainer, monkeypatc
     with pytest.raises(PicturesMissing, match=re.escape('pip install "retrograd[train]"')):
         write_report(trainer)
     assert os.listdir(trainer.output) == ["checkpoint.npz"]
+
+
+def test_matplotlib_is_quiet_without_a_home_folder(tmp_path):
+    """Its cache folder cannot be created there; the message about it, and those about fonts, are not shown."""
+    (tmp_path / "file").touch()
+    missing = dict.fromkeys(("HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME"), str(tmp_path / "file" / "home"))
+    environment = {key: value for key, value in os.environ.items() if key != "MPLCONFIGDIR"} | missing
+    code = """
+import logging
+from retrograd.train.html_page import curves
+print(curves("loss", {"loss": [2.0, 1.0]})[:4], logging.getLogger("matplotlib").level)
+"""
+    run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert (run.stdout, run.stderr) == ("<svg 0\n", "")
 
 
 def test_a_full_disk_keeps_the_earlier_report(trainer, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import logging
 import re
 import struct
 import zlib
@@ -98,6 +99,28 @@ def forecasts(
 @contextmanager
 def _axes(title: str, size: tuple[float, float]) -> Iterator[tuple[Any, Any]]:
     """Provide empty axes in the page's colors, and matplotlib.ticker."""
+    with _quiet():
+        yield from _new_axes(title, size)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence Matplotlib's log unless the user has configured it.
+
+    It reports a cache folder that cannot be written, for instance without a home folder, and the search for fonts.
+    """
+    log = logging.getLogger("matplotlib")
+    if log.level or log.handlers:
+        yield
+        return
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(logging.NOTSET)
+
+
+def _new_axes(title: str, size: tuple[float, float]) -> Iterator[tuple[Any, Any]]:
     try:
         import matplotlib
         from matplotlib import ticker
