@@ -150,6 +150,7 @@ _KERNELS = (
     "pointwise.add",
     "pointwise.add_broadcast",
     "pointwise.scale",
+    "pointwise.sub",
     "pointwise.sub_broadcast",
     "loss.squared_error",
     "loss.squared_error_grad_x",
