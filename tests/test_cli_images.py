@@ -212,6 +212,7 @@ def test_either_a_task_or_images(capsys, arguments, message):
         (("--images", "pictures", "--held-out", "1"), 2, "--held-out 1 must be a fraction between 0 and 1"),
         (("--images", "pictures", "--held-out", "0.3", "--held-out-images", "x"), 2, "exclude each other"),
         (("--images", "pictures", "--held-out-images", "x"), 1, "x: there is no such folder"),
+        (("digits", "--regularize", "light"), 2, "--regularize is for --images"),
         (("digits", "--size", "9"), 2, "--size is for --images"),
         (("mnist5k", "--no-flip"), 2, "--no-flip is for --images"),
     ],
@@ -241,6 +242,27 @@ def test_held_out_images_of_their_own(pictures, capsys):
     draw_folder(Path("wrong"), 3, ("disc", "star"))
     assert train("--images", "pictures", "--held-out-images", "wrong", *QUICK) == 1
     assert "wrong has the class folders disc, star, expected disc, square" in capsys.readouterr().err
+
+
+def test_defaults_for_few_images_leave_what_is_chosen(pictures, capsys):
+    quick = ("--images", "pictures", "--kernels", "textbook", "--size", "12", "--epochs", "1")
+    assert train(*quick, "--output", "few") == 0
+    err = capsys.readouterr().err
+    assert "few images (32), so the defaults are --regularize strong, --batch-size 16\n" in err
+    state = load_checkpoint("few/checkpoint.npz")
+    assert state["settings"]["epochs"] == 1 and state["settings"]["batch_size"] == 16
+    assert state["optimizer"]["param_groups"][0]["weight_decay"] > 0 and state["options"]["regularize"] == "strong"
+    page = Path("few/report.html").read_text()
+    assert "AdamW with weight decay" in page and "shifted, rotated, scaled, brightened, mirrored at random" in page
+    assert train("--images", "pictures", "--resume", "--output", "few", "--regularize", "strong") == 0
+    assert train("--images", "pictures", "--resume", "--output", "few", "--regularize", "light") == 2
+    assert "--regularize light differs from the checkpoint's strong" in capsys.readouterr().err
+    assert train(*quick, "--output", "light", "--regularize", "light", "--batch-size", "30") == 0
+    assert "few images" not in capsys.readouterr().err
+    state = load_checkpoint("light/checkpoint.npz")
+    assert state["settings"]["batch_size"] == 30 and "regularize" not in state["options"]
+    assert state["optimizer"]["param_groups"][0]["weight_decay"] == 0
+    assert train("--images", "pictures", "--resume", "--output", "light") == 0
 
 
 def test_kill_9_and_resume_bit_for_bit(made, pictures, capsys):

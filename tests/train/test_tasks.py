@@ -10,16 +10,21 @@ import pytest
 from data.drawn import draw_folder
 from retrograd.engine.tensor import Tensor
 from retrograd.ops.random.random import manual_seed
+from retrograd.train import image_classification
 from retrograd.train.image_classification import (
     ByteImages,
+    ImageOptions,
+    brightened,
     digits_task,
     flipped,
     held_out_share,
+    images_task,
     mnist5k_task,
     shifted,
     warped,
 )
 from retrograd.train.networks import build_network
+from train.small import small_task
 
 
 def test_the_task(make_trainer):
@@ -135,6 +140,61 @@ def test_images_in_bytes():
     assert images.dtype == np.float32 and np.allclose(images.array, pixels[[4, 1]] / 255) and labels.tolist() == [4, 1]
     image, label = data[3]
     assert np.array_equal(image.array, pixels[3].astype(np.float32) / np.float32(255)) and label.item() == 3
+
+
+@pytest.mark.parametrize(
+    ("least", "regularize", "strong", "defaults"),
+    [
+        (13, None, True, True),
+        (12, None, False, False),
+        (13, "light", False, True),
+        (12, "strong", True, False),
+    ],
+)
+def test_measures_against_overfitting_depend_on_the_number_of_images(
+    tmp_path, monkeypatch, least, regularize, strong, defaults
+):
+    monkeypatch.setattr(image_classification, "FEW_IMAGES", least)
+    folder = draw_folder(tmp_path / "pictures")  # 12 to train on, 4 held out
+    task, _ = images_task(folder, None, ImageOptions(size=16, regularize=regularize), 0)
+    assert (task.weight_decay > 0) == ("training images" in task.measures()) == strong
+    assert task.network["arguments"].get("grid", 0) == 2 * strong
+    assert task.model[-1].in_features == 96 * (4 if strong else 16)
+    assert task.defaults == ({"epochs": 60, "batch_size": 16} if defaults else {})
+
+
+@pytest.mark.parametrize(
+    ("training", "held_out", "said"),
+    [
+        (0.97, 0.48, "97% of the training images are right, 48% of those held out. Try more images than 20 or fewer "),
+        (0.97, 0.9, ""),  # too little
+        (0.8, 0.65, ""),  # more than 10 %, but within the error of 12 images
+        (0.5, 0.9, ""),
+    ],
+)
+def test_overfitting_is_said_when_it_shows(training, held_out, said):
+    first, last = {"accuracy": 0.9, "held_out_accuracy": 0.1}, {"accuracy": training, "held_out_accuracy": held_out}
+    found = small_task().overfit([first, last])
+    assert found.startswith("The network overfits: ") == bool(said) and said in found
+
+
+def test_advice_against_overfitting_fits_the_run(tmp_path):
+    record = [{"accuracy": 1.0, "held_out_accuracy": 0.0}]
+    folder = draw_folder(tmp_path / "pictures")
+    light, strong = (images_task(folder, None, ImageOptions(regularize=kind), 0)[0] for kind in ("light", "strong"))
+    assert light.overfit(record).endswith("Try more images than 12, --regularize strong or fewer --epochs")
+    assert strong.overfit(record).endswith("Try more images than 12, a --size below 64 or fewer classes")
+
+
+def test_brightness_and_contrast():
+    manual_seed(0)
+    images = np.random.default_rng(0).random((5, 3, 4, 4)).astype(np.float32)
+    changed = brightened(images, 0.3)
+    assert changed.dtype == np.float32 and np.abs(changed.mean((2, 3)) - images.mean((2, 3))).max() <= 0.15
+    ratio = changed.std((2, 3)) / images.std((2, 3))
+    assert ratio.min() >= 0.7 - 1e-6 and ratio.max() <= 1.3 + 1e-6 and np.ptp(ratio, axis=0).min() > 0.1
+    np.testing.assert_allclose(np.ptp(ratio, axis=1), 0, atol=1e-5)  # one contrast for all channels
+    np.testing.assert_allclose(brightened(images, 0.0), images, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,11 +22,11 @@ __all__ = ["add_command"]
 
 _RUNS = Path("runs")
 _OPTIONS = ("epochs", "batch_size", "lr", "schedule", "seed", "kernels")  # fields of Settings
-_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip")  # fields of ImageOptions
+_IMAGE_OPTIONS = ("size", "channels", "held_out", "flip", "regularize")  # fields of ImageOptions
 _SERIES_OPTIONS = ("column", "period", "horizon")  # fields of SeriesOptions
 _TASKS = ("digits", "mnist5k", "text", "series")
 _DATA_OPTIONS = {  # task -> its data options
-    "--images": ("size", "channels", "held_out", "flip", "held_out_images"),
+    "--images": ("size", "channels", "held_out", "flip", "regularize", "held_out_images"),
     "text": ("text",),
     "series": ("csv", "column", "period", "horizon"),
 }
@@ -43,8 +44,18 @@ def add_command(commands: Any) -> None:
     train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
-    add("--epochs", type=int, metavar="N", help="passes over the data (digits and series 20, text 10; others 30)")
-    add("--batch-size", type=int, metavar="N", help="samples per step (64; 32 for --images, 16 for text)")
+    add(
+        "--epochs",
+        type=int,
+        metavar="N",
+        help="passes over the data (digits and series 20, text 10; others 30, 60 below 1,000 of --images)",
+    )
+    add(
+        "--batch-size",
+        type=int,
+        metavar="N",
+        help="samples per step (64; 16 for text; 32 for --images, 16 below 1,000)",
+    )
     add("--lr", type=float, metavar="X", help="Adam's highest learning rate (0.003; 0.002 for --images)")
     add(
         "--schedule",
@@ -78,6 +89,12 @@ def add_command(commands: Any) -> None:
         action="store_false",
         default=None,
         help="do not mirror images at random, for example letters",
+    )
+    add(
+        "--regularize",
+        choices=("light", "strong"),
+        help="measures against overfitting: light shifts the images; strong also rotates, scales and brightens them, "
+        "and decays the weights of a smaller network (strong below 1,000 images to train on)",
     )
     add = train.add_argument_group("with text").add_argument
     add("--text", type=Path, metavar="FILE", help="a UTF-8 text file (the text of Python's help())")
@@ -173,6 +190,8 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
         settings = _settings(arguments, name, saved, output)
         _set_threads(arguments, settings)
         task = _seeded_task(arguments, name, settings, saved, progress)
+        if saved is None:
+            settings = dataclasses.replace(settings, **_unless_chosen(arguments, task.defaults))
         try:
             trainer = Trainer(
                 task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every, workers
@@ -265,8 +284,6 @@ def _saved(arguments: argparse.Namespace, name: str, output: Path) -> dict[str, 
 
 def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | None, output: Path) -> Settings:
     """Return the settings: those of the checkpoint when resuming, otherwise the options and the defaults."""
-    import dataclasses
-
     from ..train import CheckpointError, Settings
     from ..train.image_classification import DEFAULTS
     from ..train.trainer import CHECKPOINT
@@ -292,6 +309,10 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
         return dataclasses.replace(settings, epochs=epochs)
     except ValueError as error:
         raise UsageError(as_typed(error)) from None
+
+
+def _unless_chosen(arguments: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in defaults.items() if getattr(arguments, name) is None}
 
 
 def _check_same(chosen: dict[str, Any], saved: Any) -> None:
@@ -374,6 +395,10 @@ def _images(arguments: argparse.Namespace, settings: Settings, saved: Any, progr
     task, skipped = images_task(arguments.images, arguments.held_out_images, options, settings.seed)
     if skipped:
         progress.say(f"not used: {skipped}")
+    if saved is None and task.weight_decay and options.regularize is None:
+        defaults = _unless_chosen(arguments, task.defaults).items()
+        chosen = "".join(f", {option(name, value)} {value}" for name, value in defaults)
+        progress.say(f"few images ({len(task.train):,}), so the defaults are --regularize strong{chosen}")
     return task
 
 
@@ -400,7 +425,8 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
         except ValueError as error:
             raise UsageError(as_typed(error)) from None
     try:
-        options = kind(**{name: saved["options"][name] for name in names})
+        stored = {"regularize": "light", **saved["options"]}  # earlier checkpoints lack it
+        options = kind(**{name: stored[name] for name in names})
     except (IndexError, KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"the checkpoint does not fit this command: {error}") from error
     _check_same(chosen, options)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from .._files.state import reason, text
 from ..engine.tensor import Tensor
-from ..nn.functional import cross_entropy, mse_loss
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint
 from .forecasting import SeriesOptions, series_task
@@ -55,7 +54,7 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be opened: {reason(error)}") from error
     batch = task.held_out.take(range(min(samples, len(task.held_out))))
-    return HeldOut(model, batch, mse_loss if name == "series" else cross_entropy)
+    return HeldOut(model, batch, task.loss)
 
 
 def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> Task:
@@ -74,7 +73,8 @@ def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> 
         raise ValueError(f"there is no task {name!r}")
     if images is None:
         raise CheckpointError(f"{path} does not contain its images; name their folder with --images DIR")
-    kind = ImageOptions(**{each: options[each] for each in ("size", "channels", "held_out", "flip")})
+    names = ("size", "channels", "held_out", "flip", "regularize")
+    kind = ImageOptions(**{each: {"regularize": "light", **options}[each] for each in names})
     task, _ = images_task(images, None, kind, Settings.from_dict(state["settings"]).seed)
     if list(task.classes) != list(state["classes"]):
         raise CheckpointError(f"{path} has other classes than the folders in {images}: {', '.join(state['classes'])}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -34,8 +35,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ByteImages",
     "DEFAULTS",
+    "FEW_IMAGES",
     "ImageOptions",
     "ImageTask",
+    "brightened",
     "check_dataset",
     "digits_task",
     "flipped",
@@ -66,6 +69,15 @@ def flipped(images: np.ndarray) -> np.ndarray:
     """Mirror each image left to right with probability 1/2."""
     mirrored = default_generator.random(len(images)) < 0.5
     return np.where(mirrored[:, None, None, None], images[..., ::-1], images)
+
+
+def brightened(images: np.ndarray, most: float) -> np.ndarray:
+    """Change the contrast of each image by up to ``most``, and the brightness of each channel by up to half of it."""
+    count, channels = images.shape[:2]
+    contrast = default_generator.uniform(1 - most, 1 + most, (count, 1, 1, 1)).astype(images.dtype)
+    brightness = default_generator.uniform(-most / 2, most / 2, (count, channels, 1, 1)).astype(images.dtype)
+    mean = images.mean((2, 3), keepdims=True)
+    return (images - mean) * contrast + mean + brightness
 
 
 def warped(images: np.ndarray, degrees: float, scale: float, shift: float) -> np.ndarray:
@@ -160,13 +172,45 @@ class ImageTask(Task):
             "options": identity["options"],
         }
 
+    def measures(self) -> dict[str, Any]:
+        if not self.weight_decay:
+            return {}
+        changes = "shifted, rotated, scaled, brightened" + (", mirrored" if self.options.get("flip") else "")
+        return {"training images": f"{changes} at random"}
+
     def result(self, trainer: Trainer) -> str:
         accuracy, total = trainer.history[-1]["held_out_accuracy"], len(self.held_out)
         right = f"{accuracy:.2%} ({round(accuracy * total)} of {total})"
-        return f"held-out accuracy {right} after {counted(trainer.epoch, 'epoch')}"
+        overfit = self.overfit(trainer.history)
+        return f"held-out accuracy {right} after {counted(trainer.epoch, 'epoch')}" + (
+            f". {overfit}" if overfit else ""
+        )
+
+    def overfit(self, history: Sequence[Mapping[str, Any]]) -> str:
+        """Say that the run overfits and what to try; empty if the accuracies do not show it.
+
+        It overfits if training accuracy exceeds held-out accuracy by more than 10 % and by more than two standard
+        errors of the latter.
+        """
+        training, held_out = history[-1]["accuracy"], history[-1]["held_out_accuracy"]
+        error = math.sqrt(held_out * (1 - held_out) / len(self.held_out))
+        if training - held_out <= max(_OVERFIT, 2 * error):
+            return ""
+        more = f"more images than {len(self.train):,}"
+        remedies = [more, "fewer --epochs"] if self.name != "images" else [more, *self._remedies()]
+        return (
+            f"The network overfits: {training:.0%} of the training images are right, {held_out:.0%} of those held out. "
+            f"Try {', '.join(remedies[:-1])} or {remedies[-1]}"
+        )
+
+    def _remedies(self) -> list[str]:
+        if not self.weight_decay:
+            return ["--regularize strong", "fewer --epochs"]
+        return (
+            [f"a --size below {self.image['size']}", "fewer classes"] if self.image["size"] > 32 else ["fewer classes"]
+        )
 
     def page(self, trainer: Trainer) -> Page:
-
         return image_page(self, trainer)
 
 
@@ -203,6 +247,9 @@ def check_dataset(name: str, dataset: TensorDataset, classes: int) -> None:
 
 
 # ---- Image tasks of `retrograd train`, and the default settings of all tasks ----------------------------------------
+
+FEW_IMAGES = 1000  # below this number of training images, a network overfits without measures against it
+_OVERFIT = 0.1
 
 # default settings
 DEFAULTS = {
@@ -249,6 +296,17 @@ _KERNELS = (
     "moments.sums_columns",
     "pooling.max_pool",
     "pooling.max_pool_grad",
+)
+
+
+# also used for folders of images
+_IMAGES_KERNELS = (
+    "normalization.channel_forward",  # these two are faster for few or small images
+    "normalization.channel_backward",
+    "pooling.avg_pool",
+    "pooling.avg_pool_grad",
+    "memory.moves.together",
+    "memory.moves.apart",
 )
 
 
@@ -307,6 +365,9 @@ class ImageOptions:
     channels: 3 for color, 1 for grayscale.
     held_out: the fraction of each class to hold out, chosen by the seed; at least one image.
     flip: mirror training images at random.
+    regularize: measures against overfitting. "strong" rotates, scales and brightens training images, shrinks the last
+        layer and decays the weights; "light" only shifts the images. None means strong for fewer
+        than 1,000 training images.
 
     Raises:
         ValueError: a value is out of range; the message names the command's option.
@@ -316,6 +377,7 @@ class ImageOptions:
     channels: int = 3
     held_out: float = 0.2
     flip: bool = True
+    regularize: str | None = None
 
     def __post_init__(self) -> None:
         if not _is_int(self.size) or not 8 <= self.size <= 256:
@@ -326,6 +388,8 @@ class ImageOptions:
             raise ValueError(f"held-out={brief(self.held_out)} must be a fraction between 0 and 1, such as 0.2")
         if not isinstance(self.flip, bool):
             raise ValueError(f"flip={brief(self.flip)} must be True or False")
+        if self.regularize not in (None, "light", "strong"):
+            raise ValueError(f"regularize={brief(self.regularize)} must be 'light' or 'strong'")
 
 
 def _is_int(value: Any) -> bool:
@@ -341,8 +405,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         ImageFolderError: a folder cannot be used; the message says why.
         ImportError: Pillow is not installed.
     """
-    # the last two are faster for few or small images
-    kernels = (*_KERNELS, "normalization.channel_forward", "normalization.channel_backward")
+    kernels = (*_KERNELS, *_IMAGES_KERNELS)
     compilation = begin_compiling(kernels)  # while the images are read
     loaded = load_images(folder, options.size, options.channels, least=2 if held_out_folder is None else 1)
     if held_out_folder is None:
@@ -353,11 +416,15 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         other = load_images(held_out_folder, options.size, options.channels, classes=loaded.classes)
         train, held_out = ((images.images, images.labels) for images in (loaded, other))
         skipped = "; ".join(filter(None, (images.why_skipped() for images in (loaded, other))))
-    network = {
-        "name": "images",
-        "arguments": {"channels": options.channels, "size": options.size, "classes": len(loaded.classes)},
-    }
-    augment = partial(_augmented, most=max(1, options.size // 16), flip=options.flip)
+    few = len(train[0]) < FEW_IMAGES
+    strong = few if options.regularize is None else options.regularize == "strong"
+    arguments = {"channels": options.channels, "size": options.size, "classes": len(loaded.classes)}
+    network = {"name": "images", "arguments": {**arguments, **({"grid": 2} if strong else {})}}
+    augment = partial(
+        _strongly_augmented if strong else _augmented,
+        most=max(1, options.size // (10 if strong else 16)),
+        flip=options.flip,
+    )
     task = ImageTask(
         name="images",
         title=f"Images in {display_name(folder.resolve().name)}",
@@ -371,8 +438,14 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
         image={"size": options.size, "channels": options.channels},
-        options={**asdict(options), "sha256": _digest(*train, *held_out)},
+        options={
+            **{name: value for name, value in asdict(options).items() if name != "regularize"},
+            **({"regularize": "strong"} if strong else {}),  # not if light, as in earlier checkpoints
+            "sha256": _digest(*train, *held_out),
+        },
         warmup=0.1,
+        weight_decay=0.5 if strong else 0.0,
+        defaults={"epochs": 60, "batch_size": 16} if few else {},
     )
     return task, skipped
 
@@ -390,6 +463,11 @@ def held_out_share(labels: np.ndarray, share: float, seed: int) -> np.ndarray:
 def _augmented(images: np.ndarray, most: int, flip: bool) -> np.ndarray:
     moved = shifted(images, most)
     return flipped(moved) if flip else moved
+
+
+def _strongly_augmented(images: np.ndarray, most: int, flip: bool) -> np.ndarray:
+    moved = warped(images, degrees=12, scale=0.15, shift=most)
+    return brightened(flipped(moved) if flip else moved, 0.3)
 
 
 def _digest(*arrays: np.ndarray) -> str:
@@ -414,6 +492,7 @@ def image_page(task: ImageTask, trainer: Trainer) -> Page:
     accuracy = f"{1 - len(wrong) / len(truth):.2%}"
     parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
     filters, filters_text = _filters(trainer.model)
+    overfit = task.overfit(history)
     return Page(
         headline=accuracy,
         subtitle=f"{len(task.train):,} images to train on, {len(truth):,} held out, {counted(len(history), 'epoch')}, "
@@ -427,6 +506,7 @@ def image_page(task: ImageTask, trainer: Trainer) -> Page:
         curves=_curves(history),
         body=filled(
             "report_images.html",
+            overfit=f"<section><h2>Overfitting</h2><p>{escape(overfit)}.</p></section>" if overfit else "",
             confusion=_confusion(truth, answers, task.classes),
             filters=filters,
             filters_text=filters_text,

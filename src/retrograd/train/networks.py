@@ -169,19 +169,21 @@ def mnist_network() -> nn.Sequential:
     )
 
 
-def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
+def image_network(channels: int, size: int, classes: int, grid: int = 0) -> nn.Sequential:
     """Build a network from images (N, channels, size, size) to scores (N, classes), from retrograd's generator.
 
     It has convolutions with batch norm, each followed by pooling that halves the image, until it is at most 7 pixels
     wide.
 
+    grid: average the last feature maps to grid x grid cells, which leaves the last layer fewer weights; 0 does not.
+
     Raises:
-        ValueError: channels is neither 1 nor 3, size is not from 8 to 256, or there are fewer than two classes or more
-            than 10,000.
+        ValueError: channels is neither 1 nor 3, size is not from 8 to 256, there are fewer than two classes or more
+            than 10,000, or grid is not from 0 to 4.
     """
     if channels not in (1, 3):
         raise ValueError(f"channels={channels!r} must be 1 or 3")
-    for name, value, low, high in (("size", size, 8, 256), ("classes", classes, 2, 10000)):
+    for name, value, low, high in (("size", size, 8, 256), ("classes", classes, 2, 10000), ("grid", grid, 0, 4)):
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
             raise ValueError(f"{name}={value!r} must be an int from {low} to {high}")
     layers: list[nn.Module] = []
@@ -189,9 +191,11 @@ def image_network(channels: int, size: int, classes: int) -> nn.Sequential:
     while side > 7:
         layers += _block(channels, width, pool=True)
         channels, width, side = width, min(width + 32, 128), side // 2
-    return nn.Sequential(
-        *layers, *_block(channels, width), nn.Flatten(), nn.Dropout(0.3), nn.Linear(width * side * side, classes)
-    )
+    layers += _block(channels, width)
+    if grid:
+        layers.append(nn.AdaptiveAvgPool2d(grid))
+        side = grid
+    return nn.Sequential(*layers, nn.Flatten(), nn.Dropout(0.3), nn.Linear(width * side * side, classes))
 
 
 def _block(channels: int, out: int, pool: bool = False) -> list[nn.Module]:
@@ -229,8 +233,9 @@ _NETWORKS = {
     "images": _Network(
         image_network,
         "images",
-        {"channels": choice(1, 3), "size": count(8, 256), "classes": count(2, 10000)},
-        lambda channels, size, classes: 1024 * classes,
+        {"channels": choice(1, 3), "size": count(8, 256), "classes": count(2, 10000), "grid": count(0, 4)},
+        lambda channels, size, classes, grid=0: 64 * (grid or 4) ** 2 * classes,
+        ("grid",),
     ),
     "text": _Network(
         TextNetwork,

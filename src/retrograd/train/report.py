@@ -18,7 +18,7 @@ from .environment import machine, versions
 from .gradients import RATIO, LayerGradients, figure, rows_of, share
 from .html_page import definitions, facts_tiles, filled, times_table
 from .progress import counted
-from .task import Task
+from .task import Settings, Task
 from .trainer import Trainer
 
 __all__ = ["EXPLANATION", "REPORT", "ReportError", "explained", "gradients_section", "links", "write_report"]
@@ -160,7 +160,7 @@ def report_page(
         times=times_table(rows, pages or {}),
         times_text=f"A training step on {count} {task.samples}, medians in milliseconds."
         + (" Each layer's name links to its gradients on held-out samples, entry by entry." if pages else ""),
-        settings=definitions({**chosen, **_more_settings(task), **_workers(shares)}),
+        settings=definitions({**chosen, **_more_settings(task, settings), **_workers(shares)}),
         versions=definitions({**machine(), **versions()}),
         source=escape(f"{task.samples.capitalize()}: {task.source}." if task.source else "") + " Made by retrograd.",
     )
@@ -178,7 +178,10 @@ def _workers(shares: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _more_settings(task: Task) -> dict[str, Any]:
+def _more_settings(task: Task, settings: Settings) -> dict[str, Any]:
     rising = f"rising in the first {task.warmup:.0%} of the steps, then " if task.warmup else ""
     own = {name.replace("_", " "): value for name, value in task.options.items() if value is not None}
-    return {**own, "optimizer": f"Adam, learning rate {rising}along half a cosine to 0"}
+    falling = "along half a cosine to 0" if settings.schedule == "cosine" else "constant"
+    rate = f"{rising if settings.schedule == 'cosine' else ''}{falling}"
+    name = f"AdamW with weight decay {task.weight_decay:g}" if task.weight_decay else "Adam"
+    return {**own, **task.measures(), "optimizer": f"{name}, learning rate {rate}"}

@@ -90,6 +90,8 @@ class Task:
     network: {"name": ..., "arguments": {...}}, from which train/networks.py rebuilds the model.
     options: anything else that determines the data; a resumed run must have the same.
     warmup: the fraction of all steps in which the learning rate rises.
+    weight_decay: of AdamW; 0 means Adam.
+    defaults: settings that suit this data better than those of its kind, unless the user chooses them.
 
     Class attributes: ``samples``, the name of the samples; ``shuffle``, whether to shuffle them in each epoch;
     ``carried``, names of the model's buffers that have an entry for each sample of a batch, with the axis of the
@@ -115,6 +117,8 @@ class Task:
     network: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.0
+    weight_decay: float = 0.0
+    defaults: Mapping[str, Any] = field(default_factory=dict)
 
     def loss(self, output: Tensor, target: Tensor) -> Tensor:
         """Return the mean loss of a batch."""
@@ -133,6 +137,10 @@ class Task:
 
     def stored(self) -> dict[str, Any]:
         """Return entries of a checkpoint that the use of the network needs, besides the identity."""
+        return {}
+
+    def measures(self) -> dict[str, Any]:
+        """Return the measures against overfitting, besides the weight decay, for the report."""
         return {}
 
     def result(self, trainer: Trainer) -> str:

@@ -20,7 +20,7 @@ from ..data.loader import DataLoader
 from ..engine.grad_mode import no_grad
 from ..kernel_set import begin_compiling, use_kernels
 from ..ops.random.random import get_rng_state, set_rng_state
-from ..optim import Adam
+from ..optim import Adam, AdamW
 from .callbacks import Callback, CosineSchedule
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .diagnostics import TrainingError, bad_parameter
@@ -177,7 +177,7 @@ CHECKPOINT = "checkpoint.npz"
 
 
 class Trainer(Fit):
-    """Trains ``task.model`` with Adam and ``settings``.
+    """Trains ``task.model`` with Adam, or AdamW if the task has a weight decay, and ``settings``.
 
     output: the folder for ``checkpoint.npz``.
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
@@ -227,7 +227,9 @@ class Trainer(Fit):
         super().__init__(
             task.model,
             make(task.train, settings.batch_size, shuffle=task.shuffle),
-            Adam(task.model.parameters(), lr=settings.lr),
+            AdamW(task.model.parameters(), lr=settings.lr, weight_decay=task.weight_decay)
+            if task.weight_decay
+            else Adam(task.model.parameters(), lr=settings.lr),
             task.loss,
             DataLoader(task.held_out, task.held_out_batch),
             augment=task.augment,
