@@ -144,6 +144,7 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["predict", "run", *arguments, "--kernels", "textbook"]) == code
         out, err = capsys.readouterr()
         assert message in err and err.count("\n") == 1 and not out
+    assert main(["explain", "run", "--html", "page.html"]) == 0  # without the CSV file, which the checkpoint contains
     assert main(["export", "run", "model.onnx", "--level", "0.75"]) == 0
     assert "inputs values; outputs forecast, lower, upper" in capsys.readouterr().out
     for arguments, code, message in (

@@ -275,15 +275,18 @@ class SeriesTask(Task):
         return series_page(self, trainer)
 
 
-def series_task(path: Path | None, options: SeriesOptions) -> SeriesTask:
+def series_task(path: Path | None, options: SeriesOptions, series: Series | None = None) -> SeriesTask:
     """Build the task of a GRU and an autoregression on a column of a CSV file, or on the sunspots if path is None.
+
+    series: the content of the file, if it has been read before.
 
     Raises:
         TrainingError: the file cannot be used, or the series is constant, too short, or has no period.
         RuntimeError: the bundled data file is missing or damaged.
     """
     try:
-        series = load_sunspots() if path is None else read_series(path, options.column or "")
+        if series is None:
+            series = load_sunspots() if path is None else read_series(path, options.column or "")
     except SeriesError as error:
         raise TrainingError(str(error)) from None
     name = f"{series.name} of {path.name}" if path is not None else "monthly sunspot numbers, 1749 to 1980"

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._files.state import reason, text
+from ..data.series import Series
 from ..engine.tensor import Tensor
 from ..nn.module import Module
 from .checkpoint import CheckpointError, load_checkpoint
 from .forecasting import SeriesOptions, series_task
 from .image_classification import ImageOptions, digits_task, images_task, mnist5k_task
+from .inference import SeriesRun
 from .networks import saved_network
 from .task import Settings, Task
 
@@ -46,8 +48,8 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
         name = text("task", state["task"])
         if name == "text":
             raise CheckpointError(
-                f"{path} is a run on text, whose samples depend on the previous ones; only runs on images and on the "
-                "sunspots can be opened; for any other network, call retrograd.explain(model, batch, loss)"
+                f"{path} is a run on text, whose samples depend on the previous ones; only runs on images and on a "
+                "series can be opened; for any other network, call retrograd.explain(model, batch, loss)"
             )
         task = _task(name, path, state, images)
         model = saved_network(state, "series" if name == "series" else "images").eval()
@@ -65,10 +67,8 @@ def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> 
     options = state["options"]
     if name == "series":
         chosen = SeriesOptions(**{each: options[each] for each in ("column", "period", "horizon")})
-        if chosen.column is not None:
-            message = "is a run on a CSV file, which it does not contain; only runs on the sunspots can be opened"
-            raise CheckpointError(f"{path} {message}")
-        return series_task(None, chosen)
+        run = SeriesRun(path, state)
+        return series_task(path, chosen, Series(run.values, (), run.column))
     if name != "images":
         raise ValueError(f"there is no task {name!r}")
     if images is None:
