@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import retrograd
-from retrograd.cli import main
+from retrograd.cli import _parser, main
 from retrograd.kernel_set import active_kernels
 from retrograd.train import load_checkpoint
 from retrograd.train.lock import RunLock
@@ -332,6 +332,13 @@ def test_version(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out == f"retrograd {retrograd.__version__}\n"
+
+
+def test_the_reference_shows_the_help_of_every_command():
+    """Its blocks are run and compared by test_docs.py."""
+    page = (Path(__file__).parents[1] / "docs/reference/command_line.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\$ retrograd (\w+) --help$", page, re.MULTILINE)
+    assert shown == [name for name in _parser()[1].choices if name != "info"]  # which has no options
 
 
 def test_help_loads_neither_compiler_nor_layers():

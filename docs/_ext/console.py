@@ -26,7 +26,7 @@ def run_console(code: str, where: str, measured: list[tuple[str, str]]) -> list[
         name, *arguments = shlex.split(command, comments=True)
         if name not in _PROGRAMS:
             return [f"{where}: {name!r} is not one of the commands that a page can run: {', '.join(_PROGRAMS)}"]
-        environment = {**os.environ, "PYTHONWARNINGS": "error"}
+        environment = {**os.environ, "PYTHONWARNINGS": "error", "COLUMNS": "80"}
         ended = subprocess.run(
             [*_PROGRAMS[name], *arguments], env=environment, capture_output=True, text=True, timeout=300, check=False
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from .output import UsageError, complain
+from .output import UsageError, as_typed, complain
 
 __all__ = ["add_command"]
 
@@ -51,6 +51,6 @@ def _launch(arguments: argparse.Namespace) -> int:
             say=lambda text: complain(text, 0),
         )
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise UsageError(as_typed(error)) from None
     except DistBackendError as error:
         return complain(str(error), 1)

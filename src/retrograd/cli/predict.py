@@ -51,7 +51,12 @@ def add_command(commands: Any) -> None:
     form = predict.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV, with a header")
     form.add_argument("--json", action="store_true", help="print JSON")
-    predict.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled", help="(compiled)")
+    predict.add_argument(
+        "--kernels",
+        choices=("compiled", "textbook"),
+        default="compiled",
+        help="fast kernels, or plain NumPy (compiled)",
+    )
     add = predict.add_argument_group("with images").add_argument
     add("--top", type=int, metavar="N", help="classes to show per image (3)")
     add(

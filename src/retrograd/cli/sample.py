@@ -35,7 +35,7 @@ def add_command(commands: Any) -> None:
     add("--length", type=int, metavar="N", help="characters to write (1,000)")
     add("--temperature", type=float, metavar="X", help="lower values favor likely characters (0.8)")
     add("--prompt", metavar="TEXT", help="start of the text (a newline)")
-    add("--kernels", choices=("compiled", "textbook"), help="(compiled)")
+    add("--kernels", choices=("compiled", "textbook"), help="fast kernels, or plain NumPy (compiled)")
     add = sample.add_argument_group("with photos").add_argument
     add("--count", type=int, metavar="N", help="pictures of each class (100)")
     add("--output", type=Path, metavar="DIR", help="the folder to write to, new or empty (photos)")
