@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from explanation.browser import opened, written
+from retrograd.explanation.explain import explain
 from retrograd.explanation.operators import find
 
 
@@ -143,3 +144,78 @@ def test_each_role_has_its_color(theme):
     for role in ROLES:
         for ground in ("paper", "raised", "zero"):
             assert contrast(found[role], found[ground]) >= 4.5, (role, ground)
+
+
+# ---- Numbers in cells
+
+FILL = """() => { window.written = []; const { fillText } = CanvasRenderingContext2D.prototype;
+  CanvasRenderingContext2D.prototype.fillText = function (text, x, y) {
+    window.written.push([text, parseFloat(this.font)]);
+    return fillText.call(this, text, x, y);
+  };
+  window.retrograd.page.layout(); }"""
+CELLS = """async () => { const { palette, forget } = await import("page/color"); forget();
+  const { cells, pale, nan } = palette(); return { cells, pale, nan: [nan] }; }"""
+
+
+def hexadecimal(text: str) -> str:
+    """Turn "rgb(1 2 3)" into "#010203"."""
+    return "#" + "".join(f"{int(part):02x}" for part in re.findall(r"\d+", text))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_number_has_contrast(browser, tmp_path, theme):
+    """Every color of a cell, also while others are highlighted, has a text of a contrast of at least 4.5."""
+    address = written(tmp_path, find("relu").with_settings({}).to_html())
+    with opened(browser, address, color_scheme=theme) as page:
+        for kind, cells in page.evaluate(CELLS).items():
+            assert len(cells) == (1 if kind == "nan" else 257)
+            for cell in cells:
+                assert contrast(hexadecimal(cell["fill"]), hexadecimal(cell["text"])) >= 4.5, (kind, cell)
+
+
+@pytest.mark.parametrize("width", [1440, 390])
+@pytest.mark.parametrize("name", ["conv2d", "lstm", "large model"])
+def test_every_number_is_large_enough(browser, tmp_path, name, width):
+    """Numbers are written in 11 px at least; an array that does not fit is scrolled, and nothing else sticks out."""
+    from explanation.large_model import explanation
+
+    html = (
+        explanation().to_html() if name == "large model" else find(name).with_settings({"values": "decimals"}).to_html()
+    )
+    with opened(browser, written(tmp_path, html), viewport={"width": width, "height": 860}) as page:
+        for tab in page.get_by_role("tab").all() or [None]:
+            if tab is not None:
+                tab.click()
+            page.wait_for_timeout(200)
+            page.evaluate(FILL)
+            found = page.evaluate("() => window.written")
+            assert [each for each in found if each[1] < 10.9] == []
+            if tab is None or tab.inner_text() == "Entry by entry":
+                assert len([text for text, _ in found if re.fullmatch(r"−?\d*\.\d+", text)]) > 20
+            assert page.evaluate("() => document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_zoom_and_scroll(browser, tmp_path):
+    """Larger cells scroll within their frame, down to the last entry; much smaller ones are colors without numbers."""
+    rng = np.random.default_rng(0)
+    arrays = rng.integers(-9, 9, (3, 200)).astype(float), rng.integers(-9, 9, (5, 200)).astype(float)
+    address = written(tmp_path, explain("linear", *arrays).to_html())
+    with opened(browser, address, viewport={"width": 1024, "height": 800}) as page:
+        last = "() => window.retrograd.page.view.grids.find(({ array }) => array.name === 'w').middle(999)"
+        page.evaluate("() => window.retrograd.page.selection.pin('w', 0)")
+        assert page.evaluate(last) is None
+        page.evaluate("() => window.retrograd.page.selection.pin('w', 999)")
+        place = page.evaluate(last)
+        page.mouse.move(place["x"], place["y"])
+        assert page.evaluate("() => window.retrograd.page.selection.hovered") == {"name": "w", "at": 999}
+        size = "() => window.retrograd.page.view.grids[0].cell"
+        before = page.evaluate(size)
+        page.get_by_role("button", name="larger cells").click()
+        assert page.evaluate(size) > before
+        for _ in range(4):
+            page.get_by_role("button", name="smaller cells").click()
+        assert page.evaluate(size) < before / 2 and page.get_by_role("button", name="smaller cells").is_disabled()
+        page.evaluate(FILL)
+        numbers = [text for text, _ in page.evaluate("() => window.written") if re.fullmatch(r"−?\d+", text)]
+        assert numbers == []

@@ -45,7 +45,7 @@ class Block extends Grid {
 
   #moved() {
     this.cursor = this.array.shows(this.cursor) ? this.cursor : this.array.flat(this.array.start);
-    this.setCell(this.cell);
+    this.redraw();
     this.moved?.();
   }
 
@@ -59,7 +59,7 @@ class Block extends Grid {
   draw() {
     super.draw();
     for (const { show } of this.fields ?? []) show();
-    this.steppers.style.maxWidth = `${Math.max(180, this.size(this.cell).width)}px`;
+    this.steppers.style.maxWidth = `${Math.max(180, this.part?.width ?? this.size(this.cell).width)}px`;
     if (this.array.complete) this.note?.replaceChildren();
     else this.#load();
   }
@@ -76,7 +76,7 @@ class Block extends Grid {
     } finally {
       this.loading = null;
     }
-    this.setCell(this.cell);
+    this.redraw();
   }
 
   follow(what) {
@@ -124,6 +124,11 @@ export class Blocks extends Stage {
     return array.grid;
   }
 
+  /** Cells for "−1.8"; the numbers arrive later. */
+  cell() {
+    return 31;
+  }
+
   /** The minimum width: the row of controls is wider than many grids. */
   least(array) {
     const moved = array.shape.some((extent, axis) => array.window[axis] < extent);
@@ -132,7 +137,7 @@ export class Blocks extends Stage {
 
   grid(array, options) {
     const made = new Block(array, this.selection, { ...options, ...scaled(array, 0.2) }); // cells with one decimal
-    made.moved = () => this.moved?.();
+    made.moved = made.scrolled = () => this.moved?.();
     return made;
   }
 

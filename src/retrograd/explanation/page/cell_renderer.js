@@ -136,11 +136,6 @@ export class SvgPen {
         `text-anchor="${anchor}" ${NAMED}>${escaped(text)}</text>`,
     );
   }
-
-  /** Fades everything drawn so far. */
-  fade(opacity) {
-    this.parts = [`<g opacity="${opacity}">`, ...this.parts, "</g>"];
-  }
 }
 
 /** Clears and sizes the canvas; returns its context, with the coordinates of the layout. */

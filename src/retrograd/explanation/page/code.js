@@ -175,16 +175,9 @@ export class Code {
     const space = width > 760 ? width * 0.45 : width - 30;
     for (const grid of this.grids) {
       const { columns, panelColumns, rows } = grid.panels;
-      grid.setCell(
-        Math.max(
-          4,
-          Math.min(
-            26,
-            Math.floor((space - 20 - 12 * panelColumns) / (columns * panelColumns)),
-            Math.max(9, Math.floor(300 / rows)),
-          ),
-        ),
-      );
+      const fitting = Math.floor((space - 20 - 12 * panelColumns) / (columns * panelColumns));
+      const cell = Math.max(grid.least, Math.min(26, fitting, Math.floor(300 / rows)));
+      grid.setCell(cell, { width: space - 10, height: 320 });
     }
   }
 }

@@ -1,6 +1,8 @@
 // Colors of values and roles, from CSS variables.
 
 const STEPS = 128;
+const PALE = 0.45; // the share of its color that a pale cell keeps
+const READABLE = 4.6; // contrast of text: level AA of WCAG is 4.5, and colors are rounded
 let now = null;
 
 /** The colors of the current theme. */
@@ -29,30 +31,39 @@ function make() {
     scale.push(mixed(paper, end, Math.abs(j / STEPS) ** 0.8));
   }
   const [dark, light] = ["dark-text", "light-text"].map((name) => rgb(read(name)));
+  // black or white: one of them has a contrast of at least 4.58 with any color
   const readable = (ground) => css(contrast(ground, dark) >= contrast(ground, light) ? dark : light);
+  const quiet = ["muted", "soft"].map((name) => rgb(read(name)));
+  const quietly = (ground) => {
+    const found = quiet.find((each) => contrast(each, ground) >= READABLE);
+    return found ? css(found) : readable(ground);
+  };
+  const pale = scale.map((ground) => mixed(paper, ground, PALE));
+  const nan = rgb(read("nan"));
   const roles = {};
   for (const role of ["input", "weight", "output", "upstream", "gradient", "inner"]) roles[role] = read(role);
   const found = {
     cells: scale.map((ground) => ({ fill: css(ground), text: readable(ground) })),
+    pale: pale.map((ground) => ({ fill: css(ground), text: quietly(ground) })),
+    nan: { fill: css(nan), text: readable(nan) },
     roles,
     ink: read("ink"),
     muted: read("muted"),
     line: read("line"),
     paper: read("paper"),
     wrong: read("wrong"),
-    nan: read("nan"),
-    dark: css(dark),
   };
   probe.remove();
   return found;
 }
 
-/** The colors of a cell: background and text. */
-export function colors(value, largest) {
-  const { cells, nan, ink, dark } = palette();
-  if (Number.isNaN(value)) return { fill: nan, text: dark };
+/** The colors of a cell: background and text; pale: of a cell that is not highlighted while others are. */
+export function colors(value, largest, pale = false) {
+  const found = palette();
+  if (Number.isNaN(value)) return found.nan;
   const share = largest > 0 ? Math.max(-1, Math.min(1, value / largest)) : 0;
-  if (share === 0) return { fill: cells[STEPS].fill, text: ink };
+  const cells = pale ? found.pale : found.cells;
+  if (share === 0) return { fill: cells[STEPS].fill, text: pale ? cells[STEPS].text : found.ink };
   return cells[STEPS + Math.round(share * STEPS)];
 }
 

@@ -1,7 +1,7 @@
 // The tab "entry by entry": every array above its gradient, forward in the upper row and backward in the lower one.
 
 import { h } from "page/dom";
-import { Grid, captionWidth } from "page/grid";
+import { Grid, captionWidth, readable, zoom } from "page/grid";
 import { planned } from "page/grid_layout";
 import { scaled } from "page/scaling";
 
@@ -54,13 +54,21 @@ export class Stage {
     return captionWidth(array);
   }
 
+  /** The smallest cells in which the numbers of an array are readable. */
+  cell(array) {
+    return readable(array, scaled(array).text);
+  }
+
   grid(array, options) {
-    return new Grid(array, this.selection, { ...options, ...scaled(array) });
+    const made = new Grid(array, this.selection, { ...options, ...scaled(array) });
+    made.scrolled = () => this.moved?.();
+    return made;
   }
 
   open(model) {
     this.arrays = this.pairs(model).map((pair) => pair.map((name) => name && model.arrays.get(name)));
     this.captions = this.arrays.map((pair) => Math.max(...pair.map((array) => (array ? this.least(array) : 0))));
+    this.smallest = Math.max(...this.arrays.flat().map((array) => (array ? this.cell(array) : 0)));
     this.ways = null;
     this.bands = h("div", { class: "bands" });
     this.element.replaceChildren(this.bands);
@@ -68,7 +76,8 @@ export class Stage {
 
   /** Draws the grids as large as space permits. */
   layout(width, height) {
-    const { cell, across, bands } = planned(this.arrays, this.captions, this.axes, width, height);
+    const room = { width, height, zoom: zoom.factor, smallest: this.smallest };
+    const { cell, across, bands, frame } = planned(this.arrays, this.captions, this.axes, room);
     if (this.ways !== across.join()) {
       this.ways = across.join();
       for (const grid of this.grids) grid.release();
@@ -80,7 +89,7 @@ export class Stage {
     // drawn outside the document: inside, each new font would make the browser recompute all of its styles
     this.bands.replaceChildren();
     const found = bands.map((members) => this.#band(members.map((j) => this.columns[j])));
-    for (const grid of this.grids) grid.setCell(cell);
+    for (const grid of this.grids) grid.setCell(cell, frame);
     this.bands.replaceChildren(...found);
   }
 

@@ -1,7 +1,6 @@
 // Export: text to the clipboard, the picture as SVG.
 
 import { palette } from "page/color";
-import { FAINT } from "page/highlight";
 import { bend } from "page/connectors";
 import { SvgPen, escaped } from "page/cell_renderer";
 
@@ -33,11 +32,10 @@ export function svg({ stage, grids, lines, selection, title, sentence }) {
   const parts = [];
   for (const grid of grids) {
     if (!grid.base.isConnected) continue;
-    const at = grid.base.getBoundingClientRect();
+    const at = grid.paper.getBoundingClientRect();
     const [dx, dy] = [at.left - box.left + stage.scrollLeft + 20, at.top - box.top + stage.scrollTop + top];
     const pen = new SvgPen(dx, dy);
-    grid.paintCells(pen);
-    if (grid.light.faded) pen.fade(FAINT);
+    grid.paintCells(pen, grid.light.faded, grid.part);
     grid.light.paint(pen);
     const caption = grid.element.querySelector("figcaption b")?.textContent ?? "";
     parts.push(

@@ -103,7 +103,8 @@ export class Rules {
     this.width = width;
     for (const grid of this.grids) {
       const { columns, panelColumns } = grid.panels;
-      grid.setCell(Math.max(6, Math.min(40, Math.floor((width - 40) / (columns * panelColumns)))));
+      const fitting = Math.min(40, Math.floor((width - 40) / (columns * panelColumns)));
+      grid.setCell(Math.max(grid.least, fitting), { width: width - 12, height: 420 });
     }
   }
 }

@@ -1,6 +1,8 @@
 // An array as a grid of cells, for pointer, touch and arrow keys.
 //
-// It has two stacked canvases: the cells, drawn once, and the highlights above, drawn when the selection changes.
+// It has three stacked canvases: the cells, drawn once; the same cells, but pale, which replace them while others are
+// highlighted; and the highlights above, drawn when the selection changes. A grid that is larger than its frame is
+// scrolled, and only the visible cells are drawn.
 
 import { colors, palette } from "page/color";
 import { h, still } from "page/dom";
@@ -23,7 +25,20 @@ const lengthy = (name) => name.length > 4;
 export const captionWidth = (array) =>
   22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
 
-const spare = []; // pairs of canvases
+const FONT = 11; // pixels, the smallest number that is written
+const LETTER = 0.61; // width of a digit, of its height
+const EDGE = 4; // pixels around a number
+const spare = []; // sets of canvases
+
+/** The size of the cells in which the longest number of an array is readable. */
+export function readable(array, text = null) {
+  let longest = 1;
+  array.values.forEach((value, at) => (longest = Math.max(longest, (text?.(value, at) ?? short(value, 1)).length)));
+  return Math.max(18, Math.ceil(FONT * LETTER * longest + EDGE));
+}
+
+/** The reader's zoom of all cells. */
+export const zoom = { factor: 1 };
 const KEYS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 export class Grid {
@@ -37,7 +52,8 @@ export class Grid {
     this.panels = new Panels(array, options);
     this.cell = 28;
     this.cursor = 0;
-    [this.base, this.over] = spare.pop() ?? [h("canvas", { class: "cells" }), h("canvas", { class: "lit" })];
+    const cells = () => h("canvas", { class: "cells" });
+    [this.base, this.pale, this.over] = spare.pop() ?? [cells(), cells(), h("canvas", { class: "lit" })];
     this.light = new Light(this);
     const spoken = `${array.name}, ${ROLES[array.role] ?? array.role}, ${array.extent}`;
     this.paper = h(
@@ -52,15 +68,17 @@ export class Grid {
           }
         : { class: "paper", role: "img", "aria-label": spoken },
       this.base,
+      this.pale,
       this.over,
     );
+    this.pane = h("div", { class: "pane", onscroll: () => this.#scrolled() }, this.paper);
     this.steppers = h("div", { class: "steppers" });
     this.element = h(
       "figure",
       { class: `grid role-${array.role}`, "data-array": array.name },
       options.caption === false ? null : this.#caption(),
       this.steppers,
-      this.paper,
+      this.pane,
     );
     this.#makeSteppers();
     if (selection) this.#listen();
@@ -68,7 +86,7 @@ export class Grid {
 
   /** Releases the grid: another one reuses its canvases, since a new canvas takes a millisecond. */
   release() {
-    spare.push([this.base, this.over]);
+    spare.push([this.base, this.pale, this.over]);
   }
 
   #caption() {
@@ -111,62 +129,129 @@ export class Grid {
     return this.panels.size(cell);
   }
 
-  setCell(cell) {
-    this.cell = cell;
-    this.letters = this.#letters(cell);
+  /** The smallest cells in which every number is readable. */
+  get least() {
+    return readable(this.array, this.options.text);
+  }
+
+  /** cell: the size before zooming; frame: {width, height} beyond which the grid is scrolled, or null */
+  setCell(cell, frame = null) {
+    this.unzoomed = cell;
+    this.frame = frame;
+    this.cell = Math.max(3, Math.round(cell * zoom.factor));
+    this.letters = this.#letters(this.cell);
     this.draw();
+  }
+
+  /** Draws with new numbers. */
+  redraw() {
+    this.setCell(this.unzoomed, this.frame);
+  }
+
+  /** The visible part of the paper, or null if all of it is visible. */
+  get part() {
+    const { width, height } = this.size(this.cell);
+    const { frame, pane } = this;
+    if (!frame || (width <= frame.width && height <= frame.height)) return null;
+    return {
+      x: pane.scrollLeft,
+      y: pane.scrollTop,
+      width: Math.min(width, frame.width),
+      height: Math.min(height, frame.height),
+    };
+  }
+
+  /** Whether a cell at this corner is visible, at least in part. */
+  isInside({ x, y }, part = this.part) {
+    const { cell } = this;
+    return !part || (x + cell > part.x && x < part.x + part.width && y + cell > part.y && y < part.y + part.height);
+  }
+
+  #scrolled() {
+    this.draw();
+    this.scrolled?.();
+  }
+
+  /** Scrolls to an entry. */
+  #scrollTo(at) {
+    const corner = this.panels.corner(at, this.cell);
+    const { part, pane, cell } = this;
+    if (!corner || !part) return;
+    const near = (start, size, place) =>
+      place < start || place + cell > start + size ? Math.max(0, place + cell / 2 - size / 2) : start;
+    [pane.scrollLeft, pane.scrollTop] = [near(part.x, part.width, corner.x), near(part.y, part.height, corner.y)];
   }
 
   /** The format in which the longest number fits: {decimals, size}; null if none does. */
   #letters(cell) {
-    if (cell < 14 || this.array.values.length > 20000) return null;
-    const side = cell - 2;
+    if (cell < 14) return null;
     for (const decimals of [2, 1]) {
       let longest = 1;
       this.array.values.forEach((value, at) => {
         longest = Math.max(longest, (this.options.text?.(value, at) ?? short(value, decimals)).length);
       });
-      // a letter is 0.6 as wide as high; most numbers of a grid have one size, the longest are smaller
-      const size = Math.min(14, Math.max(7.5, cell * 0.52), (side * 1.6) / Math.min(longest, 4));
-      if (longest <= 2 || (side * 1.66) / longest >= (decimals === 2 ? 8 : 6.6)) return { decimals, size };
+      const size = Math.min(Math.max(14, cell * 0.4), cell * 0.62, (cell - EDGE) / LETTER / longest);
+      if (size >= FONT - 0.1) return { decimals, size };
     }
     return null;
   }
 
   draw() {
     const { width, height } = this.size(this.cell);
-    const context = sized(this.base, 0, 0, width, height);
+    const { part, frame } = this;
     this.paper.style.width = `${width}px`;
     this.paper.style.height = `${height}px`;
+    this.pane.classList.toggle("scrolls", Boolean(part));
+    this.pane.style.maxWidth = part ? `${frame.width}px` : "";
+    this.pane.style.maxHeight = part ? `${frame.height}px` : "";
+    // a static picture that is scrolled can be scrolled by keyboard too
+    if (part && !this.selection) this.pane.tabIndex = 0;
+    else this.pane.removeAttribute("tabindex");
     this.panels.steps.forEach((axis, j) => {
       this.values[j].textContent =
         `${this.array.axes[axis] ?? ""} ${this.panels.chosen.get(axis) - this.array.low[axis]}`;
     });
-    this.paintCells(new CanvasPen(context));
+    this.#paint(this.base, false);
+    this.isPaleDrawn = false;
     this.light.moved();
     this.light.draw();
   }
 
-  /** All cells, the letters of the axes and the labels of the panels. */
-  paintCells(pen) {
+  #paint(canvas, pale) {
+    const part = this.part ?? { x: 0, y: 0, ...this.size(this.cell) };
+    this.paintCells(new CanvasPen(sized(canvas, part.x, part.y, part.width, part.height)), pale, this.part);
+  }
+
+  /** Shows the cells pale or in full color. */
+  fade(pale) {
+    if (pale && !this.isPaleDrawn) {
+      this.#paint(this.pale, true);
+      this.isPaleDrawn = true;
+    }
+    this.base.style.opacity = pale ? 0 : 1;
+    this.pale.style.opacity = pale ? 1 : 0;
+  }
+
+  /** All cells, or those of a part; the letters of the axes and the labels of the panels. */
+  paintCells(pen, pale = false, part = null) {
     const { panels, cell } = this;
     const { muted } = palette();
     const { margin } = panels;
-    panels.each(cell, (at, x, y) => this.paintCell(pen, at, x, y));
+    panels.each(cell, (at, x, y) => this.isInside({ x, y }, part) && this.paintCell(pen, at, x, y, pale));
     const { row, column } = panels.letters;
     panels.eachPanel((place, panelRow, panelColumn) => {
       const { x, y } = panels.corner(this.array.at(place), cell);
-      const label = panels.labeled ? panels.label(place, (cell * panels.columns) / 6.2) : "";
-      if (label) pen.text(x + 1, y - 8, label, muted, 10, "start");
+      const label = panels.labeled ? panels.label(place, (cell * panels.columns) / 6.8) : "";
+      if (label) pen.text(x + 1, y - 8, label, muted, 11, "start");
       if (panelRow || panelColumn) return;
-      if (row && cell * panels.rows >= 12) pen.text(margin.left - 8, y + Math.min(cell, 24) / 2, row, muted, 10);
-      if (column && !panels.labeled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 10);
-      else if (column && cell * panels.columns > 6.2 * label.length + 26)
-        pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 10, "end");
+      if (row && cell * panels.rows >= 12) pen.text(margin.left - 8, y + Math.min(cell, 24) / 2, row, muted, 11);
+      if (column && !panels.labeled) pen.text(x + Math.min(cell, 24) / 2, y - 8, column, muted, 11);
+      else if (column && cell * panels.columns > 6.8 * label.length + 28)
+        pen.text(x + cell * panels.columns - 1, y - 8, `${column} →`, muted, 11, "end");
     });
   }
 
-  paintCell(pen, at, x, y) {
+  paintCell(pen, at, x, y, pale = false) {
     const { cell, array } = this;
     const radius = cell >= 16 ? 3 : 0;
     const { side } = this.light;
@@ -174,18 +259,17 @@ export class Grid {
     if (at < 0) {
       pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
       if (cell >= 7) pen.hatch(x + 1, y + 1, side - 2, line);
-      if (cell >= 20) pen.text(x + side / 2, y + side / 2, "0", muted, Math.min(13, cell * 0.4));
+      if (this.letters) pen.text(x + side / 2, y + side / 2, "0", muted, Math.min(13, this.letters.size));
       return;
     }
     const value = array.value(at);
     if (value === undefined) return pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
-    const { fill, text } = colors(value, array.largest);
+    const { fill, text } = colors(value, array.largest, pale);
     pen.cell(x, y, side, side, fill, radius);
     if (value === 0 && cell >= 7) pen.outline(x + 0.5, y + 0.5, side - 1, side - 1, line, 1, { radius });
     if (this.letters) {
       const words = this.options.text?.(value, at) ?? short(value, this.letters.decimals);
-      const size = Math.min(this.letters.size, (side * 1.6) / words.length);
-      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, size);
+      pen.text(x + side / 2, y + side / 2 + 0.5, words, text, this.letters.size);
     }
     if (this.options.marked?.(at)) {
       pen.outline(x, y, side, side, palette().wrong, Math.max(2, cell / 12), { radius });
@@ -195,8 +279,8 @@ export class Grid {
   /** The position of an entry on the screen: {x, y} of its center, or null. */
   middle(at) {
     const corner = this.panels.corner(at, this.cell);
-    if (!corner || !this.base.isConnected) return null;
-    const box = this.base.getBoundingClientRect();
+    if (!corner || !this.base.isConnected || !this.isInside(corner)) return null;
+    const box = this.paper.getBoundingClientRect();
     return { x: box.left + corner.x + this.cell / 2 - 1, y: box.top + corner.y + this.cell / 2 - 1 };
   }
 
@@ -212,12 +296,15 @@ export class Grid {
       for (const at of this.light.active)
         if (!this.panels.corner(at, this.cell) && this.panels.reveal(at)) this.draw();
     }
+    // not for an entry under the pointer, or the arrays would never stand still
+    if (what === "entry" && !this.selection.hovered && lit?.size) this.#scrollTo([...lit.keys()][0]);
+    if (what === "product" && this.light.active.length) this.#scrollTo(this.light.active[0]);
     this.light.follow();
     if (what === "product" && product && !still()) this.light.pulse();
   }
 
   #at(event) {
-    const box = this.base.getBoundingClientRect();
+    const box = this.paper.getBoundingClientRect();
     return this.panels.hit(event.clientX - box.left, event.clientY - box.top, this.cell);
   }
 
@@ -262,6 +349,7 @@ export class Grid {
     event.preventDefault();
     this.cursor = at;
     if (panels.reveal(at)) this.draw();
+    this.#scrollTo(at);
     selection.hover(array.name, at);
   }
 

@@ -1,43 +1,51 @@
-// The cell size of the grids on the stage, and the number of bands of columns.
+// The cell size of the grids on the stage, and the number of bands of columns. Cells are never so small that their
+// numbers cannot be read, unless the reader zooms out.
 
 import { Panels } from "page/array_layout";
 
 const COLUMN = 22; // between columns
 const ROW = 44; // caption of a grid and space below it
 const PASS = 32; // the words "forward" and "backward"
-const [SMALLEST, DISTINCT, READABLE, LARGEST] = [3, 8, 18, 38];
+const MARGIN = 14; // right of the last column
+const LARGEST = 38;
+const ENOUGH = 26; // larger cells are not worth more scrolling
 
 /**
- * The cell size, the columns of each band, and for each column whether its panels are placed across or down.
+ * The cell size before zooming, the columns of each band, and for each column whether its panels are placed across or
+ * down; and the frame beyond which a grid is scrolled.
  *
  * columns: [[array or null, array or null], ...]; captions: the width of each column's captions;
- * grid(array): the axes of its grid, if not the last two
+ * grid(array): the axes of its grid, if not the last two; room: {width, height, zoom, smallest}, where smallest is the
+ * size of the smallest readable cells
  */
-export function planned(columns, captions, grid, width, height) {
+export function planned(columns, captions, grid, { width, height, zoom, smallest }) {
   const shapes = columns.map((column) =>
     [false, true].map((across) => column.map((array) => array && new Panels(array, { across, grid: grid(array) }))),
   );
+  const frame = { width: width - PASS - COLUMN - MARGIN, height: Math.max(360, height) };
   const arrangements = choices(shapes);
-  let best = null;
-  for (let cell = LARGEST; cell >= READABLE + 2; cell--) {
+  const tried = (cell, arrangement) => {
+    const found = bands(shapes, captions, arrangement, Math.max(3, Math.round(cell * zoom)), width, frame);
+    return { ...found, cell, across: arrangement, frame };
+  };
+  const largest = Math.max(LARGEST, smallest);
+  for (let cell = largest; cell >= smallest; cell--) {
     for (const arrangement of arrangements) {
-      const found = bands(shapes, captions, arrangement, cell, width);
-      if (found?.bands.length === 1 && found.height <= height) return { cell, across: arrangement, bands: found.bands };
+      const plan = tried(cell, arrangement);
+      if (plan.bands.length === 1 && plan.height <= height) return plan;
     }
   }
-  for (let cell = LARGEST; cell >= SMALLEST; cell--) {
+  let best = null;
+  for (let cell = largest; cell >= smallest; cell--) {
     for (const arrangement of arrangements) {
-      const found = bands(shapes, captions, arrangement, cell, width);
-      if (!found) continue;
-      const plan = { cell, across: arrangement, bands: found.bands };
-      if (found.height <= height && cell >= READABLE) return plan;
-      // nothing fits: prefer small cells to much scrolling, but keep them readable
-      const cost = found.height - 45 * Math.min(cell, READABLE + 8);
+      const plan = tried(cell, arrangement);
+      if (plan.height <= height) return plan;
+      // nothing fits: prefer small cells to much scrolling
+      const cost = plan.height - 45 * Math.min(cell, ENOUGH);
       if (!best || cost < best.cost) best = { ...plan, cost };
     }
-    if (best && (cell === READABLE || cell === DISTINCT)) return best;
   }
-  return best ?? { cell: SMALLEST, across: arrangements[0], bands: columns.map((_, j) => [j]) };
+  return best;
 }
 
 /** All arrangements of columns whose panels fit across and down; with many such columns, all down or all across. */
@@ -51,14 +59,18 @@ function choices(shapes) {
   );
 }
 
-function bands(shapes, captions, arrangement, cell, width) {
+/** The columns of each band, and the height of all; a column wider than the page is scrolled. */
+function bands(shapes, captions, arrangement, cell, width, frame) {
   const found = [[]];
   let [used, height, tallest] = [PASS, 0, [0, 0]];
+  const framed = (panels) => {
+    const size = panels?.size(cell) ?? { width: 0, height: 0 };
+    return { width: Math.min(size.width, frame.width), height: Math.min(size.height, frame.height) };
+  };
   for (let j = 0; j < shapes.length; j++) {
-    const [above, below] = shapes[j][arrangement[j]].map((panels) => panels?.size(cell) ?? { width: 0, height: 0 });
+    const [above, below] = shapes[j][arrangement[j]].map(framed);
     const wide = Math.max(above.width, below.width, captions[j]) + COLUMN;
-    if (wide + PASS > width) return null;
-    if (used + wide > width) {
+    if (used + wide > width && found.at(-1).length) {
       found.push([]);
       height += tallest[0] + tallest[1] + 2 * ROW;
       [used, tallest] = [PASS, [0, 0]];

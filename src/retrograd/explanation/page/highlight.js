@@ -4,7 +4,6 @@ import { colors, palette } from "page/color";
 import { h } from "page/dom";
 import { CanvasPen, sized } from "page/cell_renderer";
 
-export const FAINT = 0.5;
 const AROUND = 6; // pixels around highlighted cells: their outlines
 const MANY = 100; // cells
 
@@ -32,9 +31,9 @@ export class Light {
   }
 
   draw() {
-    const { base, over, cell, selection } = this.grid;
+    const { over, cell, selection } = this.grid;
     this.shown = { reading: selection?.reading, active: selection?.active };
-    base.style.opacity = this.faded ? FAINT : 1;
+    this.grid.fade(this.faded);
     const corners = this.#shownCorners();
     over.hidden = !corners.size;
     if (!corners.size) return; // an untouched canvas is not sent to the screen again
@@ -55,9 +54,10 @@ export class Light {
     const found = new Map();
     const lit = this.grid.selection?.reading?.lit.get(this.grid.array.name);
     if (!lit) return found;
+    const { part } = this.grid;
     for (const at of [...lit.keys(), ...this.active]) {
       const corner = this.#corner(at);
-      if (corner) found.set(at, corner);
+      if (corner && this.grid.isInside(corner, part)) found.set(at, corner);
     }
     return found;
   }

@@ -17,6 +17,7 @@ import { applied, parsed, show, written } from "page/permalink";
 import { Matrices } from "page/matrices";
 import { Model } from "page/document_model";
 import { ModelView } from "page/model_page";
+import { zoom } from "page/grid";
 import { count, long, small } from "page/number_format";
 import { sentence } from "page/related_entries";
 import { RemoteModel } from "page/remote_layer";
@@ -35,6 +36,7 @@ const promised = (document, part) => Boolean(document.later?.includes(part));
 const HINT = matchMedia("(pointer: coarse)").matches
   ? " Tap any number."
   : " Point at any number; click to pin it.";
+const ZOOMS = [0.3, 0.45, 0.65, 1, 1.3, 1.7, 2.2];
 const $ = (id) => document.getElementById(id);
 
 class Page {
@@ -226,6 +228,7 @@ class Page {
       if (this.document !== document || this.view !== view) return;
     }
     view.changed = () => this.layout();
+    view.moved = () => this.lines.draw(this.selection);
     if (!this.opened.has(view)) view.open(this.model);
     this.opened.add(view);
     $("view").replaceChildren(view.element, this.lines.element);
@@ -241,6 +244,9 @@ class Page {
     this.view.layout(frame, Math.max(420, innerHeight - top - scrollY - 24));
     this.lines.grids = this.view.grids;
     $("save-svg").hidden = !this.view.grids.length && !this.view.picture;
+    $("smaller").hidden = $("larger").hidden = !this.view.grids.length;
+    $("smaller").disabled = zoom.factor <= ZOOMS[0];
+    $("larger").disabled = zoom.factor >= ZOOMS.at(-1);
     this.#selected("entry");
   }
 
@@ -288,8 +294,18 @@ class Page {
     this.legend.draw();
   }
 
+  /** Makes all cells larger or smaller. */
+  #zoom(by) {
+    const next = ZOOMS.indexOf(zoom.factor) + by;
+    if (!(next in ZOOMS)) return;
+    zoom.factor = ZOOMS[next];
+    this.layout();
+  }
+
   #listen() {
     let width = innerWidth;
+    $("smaller").addEventListener("click", () => this.#zoom(-1));
+    $("larger").addEventListener("click", () => this.#zoom(1));
     new ResizeObserver(() => {
       if (this.model && Math.abs($("view").clientWidth - width) > 1) {
         width = $("view").clientWidth;

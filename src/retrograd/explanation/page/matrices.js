@@ -163,9 +163,17 @@ export class Matrices {
   layout(width, height) {
     [this.width, this.height] = [width, height];
     const fitting = (columns, space) => Math.max(6, Math.min(24, Math.floor((width - space) / columns)));
-    const { columns, rows } = this.equations[this.chosen];
-    const cell = Math.min(fitting(columns, 90), Math.max(14, Math.floor((height - 250) / rows)));
-    for (const grid of this.equations[this.chosen].grids) grid.setCell(cell);
+    const { columns, rows, grids } = this.equations[this.chosen];
+    const least = Math.max(...grids.map((grid) => grid.least));
+    const cell = Math.max(least, Math.min(fitting(columns, 90), Math.floor((height - 250) / rows)));
+    const room = width - 60;
+    const [first, ...others] = grids.map((grid) => grid.size(cell).width);
+    const beside = Math.max(...others);
+    grids.forEach((grid, j) => {
+      // the first matrix of a product is to the left of the others
+      const most = first + beside <= room ? room : j ? Math.min(beside, room / 2) : room - Math.min(beside, room / 2);
+      grid.setCell(cell, { width: Math.round(most), height });
+    });
     const all = this.sources.reduce((sum, { panels }) => sum + panels.columns * panels.panelColumns, 0);
     for (const grid of this.sources) grid.setCell(fitting(all, 65 * this.sources.length));
   }

@@ -86,7 +86,8 @@ export class Mutations {
     this.width = width;
     for (const grid of this.grids) {
       const { columns, panelColumns } = grid.panels;
-      grid.setCell(Math.max(6, Math.min(34, Math.floor((width - 60) / 2 / (columns * panelColumns)))));
+      const fitting = Math.min(34, Math.floor((width - 60) / 2 / (columns * panelColumns)));
+      grid.setCell(Math.max(grid.least, fitting), { width: Math.min(width - 12, 900), height: 420 });
     }
   }
 }

@@ -94,7 +94,7 @@ export class Stories {
   #pictures(pictures) {
     const parts = pictures.flatMap(({ name, sign, ...each }) => {
       const grid = new Grid(new Values(name, { ...each, view: "story" }), null, { what: "" });
-      grid.setCell(Math.max(14, Math.min(26, Math.floor(78 / grid.panels.rows))));
+      grid.setCell(Math.max(grid.least, Math.min(26, Math.floor(78 / grid.panels.rows))), { width: 260, height: 200 });
       return sign ? [h("span", { class: "arrow" }, sign), grid.element] : [grid.element];
     });
     return h("div", { class: "pictures" }, ...parts);
