@@ -120,7 +120,12 @@ class TensorDataset(Dataset):
             IndexError: an index is out of range.
         """
         order = np.asarray(indices, dtype=np.int64)
-        return tuple(Tensor(tensor.array[order]) for tensor in self.tensors)
+        try:
+            return tuple(Tensor(tensor.array[order]) for tensor in self.tensors)
+        except IndexError:
+            for index in order:
+                _checked_index(int(index), len(self), "TensorDataset")
+            raise
 
 
 class Subset(Dataset):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, count, flag, same
-from ..engine.arguments import kind_name
+from ..engine.arguments import as_callable, kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_truth
 from ..ops.device import as_device
@@ -108,8 +108,11 @@ class DataLoader:
                 f"DataLoader: batch_size is {kind_name(batch_size)}; pass inputs and targets as one dataset: "
                 "DataLoader(TensorDataset(x, y), batch_size=32)"
             )
-        if isinstance(dataset, type):
-            raise TypeError(f"DataLoader: dataset is {kind_name(dataset)}, needs a dataset")
+        if isinstance(dataset, (type, str)):
+            hint = "; for a folder of images, retrograd.data.ImageFolder(path)" if isinstance(dataset, str) else ""
+            raise TypeError(f"DataLoader: dataset is {kind_name(dataset)}, needs a dataset{hint}")
+        if collate_fn is not None:
+            as_callable("DataLoader", "collate_fn", collate_fn)
         if batch_size is not None and (
             isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1
         ):

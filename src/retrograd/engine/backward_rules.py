@@ -280,7 +280,9 @@ def _find_operator(operator: Any) -> Operator | type[Function]:
     if isinstance(found, Operator) or (isinstance(found, type) and issubclass(found, Function)):
         return found
     kind = (
-        f"the layer {type(operator).__name__}: set its backward_rule"
+        f"the layer {operator.__name__}: set the backward_rule of an instance"
+        if isinstance(operator, type) and hasattr(operator, "forward")
+        else f"the layer {type(operator).__name__}: set its backward_rule"
         if hasattr(operator, "forward")
         else (
             f"{operator!r}, expected an operator of this package, an operator made by formula, or a Function; for the "

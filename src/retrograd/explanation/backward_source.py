@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
+from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.node import Node
 from ..engine.operator import Operator
@@ -53,7 +54,7 @@ def backward_source(tensor_or_function: Any) -> str:
     if not (isinstance(target, type) and issubclass(target, Function)):
         raise TypeError(
             "backward_source: expected a Tensor, its grad_fn, an operator or a Function, got "
-            f"{type(tensor_or_function).__name__}"
+            f"{kind_name(tensor_or_function)}"
         )
     return _of_function(target)
 

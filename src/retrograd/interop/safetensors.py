@@ -108,7 +108,8 @@ def save_safetensors(
     if isinstance(state, Module):
         state = state.state_dict()
     if not isinstance(state, Mapping):
-        raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {kind_name(state)}")
+        hint = "; the model comes first: save_safetensors(model, path)" if isinstance(state, (str, Path)) else ""
+        raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {kind_name(state)}{hint}")
     arrays = {}
     for key, value in state.items():
         array = value.array if isinstance(value, Tensor) else value

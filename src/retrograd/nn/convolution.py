@@ -145,7 +145,10 @@ class _Convolution(OverAxes, Module):
                 words = ", ".join(map(repr, PADDING_WORDS))
                 raise ValueError(f"{type(self).__name__}: padding={padding!r} must be numbers or one of {words}")
             return padding
-        pairs = as_pairs(padding, self.ndim)
+        try:
+            pairs = as_pairs(padding, self.ndim)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{type(self).__name__}: {error}") from None
         return tuple(low for low, _ in pairs) if all(low == high for low, high in pairs) else pairs
 
     def _activated(self, y: Tensor) -> Tensor:

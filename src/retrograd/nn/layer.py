@@ -8,6 +8,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
+from ..engine.arguments import kind_name
+from ..engine.tensor import Tensor
 from ..ops.signatures import require_bound
 from . import functional
 from .module import Module, checked
@@ -57,6 +59,11 @@ def layer(cls: type[AnyLayer]) -> type[AnyLayer]:
         Module.__init__(self)
         for name, value in list(given.arguments.items())[1:]:
             if name in buffers:
+                if value is not None and not isinstance(value, Tensor):
+                    raise TypeError(
+                        f"{type(self).__name__}: {name} is {kind_name(value)}, needs a Tensor; make one with "
+                        f"retrograd.tensor({name})"
+                    )
                 self.register_buffer(name, value)
             else:
                 setattr(self, name, value)

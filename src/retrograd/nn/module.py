@@ -14,6 +14,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from itertools import pairwise
 from sys import _getframe
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -615,3 +616,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
 
 
 attach_to_class(Module, "torch.nn.Module")
+for base in (HasStateDict, Hooked, Tree):  # Python's messages about a wrong call then name Module
+    for method in list(vars(base).values()):
+        if isinstance(method, FunctionType) and not method.__name__.startswith("_"):
+            method.__module__, method.__qualname__ = __name__, f"Module.{method.__name__}"

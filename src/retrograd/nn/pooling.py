@@ -49,7 +49,10 @@ class _Pool(OverAxes, Module):
         if self.stride is None:
             self.stride = self.kernel_size
         self._check("stride", self.stride)
-        as_pairs(self.padding, self.ndim)
+        try:
+            as_pairs(self.padding, self.ndim)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{type(self).__name__}: {error}") from None
 
     def _check(self, argument: str, value: Extents) -> None:
         as_tuple(value, self.ndim, f"{type(self).__name__}: {argument}", at_least=1)

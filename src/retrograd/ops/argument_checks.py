@@ -89,7 +89,8 @@ def kind_of(value: Any) -> str:
 def as_index(name: str, x: Any, label: str = "input", needs: str = "an int64 Tensor") -> Tensor:
     """Return x, a Tensor of integers, as int64; TypeError for anything else."""
     if not isinstance(x, Tensor) or x.array.dtype.kind not in "iu":
-        raise TypeError(f"{name}: {label} is {kind_of(x)}, needs {needs}")
+        way = "" if isinstance(x, Tensor) else _way_to_a_tensor(x, label)
+        raise TypeError(f"{name}: {label} is {kind_of(x)}, needs {needs}{way}")
     return cast(x, int64)
 
 

@@ -75,6 +75,7 @@ class StepLR(GradualScheduler):
     step_size: int
 
     def __init__(self, optimizer: Optimizer, step_size: int, gamma: float = 0.1, last_epoch: int = -1) -> None:
+        require_optimizer("StepLR", optimizer)
         step_size = require_count("StepLR: step_size", step_size)
         gamma = require_number("StepLR: gamma", gamma)
         self.step_size, self.gamma = step_size, gamma

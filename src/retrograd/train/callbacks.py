@@ -140,6 +140,9 @@ class _BestTracker(Callback):
     best_epoch: Any
 
     def __init__(self, monitor: str, mode: str | None) -> None:
+        if not isinstance(monitor, str):
+            name = type(self).__name__
+            raise TypeError(f"{name}: monitor={monitor!r} must be the name of a figure, such as 'held_out_loss'")
         if mode is None:
             mode = "max" if monitor.endswith("accuracy") else "min"
         if mode not in ("min", "max"):

@@ -25,7 +25,7 @@ import numpy as np
 from .._files.atomic import write_atomically
 from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason, text
-from .._files.untrusted import STRICT_JSON, open_untrusted
+from .._files.untrusted import STRICT_JSON, as_path, open_untrusted
 from ..engine.arguments import kind_name
 from ..engine.tensor import Tensor
 from ..ops.signatures import advised
@@ -58,7 +58,7 @@ def save_checkpoint(path: str | Path, state: Mapping[str, Any]) -> None:
         ValueError: a number is not finite, the state is nested more than 100 deep, or it has more than 64 MiB besides
             the arrays.
     """
-    path = Path(path)
+    path = as_path("save_checkpoint", "path", path)
     entries: _Entries = {}
     tree = _pack(state, "", entries)
     content = json.dumps({"format": _FORMAT, "version": _VERSION, "state": tree}, allow_nan=False)
@@ -83,7 +83,7 @@ def load_checkpoint(path: str | Path) -> dict[str, Any]:
         CheckpointError: there is no such file, or it is not a regular file, too large, not a checkpoint, truncated,
             changed, or of another version.
     """
-    path = Path(path)
+    path = as_path("load_checkpoint", "path", path)
     try:
         with open_untrusted(path, _MAX_BYTES) as file:
             entries = _entries_of(path, file)

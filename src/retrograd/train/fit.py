@@ -11,7 +11,7 @@ import numpy as np
 
 from ..data.dataset import Dataset, IterableDataset, TensorDataset, random_split
 from ..data.loader import DataLoader
-from ..engine.arguments import as_list, kind_name
+from ..engine.arguments import as_callable, as_list, as_truth, kind_name
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..nn.functional import cross_entropy
@@ -84,7 +84,7 @@ def fit(
             if not isinstance(value, (np.ndarray, Tensor)):
                 raise TypeError(
                     f"fit: {name} is {kind_name(value)}; fit(model, x, targets) needs arrays or Tensors; pass "
-                    "epochs and other options by name"
+                    "epochs and other options by name, and numpy.array(values) for lists"
                 )
         data = data, targets
     if isinstance(held_out, (int, float)):
@@ -103,7 +103,7 @@ def fit(
         held_out if held_out is None or isinstance(held_out, DataLoader) else _loader("held_out", held_out),
         augment,
         callbacks,
-        progress if isinstance(progress, Progress) else make_progress() if progress else Progress(),
+        _display(progress),
     )
     running.train(epochs)
     return running.history
@@ -149,10 +149,12 @@ class Fit:
     ) -> None:
         self.model, self.loader, self.optimizer, self.loss = model, loader, optimizer, loss
         self.held_out, self.augment = held_out, augment
-        self.callbacks = as_list("fit", "callbacks", callbacks, "a list of callbacks")
+        self.callbacks = as_list("fit", "callbacks", callbacks, "a list of callbacks, even of one: [callback]")
         for place, callback in enumerate(self.callbacks):
             if isinstance(callback, type) or not hasattr(callback, "on_start"):
                 raise TypeError(f"fit: callbacks[{place}] is {kind_name(callback)}, needs a Callback")
+        if augment is not None:
+            as_callable("fit", "augment", augment)
         self.progress: Progress = progress or Progress()
         self.workers = workers
         self.epochs = 0
@@ -318,6 +320,12 @@ def _means(sums: Mapping[str, Any]) -> tuple[float, float | None]:
     if not count:
         return math.nan, None
     return sums["loss"] / count, None if sums["correct"] is None else sums["correct"] / count
+
+
+def _display(progress: Progress | bool) -> Progress:
+    if isinstance(progress, Progress):
+        return progress
+    return make_progress() if as_truth("fit", "progress", progress) else Progress()
 
 
 def _parts(batch: Any) -> str:

@@ -82,6 +82,8 @@ def places_of(inputs: dict[str, np.ndarray], axes: Axes | None) -> Places:
                 f"onnx.export: the first axes of the inputs have the extents {sorted(sizes)}, but are the same "
                 'batch axis by default; declare which axes vary: dynamic_axes={"x": {0: "batch"}}'
             )
+    if not isinstance(axes, Mapping) or not all(isinstance(of, Mapping) for of in axes.values()):
+        raise TypeError(f'onnx.export: dynamic_axes={axes!r} must be like {{"x": {{0: "batch"}}}}')
     found: Places = {}
     for name, of in axes.items():
         if name not in inputs:
