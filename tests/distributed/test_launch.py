@@ -47,13 +47,15 @@ def test_without_mpiexec(monkeypatch, capsys, tmp_path, command):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (["launch", "-n", "0", "x.py"], "launch: workers=0 must be a positive int"),
-        (["launch", "x.py"], "launch: pass workers (-n), hosts, or both"),
-        (["launch", "--hosts", "a:2,b:0", "x.py"], "hosts='a:2,b:0': 'b:0' must be NAME or NAME:PROCESSES"),
-        (["launch", "--hosts", "a,", "x.py"], "hosts='a,': '' must be NAME or NAME:PROCESSES"),
+        (["launch", "-n", "0", "x.py"], "--workers 0 must be a positive int"),
+        (["launch", "x.py"], "retrograd: pass workers (-n), hosts, or both"),
+        (["launch", "--hosts", "a:2,b:0", "x.py"], "--hosts 'a:2,b:0': 'b:0' must be NAME or NAME:PROCESSES"),
+        (["launch", "--hosts", "a,", "x.py"], "--hosts 'a,': '' must be NAME or NAME:PROCESSES"),
         (["launch", "--hosts", "a:2,a", "x.py"], "names a machine twice; give it once, with the sum"),
         (["launch", "-n", "2", "--agent", "rsh", "x.py"], "--agent is for --hosts"),
-        (["launch", "-n", "2", "--max-restarts", "-1", "x.py"], "restarts=-1 must be an int of at least 0"),
+        (["launch", "-n", "2", "--max-restarts", "-1", "x.py"], "--max-restarts -1 must be an int of at least 0"),
+        (["launch"], "SCRIPT is missing; see retrograd launch --help"),
+        (["train", "digits", "--workers", "0"], "--workers 0 must be from 1 to 8"),
         (["train", "digits", "--max-restarts", "2"], "--max-restarts is for --workers"),
         (["train", "digits", "--workers", "9"], "--workers 9: a batch is cut into 8 shards, so pass at most 8"),
     ],
@@ -91,7 +93,7 @@ def test_hosts_that_do_not_answer_are_left_out(starts, tmp_path, capsys):
     assert main(["launch", "--hosts", "b", "--agent", str(agent), "x.py"]) == 1
     assert "none of the hosts b:1 answers to" in capsys.readouterr().err
     assert main(["launch", "-n", "2", "nothing.py"]) == 2
-    assert "script='nothing.py': no such file; pass the path of a script, or -m" in capsys.readouterr().err
+    assert "SCRIPT 'nothing.py': no such file; pass the path of a script, or -m" in capsys.readouterr().err
 
 
 def test_processes_and_what_they_have_started():

@@ -29,8 +29,8 @@ def add_command(commands: Any) -> None:
     )
     launch.add_argument("--mpi", action="append", default=[], metavar="OPTION", help="an option for mpiexec itself")
     launch.add_argument("-m", "--module", action="store_true", help="SCRIPT is the name of a module")
-    launch.add_argument("script", help="the script")
-    launch.add_argument("arguments", nargs=argparse.REMAINDER, help="its arguments")
+    launch.add_argument("script", metavar="SCRIPT", help="the script")
+    launch.add_argument("arguments", nargs=argparse.REMAINDER, metavar="...", help="its arguments")
     launch.set_defaults(run=_launch)
 
 
@@ -51,6 +51,7 @@ def _launch(arguments: argparse.Namespace) -> int:
             say=lambda text: complain(text, 0),
         )
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None
+        words = {"restarts": "--max-restarts", "script": "SCRIPT"}
+        raise UsageError(as_typed(error, words).removeprefix("launch: ")) from None
     except DistBackendError as error:
         return complain(str(error), 1)

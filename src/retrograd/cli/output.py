@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from signal import SIGPIPE
 from typing import Any, NoReturn
@@ -49,7 +49,7 @@ _REWORDED = (  # argparse's messages
     (r"argument (\S+): not allowed with argument (\S+)", r"\2 and \1 exclude each other; leave one out"),
     (r"argument (\S+): (.*)", r"\1: \2"),
     (r"ambiguous option: (.*) could match (.*)", r"\1 could be \2; write it in full"),
-    (r"the following arguments are required: (.*)", r"\1 is missing"),
+    (r"the following arguments are required: ([^,]*).*", r"\1 is missing"),
 )
 
 
@@ -86,15 +86,18 @@ def option(name: str, value: Any) -> str:
     return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
 
 
-def as_typed(error: Exception) -> str:
-    """Return the message of an error with the option as it is typed: "batch_size=0 must" as "--batch-size 0 must"."""
+def as_typed(error: Exception, words: Mapping[str, str] | None = None) -> str:
+    """Return the message of an error with the option as it is typed: "batch_size=0 must" as "--batch-size 0 must".
+
+    words: what to write for arguments that are not options of the same name.
+    """
     found = re.match(r"(?:[\w.]+: )?([a-z][a-z_-]*)=(\S+)", str(error))
     if found is None:
         return str(error)
     value = found[2]
     with suppress(ValueError):
         value = value if value.lstrip("-").isdigit() else f"{float(value):g}"
-    return f"{option(found[1], None)} {value}{str(error)[found.end() :]}"
+    return f"{(words or {}).get(found[1], option(found[1], None))} {value}{str(error)[found.end() :]}"
 
 
 def use_threads(count: int | None) -> None:

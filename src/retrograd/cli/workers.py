@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, complain
+from .output import UsageError, as_typed, complain
 
 if TYPE_CHECKING:
     from ..train.lock import RunLock
@@ -112,7 +112,7 @@ def start_workers(arguments: argparse.Namespace, argv: Sequence[str], output: Pa
             say=lambda text: complain(text, 0),
         )
     except ValueError as error:
-        raise UsageError(f"--workers: {error}") from None
+        raise UsageError(as_typed(error, {"restarts": "--max-restarts"})) from None
     except DistError as error:
         return complain(str(error), 1)
 
