@@ -632,6 +632,25 @@ def test_a_scope_without_a_call_warns() -> None:
             y.sum().backward()
 
 
+@pytest.mark.parametrize("operator", [F.relu, F.relu.operator.functions[0]])
+def test_the_warning_shows_the_line_of_the_user(operator: Any) -> None:
+    with pytest.warns(UserWarning, match="no call of") as caught, override_backward(operator, doubled):
+        pass
+    assert caught[0].filename == __file__
+
+
+def test_a_layer_that_overrides_is_silent_in_evaluation() -> None:
+    """A scope within the forward of a layer records nothing under no_grad, as in the evaluation of ``fit``."""
+
+    class Doubled(nn.Module):
+        def forward(self, x):
+            with override_backward(F.relu, doubled):
+                return F.relu(x)
+
+    with retrograd.no_grad():
+        assert Doubled()(leaf(3)).shape == (3,)  # warnings are errors
+
+
 def test_the_registry() -> None:
     def rule(g):
         return g

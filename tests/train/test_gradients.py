@@ -192,6 +192,8 @@ def test_errors():
     for every in (0, True, 1.5):
         with pytest.raises(ValueError, match="GradientMonitor: every=.* must be a positive int"):
             GradientMonitor(every)
+    with pytest.raises(TypeError, match="GradientMonitor: every is a model; leave it out"):
+        GradientMonitor(nn.Linear(2, 2))
 
 
 # ---- in a training -----------------------------------------------------------------------------------------------
@@ -342,7 +344,7 @@ def test_off_is_off(make_trainer):
 def test_the_command_line(capsys, tmp_path):
     quick = ["train", "digits", "--batch-size", "512", "--output", str(tmp_path)]
     assert main([*quick, "--epochs", "1", "--gradients-every", "0"]) == 2
-    assert "gradients-every=0 must be at least 1" in capsys.readouterr().err
+    assert "--gradients-every 0 must be at least 1" in capsys.readouterr().err
     assert main([*quick, "--epochs", "2", "--gradients-every", "2"]) == 0
     out = capsys.readouterr().out
     table = out.partition("gradients, means of the last epoch\n")[2].splitlines()

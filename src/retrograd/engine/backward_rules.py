@@ -222,7 +222,7 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
         ValueError: the rule has other parameters, or its name is not registered.
 
     ``@override_backward(operator, rule)`` is a decorator. At the end of the block a warning is issued if no call was
-    recorded inside.
+    recorded inside, unless the block is in ``no_grad``.
     """
 
     given: Callable[..., Any]
@@ -232,8 +232,8 @@ class override_backward(Interpreter):  # noqa: N801  it is used like a function
         self.given, self.of = operator, _find_operator(operator)
         self.rule: Rule = as_rule("override_backward", rule)
         self.name: str = self.of.__name__ if isinstance(self.of, type) else self.of.name
-        self.scope: _CallCount = _CallCount(self.name, self.rule.name)
-        flag = "rules" if isinstance(self.of, type) else "interpreter"
+        flag, depth = ("rules", 2) if isinstance(self.of, type) else ("interpreter", 3)
+        self.scope: _CallCount = _CallCount(self.name, self.rule.name, depth)
         super().__init__(partial(_warn_without_effect, self.scope), flag)
 
     def __enter__(self) -> Self:
@@ -300,20 +300,22 @@ class _CallCount:
     operator: str
     rule: str
 
-    __slots__ = ("count", "error", "operator", "rule")
+    depth: int  # frames from the warning to the end of the scope
 
-    def __init__(self, operator: str, rule: str) -> None:
-        self.operator, self.rule, self.count = operator, rule, 0
+    __slots__ = ("count", "depth", "error", "operator", "rule")
+
+    def __init__(self, operator: str, rule: str, depth: int) -> None:
+        self.operator, self.rule, self.depth, self.count = operator, rule, depth, 0
         self.error: BaseException | None = None  # the exception being handled when the scope begins
 
 
 def _warn_without_effect(calls: _CallCount, _: None) -> None:
-    """Warn at the end of a scope that recorded no call, unless an error ends the scope."""
-    if not calls.count and sys.exception() is calls.error:
+    """Warn at the end of a scope that recorded no call, unless an error ends it or recording is disabled around it."""
+    if not calls.count and sys.exception() is calls.error and thread.mode.enabled:
         warn(
             f"override_backward: no call of {calls.operator} was recorded inside, so the rule {calls.rule} has no "
             "effect; the forward pass belongs inside the scope",
-            stacklevel=2,
+            stacklevel=calls.depth,
         )
 
 

@@ -248,10 +248,13 @@ class GradientMonitor(Callback):
 
     Raises:
         ValueError: every is not a positive int.
+        TypeError: every is a model, which the monitor gets from ``fit``.
     """
 
     def __init__(self, every: int = 10) -> None:
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
+            if isinstance(every, Module):
+                raise TypeError("GradientMonitor: every is a model; leave it out, the monitor gets the model from fit")
             raise ValueError(f"GradientMonitor: every={every!r} must be a positive int")
         self.every = every
         self._true: Gradients | None = None  # true gradients of the current step
