@@ -26,7 +26,7 @@ def extension(name: str) -> ModuleType:
 
 
 docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
-results = extension("results")
+pictures, results = extension("imports_picture"), extension("results")
 
 
 @pytest.mark.parametrize(
@@ -121,3 +121,18 @@ def test_known_limits_are_the_rows_in_which_another_library_is_better() -> None:
     assert "| group | slow | 1 | 1 ms | 500 µs, onnxruntime | 0.50 |" in text
     measured = results.quoted((EXTENSIONS.parent / "reference/known_limits.md").read_text(encoding="utf-8"))
     assert "## Time\n" in measured and "<!--" not in measured
+
+
+def test_the_picture_of_the_packages_shows_what_they_import() -> None:
+    graph = pictures.imports()
+    assert {"engine", "nn"} <= set(graph) and "ops" in graph["nn"] and "kernels.compiled" in graph["kernel_set"]
+    assert "nn" not in graph["ops"] and "_files" not in pictures.reduced(graph)["cli"]
+    layers, arrows = pictures.chains({"a": {"b", "c"}, "b": {"c"}, "c": set()})
+    assert [layer[0] for layer in layers if len(layer) == 1] == ["a", "c"] and ["a", "a>c>1", "c"] in arrows
+    text = pictures.svg()
+    assert "<title>engine imports kernel_set</title>" in text and text.count("<rect") == len(graph)
+
+
+def test_packages_that_import_each_other_cannot_be_drawn() -> None:
+    with pytest.raises(ValueError, match="import each other: a -> b -> a"):
+        pictures.reduced({"a": {"b"}, "b": {"a"}})

@@ -11,6 +11,7 @@ from typing import Any
 
 import code_blocks
 import gradient_table
+import imports_picture
 import operator_pages
 import pytorch_names
 import reference
@@ -21,7 +22,11 @@ import retrograd
 DOCS = Path(__file__).resolve().parents[1]
 PARTS = ("tutorials", "how_to", "understanding", "reference", "contributing")
 _EMBEDDED = re.compile(r'<iframe src="(?:\.\./)+explain/(\w+)\.html"')
-_INSERTED = {"<!-- coverage -->": pytorch_names.coverage, "<!-- gradients -->": gradient_table.text}
+_INSERTED = {
+    "<!-- coverage -->": pytorch_names.coverage,
+    "<!-- gradients -->": gradient_table.text,
+    "<!-- picture of imports -->": imports_picture.svg,
+}
 
 
 def written() -> list[Path]:

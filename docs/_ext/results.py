@@ -11,8 +11,8 @@ from benchmarks.harness import Result, is_ours
 
 FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 _QUOTE = re.compile(r"^<!-- results: (.+) -->$", re.MULTILINE)
-_EVERY_ROW = "<!-- results -->"
-_BEHIND = "<!-- results behind -->"
+_EVERY_ROW = re.compile(r"^<!-- results -->$", re.MULTILINE)
+_BEHIND = re.compile(r"^<!-- results behind -->$", re.MULTILINE)
 _FIGURES = {"s": "time", "samples/s": "throughput", "times": "speedup", "MiB": "memory", "rms": "rounding error"}
 _CLEARLY = 0.95  # a ratio above it is within the spread of repeated measurements
 
@@ -24,9 +24,8 @@ def quoted(text: str) -> str:
     ``<!-- results behind -->`` the rows in which another library is better.
     """
     text = _QUOTE.sub(lambda match: tables().get(match[1], "Not measured yet."), text)
-    if _BEHIND in text:
-        text = text.replace(_BEHIND, behind(report.read(FOLDER)[1]))
-    return text.replace(_EVERY_ROW, report.every_row(*report.read(FOLDER))) if _EVERY_ROW in text else text
+    text = _BEHIND.sub(lambda _: behind(report.read(FOLDER)[1]), text)
+    return _EVERY_ROW.sub(lambda _: report.every_row(*report.read(FOLDER)), text)
 
 
 @functools.cache
