@@ -215,7 +215,7 @@ def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
         assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
         for group in groups & set(tables):
             assert tables[group].count("\n") > 1 and tables[group] in whole
-    assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in recurrent.md"
+    assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in recurrent_speed.md"
 
 
 def test_quoted_rates_are_those_of_the_last_benchmark() -> None:
