@@ -286,6 +286,14 @@ def test_the_source_of_forward_and_backward_is_included(page: str) -> None:
         assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
 
 
+@pytest.mark.parametrize("page", [page for page in WRITTEN if re.match(r"(tutorials|how_to)/(?!index)", page)])
+def test_a_tutorial_or_how_to_says_what_for_and_leads_on(page: str) -> None:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    kind = "this tutorial" if page.startswith("tutorials") else "reading this page"
+    assert re.match(rf"# [^\n]+\n\nAfter {kind} you can ", text), "begin with what the reader can do afterwards"
+    assert re.search(r"\]\([^)]+\.md", text), "link to another page"
+
+
 def test_every_page_is_listed_in_the_index_of_its_part() -> None:
     index = (DOCS / "index.md").read_text(encoding="utf-8")
     assert {page.partition("/")[0] for page in WRITTEN} == {"index.md", *pages.PARTS}
