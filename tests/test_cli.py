@@ -144,6 +144,18 @@ def test_a_run_that_is_extended(capsys, finished):
     assert "--schedule constant differs from the checkpoint's cosine" in capsys.readouterr().err
 
 
+def test_an_extended_run_that_is_killed_stays_extended(capsys, finished):
+    process = spawn("--resume", "--output", "run", "--epochs", "100000")
+    path = Path("run/checkpoint.npz")
+    while load_checkpoint(path)["settings"]["epochs"] == 2:
+        assert process.poll() is None
+        time.sleep(0.02)
+    process.kill()
+    process.communicate()
+    assert train("--resume", "--output", "run", "--epochs", "50000") == 2
+    assert "--epochs 50000 is fewer than the 100000 of the run to resume" in capsys.readouterr().err
+
+
 def test_nothing_to_resume(capsys):
     assert train("--resume") == 2 and "there is no run in" in capsys.readouterr().err
     assert train("--resume", "--output", "here") == 2

@@ -442,7 +442,7 @@ def _say_start(trainer: Trainer, progress: Progress, saved: dict[str, Any] | Non
             f"{before}, from a learning rate of {trainer.next_lr():.3g}"
         )
     elif trainer.finished:
-        progress.say(f"{trainer.path} holds a finished run")
+        progress.say(f"{trainer.path} holds a finished run; --epochs N, more than {settings.epochs}, trains on")
     elif trainer.steps:
         progress.say(f"resuming after step {trainer.steps} of {trainer.path}")
     else:

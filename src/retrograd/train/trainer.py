@@ -181,7 +181,7 @@ class Trainer(Fit):
 
     output: the folder for ``checkpoint.npz``.
     checkpoint_every: steps between checkpoints; None writes one after every epoch. There is always one before the first
-        step and one after the last.
+        step, also when a run is extended, and one after the last.
     lock: the lock of ``output``, if the caller holds it; otherwise ``run`` acquires it.
     workers: the other processes that take part (retrograd.distributed.train_workers.Workers); the first writes the
         files.
@@ -244,6 +244,7 @@ class Trainer(Fit):
             self.callbacks.append(self.monitor)
         self.callbacks.append(_Checkpoints(self, checkpoint_every))  # the last: it writes what the others have recorded
         self.epochs: int = settings.epochs
+        self.is_extended = False  # whether it has more epochs than its checkpoint
         self.stop_request = StopRequest()
 
     def run(self) -> None:
@@ -322,6 +323,7 @@ class Trainer(Fit):
             self.load_state_dict(state)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise CheckpointError(f"{self.path} does not fit this run: {error}") from error
+        self.is_extended = state["settings"]["epochs"] < self.settings.epochs
 
     def _identity(self) -> dict[str, Any]:
         """The task, data and settings, which must be the same when a run resumes; it may have more epochs."""
@@ -380,7 +382,7 @@ class _Checkpoints(Callback):
         self.trainer, self.every = trainer, every
 
     def on_start(self, fit: Fit) -> None:
-        if not fit.steps:
+        if not fit.steps or self.trainer.is_extended:
             self.trainer.save_checkpoint()
 
     def on_step_end(self, fit: Fit, samples: int) -> None:
