@@ -382,6 +382,14 @@ def test_refusals() -> None:
         lowbit.Linear(3, 2, weight=lowbit.Sign())
     with pytest.raises(TypeError, match=r"^GRU: weight=PACT\(bits=4\) quantizes activations only; pass it as activat"):
         lowbit.GRU(3, 2, weight=lowbit.PACT(4))
+
+    class Own(lowbit.Quantizer):
+        """A quantizer whose author forgot the roles."""
+
+    with pytest.raises(TypeError, match=r"^Linear: weight=Own\(\) has neither role; set for_weights = True in its"):
+        lowbit.Linear(3, 2, weight=Own())
+    with pytest.raises(TypeError, match=r"^Linear: weight=Own must be .* make an instance: Own\(\)"):
+        lowbit.Linear(3, 2, weight=Own)
     with pytest.raises(TypeError, match=r"^Linear: activation=TWN\(\) quantizes weights only; pass it as weight="):
         lowbit.Linear(3, 2, activation=lowbit.TWN())
     with pytest.raises(TypeError, match=r"Linear: input is int64, Sign\(\) needs float32 or float64"):

@@ -618,6 +618,30 @@ def test_declared_levels_must_be_those_of_the_weight(levels: lowbit.Levels) -> N
     np.testing.assert_array_equal(layer.pack()(x).numpy(), layer.eval()(x).detach().numpy())
 
 
+class Learned(lowbit.Quantizer):
+    """A quantizer with a learned step that is no dataclass, and returns its step as a Tensor."""
+
+    for_weights = True
+
+    def own_of_weight(self, w: Any) -> dict[str, Tensor]:
+        return {"step": nn.Parameter(np.array(0.5, w.dtype))}
+
+    def weight(self, w: Any, axes: Any, own: Any, training: bool) -> Tensor:
+        return (w / own["step"]).round().clamp(-3, 3) * own["step"]
+
+    def weight_levels(self, w: Any, axes: Any, own: Any) -> Any:
+        return lowbit.Levels(own["step"], -3, 3)
+
+
+def test_a_step_may_be_a_tensor() -> None:
+    layer, x = lowbit.Linear(20, 4, weight=Learned(), activation=lowbit.Sign()).eval(), retrograd.randn(5, 20)
+    packed = layer.pack()
+    assert repr(layer).endswith("weight=Learned(), activation=Sign())") and packed.model.arithmetic == "int8"
+    np.testing.assert_allclose(packed(x).numpy(), layer(x).detach().numpy(), rtol=1e-5, atol=1e-5)
+    steps = retrograd.tensor([[0.5], [0.25]])
+    np.testing.assert_array_equal(lowbit.Levels(steps, -1, 1).step, steps.numpy())
+
+
 OWN = [Rounded(), Rounded(255), Halves(), Halves("levels"), Halves("signs")]
 
 

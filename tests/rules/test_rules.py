@@ -295,6 +295,17 @@ def test_a_neuron_over_a_sequence() -> None:
     np.testing.assert_array_equal(v[0].numpy(), state[0].numpy())
 
 
+def test_the_decay_can_be_set() -> None:
+    fixed, learned = rules.LIFCell(decay=0.5), rules.LIFCell(decay=0.5, learn_decay=True)
+    logit = learned.decay_logit
+    for cell in (fixed, learned):
+        cell.decay = 0.25
+        assert abs(float(cell.decay) - 0.25) < 1e-7
+    assert learned.decay_logit is logit
+    with pytest.raises(ValueError, match="decay=2 must be a number from 0 to 1"):
+        fixed.decay = 2
+
+
 def test_gradcheck_of_a_learned_decay() -> None:
     """Against the integral of the surrogate, with the spikes' effect on the potential held constant."""
     cell = rules.LIFCell(decay=0.6, learn_decay=True, surrogate=rules.Arctan(3.0), dtype=retrograd.float64)

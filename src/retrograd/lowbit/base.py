@@ -189,10 +189,15 @@ def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None
     """Raise a TypeError unless it is a quantizer for this role; kind: the layer, for messages."""
     if not isinstance(quantizer, Quantizer):
         example = "BinaryConnect()" if argument == "weight" else "Sign()"
-        hint = f"; make an instance: lowbit.{quantizer.__name__}()" if isinstance(quantizer, type) else ""
+        hint = ""
+        if isinstance(quantizer, type):
+            package = "lowbit." if quantizer.__module__.startswith(f"{__package__}.") else ""
+            hint = f"; make an instance: {package}{quantizer.__name__}()"
         raise TypeError(
             f"{kind}: {argument}={brief(quantizer)} must be a quantizer, for example lowbit.{example}{hint}"
         )
+    if not (quantizer.for_weights or quantizer.for_activations):
+        raise TypeError(f"{kind}: {argument}={quantizer!r} has neither role; set {role} = True in its class")
     if not getattr(quantizer, role):
         other = "activations" if argument == "weight" else "weights"
         raise TypeError(f"{kind}: {argument}={quantizer!r} quantizes {other} only; pass it as {_OTHER[argument]}=")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, fields
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ..arrays import empty_like, from_host
+from ..arrays import empty_like, from_host, number
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..nn.parameter import Parameter
@@ -31,18 +31,28 @@ class Window(Protocol):
         """Return the mean of ``sizes``, x reduced to one channel, over the window of each output."""
 
 
-class Levels(NamedTuple):
-    """Quantized numbers: step times an integer from low, low + stride, ..., high.
-
-    step: a number, or an array that broadcasts with the weights.
-    is_nearest: whether the integer is x / step, rounded with ties to even and clipped to [low, high].
-    """
-
+class _Levels(NamedTuple):
     step: Any
     low: int
     high: int
     stride: int = 1
     is_nearest: bool = False
+
+
+class Levels(_Levels):
+    """Quantized numbers: step times an integer from low, low + stride, ..., high.
+
+    step: a number, or an array or Tensor that broadcasts with the weights.
+    is_nearest: whether the integer is x / step, rounded with ties to even and clipped to [low, high].
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, step: Any, low: int, high: int, stride: int = 1, is_nearest: bool = False) -> Self:
+        if isinstance(step, Tensor):
+            array = step.array
+            step = number(array, "the step of quantized numbers") if array.size == 1 else array
+        return super().__new__(cls, step, low, high, stride, is_nearest)
 
 
 class Quantizer:
@@ -120,7 +130,8 @@ class Quantizer:
     def __repr__(self) -> str:
         """The bits, and the options that differ from the defaults."""
         words = []
-        for field in fields(self):  # type: ignore[arg-type]  # every quantizer is a dataclass
+        options: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        for field in options:
             value = getattr(self, field.name)
             if field.default is MISSING or field.name == "bits" or value != field.default:
                 words.append(f"{field.name}={value!r}")

@@ -11,12 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ..arrays import full
+from ..arrays import from_host, zeros
 from ..engine.backward_rules import register_backward_rule
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
 from ..formulas.activation import arctan_grad, fast_sigmoid_grad, triangle_grad
 from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_grad
+from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import Parameter, as_float_dtype
 from ..ops.argument_checks import as_truth, require_float
@@ -125,25 +126,32 @@ class LIFCell(Module):
         dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
-        for name, value, fits in (("decay", decay, "from 0 to 1"), ("threshold", threshold, "above 0")):
-            is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-            if not (is_number and (0 <= value <= 1 if name == "decay" else 0 < value < float("inf"))):
-                raise ValueError(f"LIFCell: {name}={value!r} must be a number {fits}")
+        if not _is_number(threshold) or not 0 < threshold < math.inf:
+            raise ValueError(f"LIFCell: threshold={threshold!r} must be a number above 0")
         if reset not in ("subtract", "zero"):
             raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
-        if as_truth("LIFCell", "learn_decay", learn_decay):
-            if not 0 < decay < 1:
-                raise ValueError(f"LIFCell: decay={decay!r} must be between 0 and 1 for learn_decay=True, not 0 or 1")
-            self.decay_logit = Parameter(full((), math.log(decay / (1 - decay)), as_float_dtype(dtype)))
-        else:
-            self.register_parameter("decay_logit", None)
-        self._decay, self.threshold, self.reset = float(decay), float(threshold), reset
+        is_learned = as_truth("LIFCell", "learn_decay", learn_decay)
+        logit = Parameter(zeros((), as_float_dtype(dtype))) if is_learned else None
+        self.register_parameter("decay_logit", logit)
+        self.decay = decay
+        self.threshold, self.reset = float(threshold), reset
         self.surrogate: Spike = Spike(surrogate)
 
     @property
-    def decay(self) -> float | Tensor:
-        """The factor of the potential: a number, or a Tensor that is computed from ``decay_logit``."""
+    def decay(self) -> Any:
+        """The factor of the potential: a number, or a Tensor computed from ``decay_logit``; set it to a number."""
         return self._decay if self.decay_logit is None else sigmoid(self.decay_logit)
+
+    @decay.setter
+    def decay(self, value: Any) -> None:
+        if not _is_number(value) or not 0 <= value <= 1:
+            raise ValueError(f"LIFCell: decay={value!r} must be a number from 0 to 1")
+        self._decay = float(value)
+        if self.decay_logit is not None:
+            if value in (0, 1):
+                raise ValueError(f"LIFCell: decay={value!r} must be between 0 and 1 for learn_decay=True, not 0 or 1")
+            array = self.decay_logit.array
+            kernels.copy(array, from_host(math.log(value / (1 - value)), array.dtype))
 
     def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
         v = input if v is None else v * self.decay + input
@@ -156,6 +164,10 @@ class LIFCell(Module):
         if self.decay_logit is None:
             return f"decay={self._decay}, {text}"
         return f"decay={sigmoid(self.decay_logit).item():.4g}, {text}, learn_decay=True"
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class Spike(Module):
