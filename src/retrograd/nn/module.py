@@ -499,9 +499,11 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
             expected = "buffer", "Tensor"
         else:
             return
+        wrap = "wrap it: nn.Parameter(value); or " if isinstance(value, (Tensor, np.ndarray)) else ""
+        wrap = wrap if expected[1] == "Parameter" else ""
         raise TypeError(
             f"cannot assign {type(value).__name__} as {expected[0]} {name!r} of {type(self).__name__} "
-            f"({expected[1]} or None expected); delete the attribute first to use the name for something else"
+            f"({expected[1]} or None expected); {wrap}delete the attribute first to use the name for something else"
         )
 
     def __delattr__(self, name: str) -> None:

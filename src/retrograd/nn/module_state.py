@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
@@ -15,6 +16,7 @@ from ..engine.arguments import as_callable, kind_name
 from ..engine.hooks import HookDict, RemovableHandle
 from ..engine.tensor import Tensor
 from ..kernel_set import exact, kernels
+from ..ops.argument_checks import as_truth
 from .parameter import NO_SHAPE, is_lazy
 
 if TYPE_CHECKING:
@@ -404,7 +406,11 @@ class HasStateDict:
             RuntimeError: keys are missing or unexpected (strict), or values do not fit; the message lists all of them.
         """
         if not isinstance(state_dict, Mapping):
-            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {kind_name(state_dict)}")
+            path = isinstance(state_dict, (str, os.PathLike))
+            hint = "; read the file first: load_state_dict(retrograd.load(path))" if path else ""
+            hint = f"; pass {type(state_dict).__name__}.state_dict()" if isinstance(state_dict, Tree) else hint
+            raise TypeError(f"load_state_dict: state_dict must be a dict of tensors, got {kind_name(state_dict)}{hint}")
+        strict, assign = as_truth("load_state_dict", "strict", strict), as_truth("load_state_dict", "assign", assign)
         root = cast("Module", self)
         versions = getattr(state_dict, "_metadata", None)
         versions = versions if isinstance(versions, Mapping) else {}

@@ -115,7 +115,9 @@ def _channels_hint(xs: Sizes, expected: int, ndim: int) -> str:
     if xs[-ndim - 1] == 1:
         repeated = ", ".join(str(expected) if axis == len(xs) - ndim - 1 else "-1" for axis in range(len(xs)))
         return f". For one channel, make the layer with in_channels=1, or repeat it: x.expand({repeated})"
-    return ""
+    if len(xs) == ndim + 1 and expected == 1:
+        return ". If the first axis is the batch, add the one of channels: x.unsqueeze(1)"
+    return f". A layer for this input has in_channels={xs[1]}" if len(xs) == ndim + 2 and expected <= 4 else ""
 
 
 @lru_cache(maxsize=4096)

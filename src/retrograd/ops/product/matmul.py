@@ -137,6 +137,18 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     return z if shape == z.array.shape else Reshape.apply(z, shape)
 
 
+def _flattened(input: tuple[int, ...], weight: tuple[int, ...]) -> str:
+    """Return what to do about an input with other features, for a message; "" if it is not clear."""
+    if len(weight) == 2 and input and input[-1] == weight[0]:
+        return f"; weight.T has the shape {weight[::-1]}; for a layer, in_features={input[-1]}"
+    if len(input) == 2 and len(weight) == 2:
+        return f"; a layer for this input has in_features={input[-1]}"
+    features = math.prod(input[1:])
+    if len(input) > 2 and len(weight) == 2 and features == weight[-1]:
+        return "; flatten it first, with input.flatten(1) or nn.Flatten()"
+    return f"; nn.Flatten() before the layer makes {features} features of it" if len(input) == 4 else ""
+
+
 @operator(records=Linear, dtypes="if")
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """y = input wT + bias.
@@ -155,7 +167,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         raise ValueError(
             f"linear: input has {sx[-1] if sx else 'no'} features in its last axis, "
             f"weight expects {sw[-1] if sw else 'none'}; "
-            f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci) or (Ci,)"
+            f"input.shape={sx}, weight.shape={sw}, which must be (..., Ci) and (Co, Ci) or (Ci,){_flattened(sx, sw)}"
         )
     if bias is not None:
         require_same("linear", "weight", weight, "bias", bias, True)
