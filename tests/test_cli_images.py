@@ -112,6 +112,7 @@ def test_folders_and_csv(made, capsys):
 
 def test_load_run_and_export(made, capsys):
     run = retrograd.load_run(made / "run")
+    assert repr(run).endswith("run/checkpoint.npz: images of 12 x 12 pixels, 3 channels; classes disc, square>")
     path = next((made / "pictures" / "disc").iterdir())
     with use_kernels("textbook"):
         shares = run.classify(path)

@@ -223,6 +223,7 @@ def test_the_report(whole: Trainer) -> None:
 def test_a_forecast_with_its_intervals(whole: Trainer) -> None:
     run, task = load_run(whole.output), task_of(whole)
     assert isinstance(run, SeriesRun) and (run.column, run.window, run.horizon) == ("height", 24, 5)
+    assert repr(run) == f"<SeriesRun {whole.path}: height, the next 5 values from the last 24>"
     assert np.array_equal(run.values, task.series.values) and run.labels == task.series.labels[-8:]
     held_out = task.forecasts(whole)
     for place in (0, 17, 35):  # the windows of the held-out part

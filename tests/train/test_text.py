@@ -180,6 +180,7 @@ def test_more_streams_than_there_is_text_for(book: Path) -> None:
 
 def test_the_same_seed_writes_the_same(whole: Trainer) -> None:
     writer = TextRun(whole.output)
+    assert repr(writer) == f"<TextRun {whole.path}: text of 11 different characters>"
     text = writer.write(40, 0.8, 1, "not ")
     assert text.startswith("not ") and len(text) == 44 and text == TextRun(whole.path).write(40, 0.8, 1, "not ")
     assert text != writer.write(40, 0.8, 2, "not ") and set(text) <= set(writer.alphabet)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import brief, check_table, count, items, number, reason, same, table, text
+from .._files.terminal import display_name
 from .._files.untrusted import as_path
 from ..data.images import read_planes
 from ..data.series import following
@@ -119,6 +120,12 @@ class Run:
         """
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.path}: {self._summary()}>"
+
+    def _summary(self) -> str:
+        raise NotImplementedError
+
     def _run(self, x: np.ndarray) -> np.ndarray:
         """Return the network's output.
 
@@ -169,6 +176,10 @@ class ImageRun(Run):
         probe = np.zeros((1, self.channels, self.size, self.size), np.uint8)
         if self.probabilities(probe).shape[1] != len(classes):
             raise ValueError(f"its network does not have one output for each of the {len(classes)} classes")
+
+    def _summary(self) -> str:
+        shown = ", ".join(map(display_name, self.classes[:10])) + ", ..." * (len(self.classes) > 10)
+        return f"images of {self.size} x {self.size} pixels, {self.channels} channels; classes {shown}"
 
     def read(self, image: str | Path | bytes, invert: bool = False) -> np.ndarray:
         """Read a PNG or JPEG file, prepared as in training: uint8 (channels, size, size).
@@ -278,6 +289,9 @@ class SeriesRun(Run):
         if self.window > self.first:
             raise ValueError(f"its window of {self.window} values is longer than the {self.first} to train on")
         self.horizon = self._run(np.zeros((1, self.window), np.float32)).shape[1]
+
+    def _summary(self) -> str:
+        return f"{display_name(self.column)}, the next {self.horizon} values from the last {self.window}"
 
     def forecast(
         self, values: np.ndarray | None = None, steps: int | None = None, level: float = 0.9, labels: Sequence[str] = ()
@@ -427,6 +441,9 @@ class TextRun(Run):
         if len(alphabet) != model.embedding.num_embeddings or len(set(alphabet)) != len(alphabet):
             raise ValueError(f"its network has {model.embedding.num_embeddings} characters, not {len(alphabet)}")
         self.model, self.alphabet = model, alphabet
+
+    def _summary(self) -> str:
+        return f"text of {len(self.alphabet)} different characters"
 
     def write(self, length: int, temperature: float = 0.8, seed: int = 0, prompt: str | None = None) -> str:
         """Return the prompt (by default a newline) and ``length`` more characters, determined by the seed.
