@@ -248,6 +248,12 @@ def test_a_class_of_the_user_is_named() -> None:
         Own(sgd())
 
 
+def test_constructors_of_modules_and_tensors_are_not_wrapped() -> None:
+    """They would take longer; layers have their own check."""
+    for cls in (nn.Module, rg.Tensor, nn.Parameter, rg.data.Dataset):
+        assert not hasattr(cls.__init__, "__wrapped__")
+
+
 def test_a_type_error_inside_a_call_is_not_replaced() -> None:
     """Only calls that do not fit the signature get the other message."""
 

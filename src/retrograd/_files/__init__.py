@@ -1,1 +1,1 @@
-"""File helpers: atomic writes, untrusted files, checks of saved states, and text for a terminal."""
+"""File helpers: atomic writes, untrusted files and their formats, checks of saved states, and text for a terminal."""

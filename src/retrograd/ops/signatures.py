@@ -129,7 +129,9 @@ def advise(classes: Iterable[Any]) -> None:
     """
     package = __name__.partition(".")[0]
     for each in classes:
-        for cls in each.__mro__ if isinstance(each, type) else ():
+        if not isinstance(each, type) or hasattr(each, "register_module"):
+            continue
+        for cls in each.__mro__:
             init = vars(cls).get("__init__")
             own = cls.__module__.partition(".")[0] == package
             if own and isinstance(init, FunctionType) and not hasattr(init, "__wrapped__"):
