@@ -18,7 +18,7 @@ from explanation.browser import chromium, opened, written
 from retrograd.explanation.operators import find
 
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "static" / "explain.png"
-SCREEN = {"width": 1160, "height": 810}
+SCREEN = {"width": 1160, "height": 850}
 
 
 def main() -> None:

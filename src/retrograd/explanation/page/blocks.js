@@ -136,7 +136,7 @@ export class Blocks extends Stage {
   }
 
   grid(array, options) {
-    const made = new Block(array, this.selection, { ...options, ...scaled(array, 0.2) }); // cells with one decimal
+    const made = new Block(array, this.selection, { ...options, ...scaled(array) });
     made.moved = made.scrolled = () => this.moved?.();
     return made;
   }

@@ -23,4 +23,7 @@ function fill(element, attributes, children) {
 /** Text as children of an element; text between backticks is code. */
 export const withCode = (text) => text.split("`").map((part, j) => (j % 2 ? h("code", {}, part) : part));
 
+/** A name that may be broken after its underscores. */
+export const breakable = (name) => name.split(/(?<=_)/).flatMap((part, j) => (j ? [h("wbr"), part] : [part]));
+
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -51,7 +51,7 @@ export class Stage {
 
   /** The minimum width of an array's figure. */
   least(array) {
-    return captionWidth(array);
+    return captionWidth(array, scaled(array).what);
   }
 
   /** The smallest cells in which the numbers of an array are readable. */

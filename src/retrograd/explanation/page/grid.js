@@ -22,8 +22,10 @@ export const ROLES = {
 /** The text next to the name of an array. */
 const what = (array) => (array.role === "upstream" ? "upstream" : (ROLES[array.role] ?? ""));
 const lengthy = (name) => name.length > 4;
-export const captionWidth = (array) =>
-  22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (array.size > 8 ? 4 + 6.8 * what(array).length : 0);
+/** The role of an array in its caption; a small array has no space for it. */
+export const caption = (array) => (array.size > 8 ? what(array) : "");
+export const captionWidth = (array, words = caption(array)) =>
+  22 + (lengthy(array.name) ? 8.5 : 10.3) * array.name.length + (words ? 4 + 6.8 * words.length : 0);
 
 const FONT = 11; // pixels, the smallest number that is written
 const LETTER = 0.61; // width of a digit, of its height
@@ -95,7 +97,7 @@ export class Grid {
       "figcaption",
       { title: array.about },
       h("b", { class: lengthy(options.title ?? array.name) ? "lengthy" : null }, options.title ?? array.name),
-      h("span", { class: "what" }, options.what ?? (array.size > 8 ? what(array) : "")),
+      h("span", { class: "what" }, options.what ?? caption(array)),
     );
   }
 

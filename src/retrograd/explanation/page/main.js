@@ -6,7 +6,7 @@ import { Code } from "page/code";
 import { forget } from "page/color";
 import { Curves } from "page/curves";
 import { Derivation } from "page/derivation";
-import { h, withCode } from "page/dom";
+import { breakable, h, withCode } from "page/dom";
 import { EntryPanel } from "page/entry_panel";
 import { copied, saved, svg } from "page/export";
 import { Mutations } from "page/mutation_tab";
@@ -162,7 +162,7 @@ class Page {
     this.network?.open(found);
     const title = this.network ? `${this.network.title(found)} · ${this.network.name}` : found.operator;
     document.title = `${title} · see the gradient`;
-    $("operator").replaceChildren(...(this.network?.heading(found) ?? [this.#operatorChoice(found.operator)]));
+    $("operator").replaceChildren(...(this.network?.heading(found) ?? this.#operatorChoice(found.operator)));
     $("call").textContent = found.call;
     this.#badge(found.agreement ?? {});
     this.settings.open(found);
@@ -188,7 +188,7 @@ class Page {
   }
 
   #operatorChoice(operator) {
-    if (this.source.operators.length < 2) return operator;
+    if (this.source.operators.length < 2) return breakable(operator);
     const choice = h(
       "select",
       { "aria-label": "operator", onchange: () => this.go(choice.value, null) },
@@ -198,7 +198,7 @@ class Page {
     const context = h("canvas").getContext("2d");
     context.font = getComputedStyle($("operator")).font;
     choice.style.width = `${Math.ceil(context.measureText(operator).width) + 34}px`;
-    return choice;
+    return [choice];
   }
 
   #badge(agreement) {
