@@ -74,7 +74,7 @@ def add_command(commands: Any) -> None:
         type=int,
         metavar="N",
         help="processes that train together: the same result for any N from 1 on, but another one than without this "
-        "option; faster only if a step takes long, so not with digits",
+        "option; faster only if a step takes long, as with --batch-size 512",
     )
     add("--max-restarts", type=int, default=0, metavar="N", help="restart failed --workers at most N times (0)")
     add("--resume", action="store_true", help="resume from the checkpoint in --output, or of the latest run")
