@@ -223,6 +223,9 @@ def test_the_page_runs(page: Path, count: int, tmp_path: Path, monkeypatch: pyte
         file = tmp_path / f"block_{number}.py"  # a formula must have a source
         file.write_text(block, encoding="utf-8")
         exec(compile(block, str(file), "exec"), names)
+    if page == PAGE:
+        assert "28 times smaller" in README.read_text(encoding="utf-8")
+        assert 28 <= names["sizes"][0] / names["sizes"][1] < 29
 
 
 def test_what_is_public_has_docstrings() -> None:

@@ -69,17 +69,17 @@ def times_in_turns(models: Mapping[str, Module], batch: Tensor) -> dict[str, lis
                 steps[name].append(_run(models[name], batch, with_steps=True))
     for name, rounds in times.items():
         for place, part in enumerate(parts[name]):
-            part.seconds = _quartile([each[place, ""] for each in rounds])
-            part.steps = {"layer": _quartile([each[place, "layer"] for each in rounds])}
+            part.seconds = _usual([each[place, ""] for each in rounds])
+            part.steps = {"layer": _usual([each[place, "layer"] for each in rounds])}
             for step in ("one", "codes", "factor"):
                 if (place, step) in steps[name][0]:
-                    part.steps[step] = _quartile([each[place, step] for each in steps[name]])
+                    part.steps[step] = _usual([each[place, step] for each in steps[name]])
     return parts
 
 
-def _quartile(times: list[float]) -> float:
-    """Return the lower quartile: other programs interrupt a call often, and never make it faster."""
-    return sorted(times)[len(times) // 4]
+def _usual(times: list[float]) -> float:
+    """Return the 5th percentile: other programs interrupt a call often, and never make it faster."""
+    return sorted(times)[len(times) // 20]
 
 
 def _parts(model: Module) -> list[Part]:
