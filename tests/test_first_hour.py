@@ -185,6 +185,7 @@ VALUES: list[Case] = [
     (lambda: net().load_state_dict("model.pt"), TypeError, r"got str; read the file first: .*retrograd.load\(path\)"),
     (lambda: net().load_state_dict(net()), TypeError, r"got Sequential; pass Sequential.state_dict\(\)"),
     (lambda: net().load_state_dict(net().state_dict(), strict="no"), TypeError, "strict='no' must be True or False"),
+    (lambda: rg.poisson(rg.full((1,), 1e30)), ValueError, "poisson: a rate is too large: counts must fit int64"),
     (lambda: nn.NLLLoss(weight=[1, 2]), TypeError, r"NLLLoss: weight is list, .*retrograd.tensor\(weight\)"),
     (lambda: nn.Conv2d(3, 8, 3, padding=-1), ValueError, "Conv2d: padding=-1 must be at least 0"),
     (lambda: nn.MaxPool2d(3, padding=-1), ValueError, "MaxPool2d: padding=-1 must be at least 0"),

@@ -278,7 +278,7 @@ def poisson(input: Tensor, generator: np.random.Generator | None = None) -> Tens
 
     Raises:
         TypeError: input is not a floating-point Tensor.
-        ValueError: a rate is negative or NaN.
+        ValueError: a rate is negative or NaN, or too large for a count in int64.
     """
     if interpreters and (seen := interpreted(poisson, locals())) is not None:
         return seen
@@ -286,7 +286,12 @@ def poisson(input: Tensor, generator: np.random.Generator | None = None) -> Tens
     if not within(input.array, 0, math.inf, "whether rates are negative"):
         raise ValueError("poisson: rates must be at least 0")
     rates = to_host(input.array, "the rates of counts that the host draws")
-    drawn = from_host(as_generator("poisson", generator).poisson(rates), like=input.array)
+    source = as_generator("poisson", generator)
+    try:
+        counts = source.poisson(rates)
+    except ValueError:  # NumPy's "lam value too large"
+        raise ValueError("poisson: a rate is too large: counts must fit int64, so rates are below 9.2e18") from None
+    drawn = from_host(counts, like=input.array)
     return Constant.apply(input, kernels.cast(drawn, input.array.dtype))
 
 
