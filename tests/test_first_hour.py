@@ -43,6 +43,22 @@ SCORES = rg.zeros(5, 3)
 
 ARGUMENTS: list[Case] = [
     (lambda: nn.Conv2d(3, 8, 3, strides=2), TypeError, r"Conv2d\(\) got .*'strides'; did you mean 'stride'\?"),
+    (lambda: nn.Conv2d(3, 8, 3, no_bias=True), TypeError, "'no_bias'; write bias=False for no_bias=True$"),
+    (lambda: nn.Conv2d(3, 8, 3, name="a"), TypeError, "'name'; leave it out; a layer has the name of the attribute"),
+    (lambda: nn.Conv2d(8, 3), TypeError, "'kernel_size'; it takes in_channels, out_channels, kernel_size$"),
+    (lambda: nn.LSTM(4, n_out=8), TypeError, r"LSTM\(\) got .*'n_out'; did you mean 'hidden_size'\?"),
+    (lambda: nn.LSTM(4, state_size=8), TypeError, "'state_size'; did you mean 'hidden_size'"),
+    (lambda: nn.LSTM(4, 8, layout="NTC"), TypeError, r"'layout'; sequences are \(T, N, features\).* batch_first=True"),
+    (
+        lambda: nn.LSTM(8, input_size=4),
+        TypeError,
+        "values for argument 'input_size'; the order is input_size, hidden",
+    ),
+    (lambda: F.unfold(x(), kernel=3), TypeError, r"unfold\(\) got .*'kernel'; did you mean 'kernel_size'\?"),
+    (lambda: F.fold(x(), 3, 3, pad=1), TypeError, r"fold\(\) got .*'pad'; did you mean 'padding'\?"),
+    (lambda: F.conv2d(data=x(), weight=x()), TypeError, r"conv2d\(\) got .*'data'; did you mean 'input'\?"),
+    (lambda: F.rnn(x(), x(), x(), num_hidden=3), TypeError, r"rnn\(\) got .*; did you mean 'state_size'\?"),
+    (lambda: optim.SGD([x()], lr=1, wd=0.1), TypeError, r"SGD\(\) got .*; did you mean 'weight_decay'\?"),
     (lambda: nn.Dropout(rate=0.5), TypeError, r"Dropout\(\) got .*'rate'; did you mean 'p'\?"),
     (lambda: nn.LSTM(4, 8, layers=2), TypeError, r"LSTM\(\) got .*; did you mean 'num_layers'\?"),
     (lambda: nn.LeakyReLU(alpha=0.2), TypeError, r"LeakyReLU\(\) got .*; did you mean 'negative_slope'\?"),
@@ -220,6 +236,10 @@ VALUES: list[Case] = [
 NAMES: list[Case] = [
     (lambda: nn.Conv2D, AttributeError, "'retrograd.nn' has no attribute 'Conv2D'; did you mean 'Conv2d'?"),
     (lambda: nn.Dense, AttributeError, "did you mean 'Linear'?"),
+    (lambda: nn.Convolution, AttributeError, "did you mean 'Conv2d'?"),
+    (lambda: F.Convolution, AttributeError, "did you mean 'conv2d'?"),
+    (lambda: F.unpack_patch2col, AttributeError, "did you mean 'unfold'?"),
+    (lambda: rg.col2im, AttributeError, "did you mean 'retrograd.nn.functional.fold'?"),
     (lambda: nn.relu, AttributeError, "did you mean 'ReLU'?"),
     (lambda: optim.Sgd, AttributeError, "did you mean 'SGD'?"),
     (lambda: rg.concatenat, AttributeError, "did you mean 'concatenate'?"),

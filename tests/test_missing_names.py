@@ -15,7 +15,7 @@ import pytest
 import retrograd as rg
 from retrograd.nn import functional
 from retrograd.torch_api import missing
-from retrograd.torch_api.missing import ASSIGNED, OTHER_LIBRARIES, PAGE, REASONS, pytorch_names
+from retrograd.torch_api.missing import ASSIGNED, OTHER_LIBRARIES, OTHER_PAGE, PAGE, REASONS, pytorch_names
 
 OURS: dict[str, Any] = {
     "torch.Tensor": rg.Tensor,
@@ -64,7 +64,9 @@ def test_message(owner: object, name: str, message: str) -> None:
 def test_names_of_mxnet_say_what_to_write(namespace: str) -> None:
     for name in OTHER_LIBRARIES[namespace]:
         assert not hasattr(OURS[namespace], name)
-        assert _message(OURS[namespace], name).startswith(f"{OURS[namespace].__name__} has no {name}: ")
+        message = _message(OURS[namespace], name)
+        assert message.startswith(f"{OURS[namespace].__name__} has no {name}: ")
+        assert message.endswith(f"; see {OTHER_PAGE}")
     assert "write x.requires_grad_()" in _message(rg.zeros(2), "attach_grad")
 
 
@@ -87,7 +89,7 @@ def test_every_reason_is_given() -> None:
     texts = {
         value
         for name, value in vars(missing).items()
-        if name.startswith("_") and name.isupper() and name not in ("_PACKAGE", "_SYNONYMS", "_TABLE")
+        if name.startswith("_") and name.isupper() and name not in ("_FUNCTIONS", "_PACKAGE", "_SYNONYMS", "_TABLE")
     }
     given = [reason for names in REASONS.values() for reason in names.values()]
     assert texts and [text for text in texts if not any(text in reason for reason in given)] == []
@@ -102,11 +104,37 @@ def test_what_reasons_recommend_is_there() -> None:
             found = getattr(found, part)
 
 
-def test_the_page_is_there() -> None:
-    title = PAGE.split('"')[1]
+@pytest.mark.parametrize(("reference", "content"), [(PAGE, "<!-- coverage -->"), (OTHER_PAGE, "| MXNet |")])
+def test_the_page_is_there(reference: str, content: str) -> None:
+    title = reference.split('"')[1]
     pages = (Path(__file__).parents[1] / "docs").rglob("*.md")
     (page,) = (text for text in (page.read_text(encoding="utf-8") for page in pages) if text.startswith(f"# {title}\n"))
-    assert "<!-- coverage -->" in page
+    assert content in page
+
+
+def test_grad_req_of_a_module_is_refused() -> None:
+    layer = rg.nn.Linear(2, 2)
+    with pytest.raises(AttributeError, match="every parameter has its own; write for p in model.parameters()"):
+        layer.grad_req = "add"
+
+
+def test_a_second_base_class_may_have_a_missing_name() -> None:
+    class Mixin:
+        limit = 3
+
+        def update(self) -> int:
+            return self.limit
+
+        @property
+        def freeze(self) -> int:
+            return self.limit + 1
+
+    class Both(rg.nn.Linear, Mixin): ...
+
+    layer = Both(2, 2)
+    assert (layer.update(), layer.freeze) == (3, 4)
+    assert {"update", "freeze"} <= {*dir(layer)}
+    assert "flush_gradients" not in dir(layer)
 
 
 @pytest.mark.parametrize(

@@ -316,6 +316,8 @@ def test_parameter_errors() -> None:
     for value in ("ADD", None, "none"):
         with pytest.raises(ValueError, match='expected "add", "write" or "null"'):
             parameter.grad_req = value  # type: ignore[assignment]
+    with pytest.raises(ValueError, match='; kWriteTo is "write" here$'):
+        parameter.grad_req = "kWriteTo"  # type: ignore[assignment]
     assert parameter.grad_req == "add"
 
 

@@ -414,7 +414,10 @@ class Tensor(Elements):
     @grad_req.setter
     def grad_req(self, value: str) -> None:
         if value not in GRADIENT_REQUESTS:
-            raise ValueError(f'grad_req: got {value!r}, expected "add", "write" or "null"')
+            known = {"AddTo": "add", "WriteTo": "write", "WriteInplace": "write", "NullOp": "null"}
+            same = known.get(str(value).removeprefix("k"))  # MXNet's names in C++
+            hint = f'; {value} is "{same}" here' if same else ""
+            raise ValueError(f'grad_req: got {value!r}, expected "add", "write" or "null"{hint}')
         if self._grad_req is INFERENCE:
             raise RuntimeError("grad_req: a tensor made in inference_mode takes part in no graph; use tensor.clone()")
         self._grad_req = value

@@ -24,26 +24,42 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     "pad": ("padding",),
     "dilate": ("dilation",),
     "dilation_rate": ("dilation",),
+    "data": ("input",),
     "kernel": ("kernel_size",),
     "pool_size": ("kernel_size",),
     "kernel_shape": ("kernel_size",),
     "filters": ("out_channels",),
     "num_filter": ("out_channels",),
+    "out_ch": ("out_channels",),
     "channels": ("out_channels", "num_features"),
+    "in_channels": ("num_features",),
+    "in_units": ("in_features",),
     "num_group": ("groups",),
     "units": ("out_features", "hidden_size"),
-    "num_hidden": ("out_features", "hidden_size"),
+    "num_hidden": ("out_features", "hidden_size", "state_size"),
+    "n_out": ("out_features", "hidden_size"),
+    "state_size": ("hidden_size",),
+    "hidden_size": ("state_size",),
+    "projection_size": ("proj_size",),
+    "use_sequence_length": ("lengths",),
+    **dict.fromkeys(("lstm_state_clip_min", "lstm_state_clip_max", "lstm_state_clip_nan"), ("clip",)),
+    "activation": ("nonlinearity",),
+    "act_fn": ("activation", "nonlinearity"),
+    "input_dim": ("num_embeddings",),
+    "output_dim": ("embedding_dim",),
     "use_bias": ("bias",),
     "epsilon": ("eps",),
     "axis": ("dim", "dims", "normalized_shape"),
     "dim": ("axis", "dims"),
     "keepdims": ("keepdim",),
-    "rate": ("p",),
+    "rate": ("p", "dropout"),
+    "p": ("dropout",),
     "drop_prob": ("p",),
     "learning_rate": ("lr",),
     "beta1": ("betas",),
     "beta2": ("betas",),
     "l2": ("weight_decay",),
+    "wd": ("weight_decay",),
     "decay": ("weight_decay", "gamma"),
     "factor": ("gamma",),
     "step": ("step_size",),
@@ -63,9 +79,29 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("validation", "validation_data", "validation_split", "val_data", "test"), ("held_out",)),
 }
 _LAYOUT = "channels come before positions here: (N, C, H, W); write x.permute(0, 3, 1, 2) for an input of (N, H, W, C)"
+_INITIAL = "initialize afterwards, as in nn.init.xavier_uniform_(layer.weight)"
+_NAMED = "leave it out; a layer has the name of the attribute that it is assigned to"
+_TUNED = "the algorithm follows from the shapes; algorithm= sets one, and nn.functional.conv_plan prints it"
+# keyword -> advice where the function has no parameter of that meaning, or one of the opposite meaning
 _ADVICE = {
     "layout": _LAYOUT,
     "data_format": _LAYOUT,
+    "no_bias": "write bias=False for no_bias=True",
+    "num_filter": "leave it out; the weight has the number of filters",
+    "kernel": "leave it out; the weight has the extents of the kernel",
+    "cudnn_tune": _TUNED,
+    "cudnn_off": _TUNED,
+    "fix_gamma": "set weight to 1 and layer.weight.requires_grad_(False) for fix_gamma=True",
+    "pooling_convention": 'write ceil_mode=True for "full"',
+    "global_pool": "write nn.AdaptiveMaxPool2d(1) or nn.AdaptiveAvgPool2d(1)",
+    "flatten": "the last axis is transformed; put nn.Flatten() before the layer for flatten=True",
+    "clip_gradient": "call nn.utils.clip_grad_value_(model.parameters(), clip) before step()",
+    "rescale_grad": "losses average over the batch, so the gradient needs no scale",
+    "ctx": "leave it out; there is one device, the CPU",
+    "name": _NAMED,
+    "prefix": _NAMED,
+    **dict.fromkeys(("init", "weight_initializer", "bias_initializer"), _INITIAL),
+    "optimizer": "it is an object of its own: optim.Adam(model.parameters(), lr=0.001)",
     "lr": "the learning rate belongs to the optimizer: optimizer=optim.Adam(model.parameters(), lr=0.001)",
     "activation": "write it as a layer of its own: nn.Sequential(layer, nn.ReLU())",
     "input_shape": "leave it out; a layer is given its number of inputs",
@@ -91,12 +127,22 @@ def _problem(signature: inspect.Signature, args: tuple[Any, ...], given: Mapping
         least = sum(p.default is p.empty for p in by_place)
         allowed = f"{least} to {len(by_place)}" if least < len(by_place) else str(least)
         return f"takes {allowed} positional arguments, got {len(args)}"
+    twice = [p.name for p in by_place[: len(args)] if p.name in given]
+    if twice:
+        order = ", ".join(p.name for p in by_place[: len(args) + 1])
+        return f"got multiple values for argument {twice[0]!r}; the order is {order}"
+    required = [p.name for p in by_place if p.default is p.empty]
+    lacking = [name for name in required[len(args) :] if name not in given]
+    if lacking and len(required) > 1:
+        return f"missing a required argument: {lacking[0]!r}; it takes {', '.join(required)}"
     return ""
 
 
 def suggestion(keyword: str, names: Iterable[str]) -> str:
     """Return the end of a message about an unknown keyword: a parameter that is probably meant, or other advice."""
     names = list(names)
+    if keyword == "layout" and "batch_first" in names:
+        return '; sequences are (T, N, features), as "TNC"; write batch_first=True for "NTC"'
     for name in _SYNONYMS.get(keyword, ()):
         if name in names:
             return f"; did you mean {name!r}?"

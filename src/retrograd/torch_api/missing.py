@@ -17,14 +17,23 @@ from typing import Any, NoReturn
 from .imports import is_path
 
 PAGE = 'the page "Coming from PyTorch" of the documentation'
+OTHER_PAGE = 'the page "Coming from MXNet, SINGA, numpy-ml or DeepShift" of the documentation'
 _PACKAGE = __name__.partition(".")[0]
-# methods of MXNet arrays and layers that scripts call; ``REASONS`` says what to write instead
+# names of MXNet and numpy-ml that scripts use; ``REASONS`` says what to write instead
 OTHER_LIBRARIES: dict[str, tuple[str, ...]] = {
+    "torch": ("gluon", "mx", "nd", "sym", "symbol"),
     "torch.Tensor": ("as_in_context", "asnumpy", "asscalar", "attach_grad"),
-    "torch.nn.Module": ("collect_params", "hybridize"),
+    "torch.autograd": ("is_recording", "pause", "record"),
+    "torch.optim": ("Trainer",),
+    "torch.nn": ("L2Loss",),
+    "torch.nn.Module": (
+        *("collect_params", "export", "grad_req", "hybridize", "initialize", "load_parameters", "save_parameters"),
+        *("backward", "flush_gradients", "freeze", "update"),
+    ),
+    "torch.nn.functional": ("SoftmaxOutput", "LinearRegressionOutput"),
 }
-# attributes that scripts set and that have an effect in PyTorch
-ASSIGNED = {"torch.Tensor": ("grad_dtype", "imag")}
+# attributes that scripts set and that have an effect in PyTorch or MXNet
+ASSIGNED = {"torch.Tensor": ("grad_dtype", "imag"), "torch.nn.Module": ("grad_req",)}
 # names of other libraries -> names here, in the same module
 _SYNONYMS = {
     "Dense": "Linear",
@@ -38,6 +47,26 @@ _SYNONYMS = {
     "expand_dims": "unsqueeze",
     "array": "tensor",
     "random_normal": "randn",
+    "Convolution": "Conv2d",
+    **dict.fromkeys(("Deconvolution", "Deconv2D", "Conv2DTranspose"), "ConvTranspose2d"),
+    "HybridSequential": "Sequential",
+    "HybridBlock": "Module",
+    "Block": "Module",
+    "SoftmaxCrossEntropyLoss": "CrossEntropyLoss",
+    "CrossEntropy": "CrossEntropyLoss",
+    "SquaredError": "MSELoss",
+    **dict.fromkeys(("im2col", "Im2col", "unpack_patch2col"), "unfold"),
+    **dict.fromkeys(("col2im", "Col2im", "pack_col2patch"), "fold"),
+}
+# the same for functions, which have other names than layers
+_FUNCTIONS = {
+    "Convolution": "conv2d",
+    "Deconvolution": "conv_transpose2d",
+    "FullyConnected": "linear",
+    "Activation": "relu",
+    "BatchNorm": "batch_norm",
+    "Pooling": "max_pool2d",
+    "RNN": "rnn",
 }
 _TABLE = os.path.join(os.path.dirname(__file__), "pytorch_names.txt")
 
@@ -56,7 +85,8 @@ def pytorch_names() -> dict[str, list[str]]:
 def missing(module: str, name: str) -> AttributeError:
     """Return the error for a missing module attribute: Python's message unless PyTorch has the name there."""
     namespace = _public(module).replace(_PACKAGE, "torch", 1)
-    if name.startswith("_") or name not in pytorch_names().get(namespace, ()):
+    known = (*pytorch_names().get(namespace, ()), *OTHER_LIBRARIES.get(namespace, ()))
+    if name.startswith("_") or name not in known:
         hint = "" if name.startswith("_") else _similar(module, name)
         # with name= and without obj=, for which Python would add a suggestion of its own
         return AttributeError(f"module {_public(module)!r} has no attribute {name!r}{hint}", name=name)
@@ -67,7 +97,11 @@ def missing(module: str, name: str) -> AttributeError:
 def _similar(module: str, name: str) -> str:
     """Return the end of a message with the name that is probably meant; "" if there is none."""
     public = [each for each in dir(sys.modules[module]) if not each.startswith("_")]
-    found = _SYNONYMS.get(name, "")
+    functional = sys.modules[_PACKAGE].nn.functional
+    found = _FUNCTIONS.get(name, "") if module == functional.__name__ else ""
+    found = found or _SYNONYMS.get(name, "")
+    if found not in public and found in ("fold", "unfold"):
+        return f"; did you mean '{_PACKAGE}.nn.functional.{found}'?"
     if found not in public:
         same = [each for each in public if each.lower().replace("_", "") == name.lower().replace("_", "")]
         found = same[0] if same else ""
@@ -126,7 +160,11 @@ class Absent:
     def __repr__(self) -> str:
         return f"<not here: {'.'.join(self._place)}>"
 
-    def __get__(self, instance: Any, owner: type) -> NoReturn:
+    def __get__(self, instance: Any, owner: type) -> Any:
+        for cls in owner.__mro__:  # a second base class may have the name
+            there = vars(cls).get(self._place[1], self)
+            if not isinstance(there, Absent):
+                return there.__get__(instance, owner) if hasattr(there, "__get__") else there
         raise _error(owner.__name__, *self._place)
 
 
@@ -154,7 +192,8 @@ def attach_to_class(cls: type, namespace: str) -> None:
 
 def _error(owner: str, namespace: str, name: str) -> AttributeError:
     reason = REASONS.get(namespace, {}).get(name) or _elsewhere(namespace, name)
-    text = f"{reason}; see {PAGE}" if reason else f"this PyTorch name is not available; see {PAGE}"
+    page = OTHER_PAGE if name in OTHER_LIBRARIES.get(namespace, ()) else PAGE
+    text = f"{reason or 'this PyTorch name is not available'}; see {page}"
     # without obj=, for which Python would suggest similar names
     return AttributeError(f"{owner} has no {name}: {text}", name=name)
 
@@ -182,6 +221,9 @@ _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _LOWBIT = "layers with quantized weights and activations, and conversion of a model to them, are in retrograd.lowbit"
 _NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
 _NO_SCRIPT = "a model is its Python code; save its weights with retrograd.interop.save_safetensors"
+_SAVE = "write retrograd.save(model.state_dict(), path)"
+_LOAD = "write model.load_state_dict(retrograd.load(path)), or retrograd.interop.load_mxnet_weights for MXNet's files"
+_RECORDED = "operators on tensors that require a gradient are always recorded; leave it out"
 _STRIDED = "a Tensor is dense; sparse matrices are made by retrograd.sparse_coo_tensor"
 _NO_COMPLEX = "there are no complex numbers"
 _PAIRS = _NO_COMPLEX + "; retrograd.fft represents them as real tensors whose last axis is (real part, imaginary part)"
@@ -191,6 +233,9 @@ _EIGENVALUES = _NO_COMPLEX + "; for symmetric matrices write retrograd.linalg.ei
 REASONS: dict[str, dict[str, str]] = {
     "torch": {
         "export": _NO_SCRIPT,
+        **dict.fromkeys(("mx", "nd"), "functions of arrays are in retrograd and retrograd.nn.functional"),
+        **dict.fromkeys(("sym", "symbol"), "there are no symbols; call functions on tensors, or write a Module"),
+        "gluon": "layers and losses are in retrograd.nn, data sets in retrograd.data",
         "fx": "a graph is recorded when operators run; inspect it with y.grad_fn and retrograd.backward_source(y)",
         "mps": _NO_GPU,
         "xpu": _NO_GPU,
@@ -220,8 +265,29 @@ REASONS: dict[str, dict[str, str]] = {
         "imag": _NO_COMPLEX,
         "to_dense": _STRIDED,
     },
+    "torch.autograd": {
+        "is_recording": "write retrograd.is_grad_enabled()",
+        "pause": "write retrograd.no_grad()",
+        "record": _RECORDED,
+    },
+    "torch.optim": {
+        "Trainer": "write retrograd.optim.SGD(model.parameters(), lr=0.1) or another one; step() takes no batch size",
+    },
+    "torch.nn.functional": {
+        "SoftmaxOutput": 'write cross_entropy(scores, classes, reduction="sum"), which has the same gradient',
+        "LinearRegressionOutput": 'write 0.5 * mse_loss(y, target, reduction="sum") / outputs per sample',
+    },
     "torch.nn.Module": {
         "collect_params": "it is a name of MXNet; write model.parameters() or model.named_parameters()",
+        "grad_req": 'every parameter has its own; write for p in model.parameters(): p.grad_req = "write"',
+        "initialize": "parameters have values from the start; retrograd.nn.init has other ones",
+        "save_parameters": _SAVE,
+        "load_parameters": _LOAD,
+        "export": "write retrograd.onnx.export(model, x, path)",
+        "backward": "call backward() of the loss, a tensor; it computes the gradients of all layers",
+        "update": "write optimizer.step()",
+        "flush_gradients": "write optimizer.zero_grad()",
+        "freeze": "write model.requires_grad_(False)",
         "hybridize": _NOTHING_TO_COMPILE,
         "xpu": _ONE_DEVICE,
         "compile": _NOTHING_TO_COMPILE,
@@ -229,6 +295,7 @@ REASONS: dict[str, dict[str, str]] = {
     },
     "torch.linalg": dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),
     "torch.nn": {
+        "L2Loss": "write retrograd.nn.MSELoss; MXNet's loss is half of it",
         "NLLLoss2d": "write retrograd.nn.NLLLoss",
         "Container": "write retrograd.nn.Module",
         "quantized": _LOWBIT,

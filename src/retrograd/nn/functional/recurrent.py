@@ -21,6 +21,7 @@ from ...ops.recurrent.composed import draw_masks
 from ...ops.recurrent.recurrent import recurrent_layer
 from ...ops.shape.join import cat
 from ...ops.shape.shape import reshape
+from ...ops.signatures import advised
 from ...specs.recurrence import Recurrence, Weights, recurrence
 from ..arguments import check_ints
 
@@ -135,6 +136,7 @@ def run(
 # ---- MXNet's RNN operator: a stack of recurrent layers with all parameters in one vector ----------------------------
 
 
+@advised
 @operator
 def rnn(
     data: Tensor,

@@ -15,6 +15,7 @@ from ...kernel_set import kernels
 from ..argument_checks import require_float
 from ..dtypes.dtype import bool_, cast, float32
 from ..index.indexing import GetItem
+from ..signatures import advised
 from .padding import constant_pad
 from .shape import Permute, Sizes, axis, clone, empty_as, reshape
 
@@ -88,6 +89,7 @@ def sliding(input: Tensor, dimension: int, size: int, step: int) -> Tensor:
     return y if shape else reshape(y, size)
 
 
+@advised
 @operator(dtypes="bihf")
 def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1) -> Tensor:
     """The windows of images as columns (im2col): input (N, C, H, W) or (C, H, W) -> (N, C*R, L) or (C*R, L)
@@ -119,6 +121,7 @@ def unfold(input: Tensor, kernel_size: Sizes, dilation: Sizes = 1, padding: Size
     return reshape(y, y.array.shape[1:]) if single else y
 
 
+@advised
 @operator(records=AddWindows, dtypes="bf")
 def fold(
     input: Tensor, output_size: Sizes, kernel_size: Sizes, dilation: Sizes = 1, padding: Sizes = 0, stride: Sizes = 1
