@@ -66,11 +66,11 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--epochs", "0"], "epochs=0 must be an int from 1 to 10,000"),
-        (["--batch-size", "-1"], "batch-size=-1 must be an int"),
-        (["--lr", "0"], "lr=0.0 must be a number above 0, at most 10"),
-        (["--lr", "nan"], "lr=nan must be a number above 0"),
-        (["--seed", "-3"], "seed=-3 must be an int from 0"),
+        (["--epochs", "0"], "--epochs 0 must be an int from 1 to 10,000"),
+        (["--batch-size", "-1"], "--batch-size -1 must be an int"),
+        (["--lr", "0"], "--lr 0 must be a number above 0, at most 10"),
+        (["--lr", "nan"], "--lr nan must be a number above 0"),
+        (["--seed", "-3"], "--seed -3 must be an int from 0"),
         (["--threads", "0"], "threads"),
     ],
 )
