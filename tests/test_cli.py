@@ -74,6 +74,7 @@ def test_a_run_ends_with_a_checkpoint_a_report_and_exit_code_0(capsys, whole):
     assert re.search(r"held-out accuracy \d\d\.\d\d% \(\d+ of 355\) after 2 epochs", out)
     assert "runs/digits/checkpoint.npz" in out and "runs/digits/report.html" in out
     assert "training on 1,442 images, 355 held out; seed 0, textbook kernels" in err and "epoch 2/2" in err
+    assert err.endswith("writing the report: curves, times and gradients of 10 layers\n")
     assert sorted(os.listdir("runs/digits")) == ["checkpoint.npz", "explain.html", "report.html"]
     assert weights("runs/digits") == whole and active_kernels() == before
 

@@ -402,16 +402,18 @@ def _textbook_kernel(name: str) -> Any:
     return getattr(importlib.import_module(_PACKAGES["textbook"]), name)
 
 
-def begin_compiling(kernels: Sequence[str]) -> Any:
-    """Begin to compile these float32 kernels of the active set in other processes; ``finish()`` compiles the rest.
+def begin_compiling(kernels: Sequence[str], doubles: Sequence[str] = ()) -> Any:
+    """Begin to compile these kernels of the active set in other processes; ``finish()`` compiles the rest.
+
+    kernels, doubles: those for float32, and those for float64.
 
     Returns None if there is nothing to compile: for the textbook set, and if the cache has them.
     """
-    if not kernels or KernelSet._active != "compiled":
+    if not (kernels or doubles) or KernelSet._active != "compiled":
         return None
     from .kernels.compiled.machine.precompile import Compilation
 
-    found = Compilation(kernels)
+    found = Compilation(kernels, doubles=doubles)
     return found if found.total else None
 
 

@@ -63,6 +63,8 @@ def test_all_are_compiled_and_only_once(folder: Path, helpers: list[subprocess.P
     assert _stored(folder) == _symbols("fd", paths)
     assert calls == [(calls[0][0], 4), *((done, 4) for done in range(calls[0][0] + 1, 5))]
     assert [helper.poll() is not None for helper in helpers] == [True]
+    Compilation((), doubles=PATHS[2:3]).finish(lambda *call: None)
+    assert _stored(folder) == _symbols("fd", paths) | _symbols("d", PATHS[2:3])
     again = Compilation(paths, "fd")
     again.finish(lambda *call: calls.append(call))
     assert len(helpers) == 1 and again.total == 0 and calls[-1] == (4, 4)

@@ -90,6 +90,11 @@ def test_compilation_in_lines(clock):
         "compiling 3 kernels, once for this CPU: 2 done, about 4 s left",
         "compiled 3 kernels for this CPU in 12 s",
     ]
+    clock[0] += 100
+    line(0, 1)  # that of the report, later
+    clock[0] += 3
+    line(1, 1)
+    assert stream.getvalue().endswith("compiled 1 kernel for this CPU in 3 s\n")
 
 
 def test_compilation_on_a_terminal(clock, size):

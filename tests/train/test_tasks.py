@@ -210,6 +210,7 @@ from retrograd.train import Settings, Trainer
 from retrograd.train.forecasting import SeriesOptions, series_task
 from retrograd.train.image_classification import ImageOptions, digits_task, images_task, mnist5k_task
 from retrograd.train.language_modeling import text_task
+from retrograd.train.report import write_report
 folder, name = Path(sys.argv[1]), sys.argv[2]
 make = {
     "digits": digits_task,
@@ -222,9 +223,14 @@ task = make[name]()
 if name == "mnist5k":
     task.train.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.train.tensors)
     task.held_out.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.held_out.tensors)
-Trainer(task, Settings(epochs=1, batch_size=8 if name in ("text", "series") else 64), folder).run()
+trainer = Trainer(task, Settings(epochs=1, batch_size=8 if name in ("text", "series") else 64), folder)
+trainer.run()
+trainer.report_compilation and trainer.report_compilation.stop()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}
 print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.kernels)))
+write_report(trainer)
+floats, doubles = ({kernel.path for kernel in registered() if dtype in kernel} for dtype in "fd")
+print(*(floats - set(task.kernels) - set(task.report_kernels[0])), *(doubles - set(task.report_kernels[1])))
 """
     draw_folder(tmp_path / "pictures")
     (tmp_path / "text.txt").write_text("to be or not to be " * 600)

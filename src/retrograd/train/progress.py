@@ -67,6 +67,7 @@ class CompilationLine:
             self.began, self.printed = now, now - self.interval
         if done == total:
             self._print(f"compiled {counted(total, 'kernel')} for this CPU in {duration(now - self.began)}", "\n")
+            self.began = None  # the next compilation has a time of its own
         elif self.live or now - self.printed >= self.interval:
             self.printed = now
             text = f"compiling {counted(total, 'kernel')}, once for this CPU: {done} done"

@@ -13,11 +13,11 @@ from .._files.atomic import write_atomically
 from ..explanation.model import ModelExplanation
 from ..kernel_set import use_kernels
 from ..nn.module import Module
-from .diagnostics import profile
+from .diagnostics import leaves, profile
 from .environment import machine, versions
 from .gradients import RATIO, LayerGradients, figure, rows_of, share
 from .html_page import definitions, facts_tiles, filled, times_table
-from .progress import counted
+from .progress import Progress, counted
 from .task import Settings, Task
 from .trainer import Trainer
 
@@ -125,6 +125,12 @@ def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> 
         ReportError: the file could not be written; an earlier one is unchanged.
     """
     path = trainer.output / REPORT
+    parts = "curves, times and gradients" if trainer.task.explained else "curves and times"
+    trainer.progress.say(f"writing the report: {parts} of {counted(len(leaves(trainer.model)), 'layer')}")
+    compilation = trainer.report_compilation
+    if compilation is not None:
+        left = compilation.done < compilation.total
+        compilation.finish(trainer.progress.compiling if left else Progress().compiling)
     explanation = explained(trainer)
     page = report_page(trainer, {} if explanation is None else links(explanation), shares)
     try:

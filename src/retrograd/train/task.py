@@ -87,6 +87,7 @@ class Task:
     source: the origin of the data, for the report.
     kernels: the compiled kernels of training, so that all cores can compile them before the first step.
     compilation: of these kernels, if it has begun (``kernel_set.begin_compiling``).
+    report_kernels: the kernels that only the report uses, for float32 and for float64, compiled during training.
     network: {"name": ..., "arguments": {...}}, from which train/networks.py rebuilds the model.
     options: anything else that determines the data; a resumed run must have the same.
     warmup: the fraction of all steps in which the learning rate rises.
@@ -114,6 +115,7 @@ class Task:
     source: str = ""
     kernels: tuple[str, ...] = ()
     compilation: Any = None
+    report_kernels: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     network: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     warmup: float = 0.0

@@ -246,6 +246,7 @@ class Trainer(Fit):
         self.epochs: int = settings.epochs
         self.is_extended = False  # whether it has more epochs than its checkpoint
         self.stop_request = StopRequest()
+        self.report_compilation: Any = None
 
     def run(self) -> None:
         """Train from the current state to the last epoch, writing checkpoints.
@@ -263,8 +264,15 @@ class Trainer(Fit):
             compilation = self.task.compilation or begin_compiling(self.task.kernels)
             if compilation is not None:
                 compilation.finish(self.progress.compiling)  # nothing to save yet, so Ctrl-C stops immediately
-            with StopRequest() as self.stop_request:
-                self.train(self.settings.epochs)
+            if self.workers is None or self.workers.is_first:
+                self.report_compilation = begin_compiling(*self.task.report_kernels)
+            try:
+                with StopRequest() as self.stop_request:
+                    self.train(self.settings.epochs)
+            except BaseException:
+                if self.report_compilation is not None:
+                    self.report_compilation.stop()
+                raise
 
     def remedy(self) -> str:
         return f". {self.path} still holds the last checkpoint; try an lr below {self.settings.lr}, or check the data"

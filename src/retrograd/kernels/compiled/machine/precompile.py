@@ -43,8 +43,9 @@ class Compilation:
     the kernels of a module, which share functions, mostly fall to one process, and slow ones should be at both ends.
     """
 
-    def __init__(self, paths: Iterable[str], dtypes: str = "f") -> None:
-        kernels = ((Kernel(path), dtype) for path in paths for dtype in dtypes)
+    def __init__(self, paths: Iterable[str], dtypes: str = "f", doubles: Iterable[str] = ()) -> None:
+        chosen = [*((path, dtype) for path in paths for dtype in dtypes), *((path, "d") for path in doubles)]
+        kernels = ((Kernel(path), dtype) for path, dtype in chosen)
         self._queue = deque((kernel, dtype) for kernel, dtype in kernels if cache.read(kernel.symbol(dtype)) is None)
         self.total, self.done = len(self._queue), 0
         self._lock = Lock()
