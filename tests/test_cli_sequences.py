@@ -122,6 +122,13 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
         assert {key: value if key == "label" else float(value) for key, value in row.items()} == entry
         assert entry["lower"] < entry["forecast"] < entry["upper"]
         assert [float(cell) for cell in line.split()[1:]] == pytest.approx(list(entry.values())[1:], abs=0.05)
+    for form, empty in (("--csv", ",,"), ("--json", '"lower": null')):  # 16 values are held out
+        assert main(["predict", "run", form, "--level", "0.94", "--kernels", "textbook"]) == 0
+        out, err = capsys.readouterr()
+        assert out.count(empty) == 2
+        assert "the last 2 intervals are missing: too few values were held out for --level 0.94; try" in err
+    assert main(["predict", "run", "--level", "0.99", "--kernels", "textbook"]) == 0
+    assert capsys.readouterr().out.count(" -") == 6
     write("newer.csv", 82)
     assert "2024-03-27,".join(predicted("newer.csv", "--csv", "--steps", "1").splitlines()[1:]).startswith(
         "2024-03-27,"
@@ -137,7 +144,7 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
         (("other.csv", "file.csv"), 2, "run forecasts a series; name one CSV file after it, or none"),
         (("--column", "a"), 2, "--column is for a CSV file; name the file, or leave the option out"),
         (("--steps", "0"), 2, "--steps 0 must be from 1 to 100,000"),
-        (("--level", "0.99"), 2, "--steps 3 leaves 14 held-out forecasts, but intervals of level 0.99 need at least"),
+        (("--level", "1"), 2, "--level 1 must be greater than 0 and less than 1"),
         (("--top", "3"), 2, "--top is for images; run is for a series: leave it out"),
         (("--invert",), 2, "--invert is for images; run is for a series: leave it out"),
     ):

@@ -299,8 +299,15 @@ def _forecast(arguments: argparse.Namespace, run: SeriesRun) -> int:
     except ValueError as error:
         raise UsageError(as_typed(error)) from None
     names = ("label", "forecast", "lower", "upper")
-    columns = zip(found.labels, *(map(float, each) for each in (found.values, found.lower, found.upper)), strict=True)
-    rows = list(columns)
+    numbers = (
+        [float(value) if math.isfinite(value) else None for value in each]
+        for each in (found.values, found.lower, found.upper)
+    )
+    rows = list(zip(found.labels, *numbers, strict=True))
+    without = sum(row[2] is None for row in rows)
+    if without:
+        missing = "all intervals" if without == len(rows) else f"the last {without} intervals"
+        complain(f"{missing} are missing: too few values were held out for --level {found.level:g}; try a lower one", 0)
     answer = {
         "column": column,
         "after": labels[-1] if labels else None,
@@ -309,10 +316,14 @@ def _forecast(arguments: argparse.Namespace, run: SeriesRun) -> int:
     }
 
     def table() -> str:
-        narrowest = min(upper - lower for _, _, lower, upper in rows)
+        widths = [upper - lower for _, _, lower, upper in rows if upper is not None and lower is not None]
+        narrowest = min(widths, default=max(abs(value or 0) for _, value, _, _ in rows) / 100)
         digits = min(15, max(0, 2 - math.floor(math.log10(narrowest)))) if narrowest > 0 else 6
         cells: list[tuple[str, ...]] = [("", *names[1:])]
-        cells += [(display_name(label), *(f"{value:.{digits}f}" for value in numbers)) for label, *numbers in rows]
+        cells += [
+            (display_name(label), *("-" if value is None else f"{value:.{digits}f}" for value in numbers))
+            for label, *numbers in rows
+        ]
         after = f" after {display_name(labels[-1])}" if labels else ""
         title = f"{display_name(column)}{after}; intervals contain {found.level * 100:.4g} % of the held-out values"
         return "\n".join([title, *aligned(cells, 1)])

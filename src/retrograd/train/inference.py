@@ -218,7 +218,7 @@ class ImageRun(Run):
 # ---- Series ---------------------------------------------------------------------------------------------------------
 
 _MAX_STEPS = 100_000
-_MAX_ORIGINS = 2_000  # more do not change the quantiles much
+_MAX_ORIGINS, _MIN_ORIGINS = 2_000, 100  # positions to measure errors from: more do not change the quantiles much
 _BATCH = 512
 
 
@@ -226,7 +226,7 @@ _BATCH = 512
 class Forecast:
     """Values that follow a series, each with an interval.
 
-    values, lower, upper: float64 (steps,).
+    values, lower, upper: float64 (steps,); lower and upper are infinite where the held-out part is too short.
     labels: one for each value: dates that continue those of the series, or "+1", "+2", ....
     level: the share of held-out values that were in intervals of this width.
     """
@@ -305,12 +305,11 @@ class SeriesRun(Run):
 
         The interval of a value h steps ahead is the forecast plus and minus a quantile of the absolute errors that the
         network makes h steps ahead on the held-out part: the ceil((n + 1) level)-th smallest of n errors, from at most
-        2,000 positions. A value of a future like the held-out part is in it with at least this probability, if errors
-        are exchangeable.
+        2,000 positions, fewer for long forecasts. A value of a future like the held-out part is in it with at least
+        this probability, if errors are exchangeable. If n is too small for this level, the interval is infinite.
 
         Raises:
-            ValueError: there are fewer values than ``window``, or one is not finite; steps or level is out of range, or
-                the held-out part is too short for them.
+            ValueError: there are fewer values than ``window``, or one is not finite; steps or level is out of range.
             CheckpointError: the network's outputs are not finite.
 
         Source: V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005 (split conformal
@@ -338,33 +337,28 @@ class SeriesRun(Run):
         """Return half the width of the intervals, by the number of steps ahead: (steps,); see ``forecast``.
 
         Raises:
-            ValueError: level is out of range, or the held-out part is too short for so many steps or for this level.
+            ValueError: level is out of range.
         """
         if not 0 < level < 1:
             raise ValueError(f"level={brief(level)} must be greater than 0 and less than 1, such as 0.9")
         size = len(self.values)
-        most = size - self.first - steps + 1  # positions with a held-out value so many steps ahead
-        least = math.ceil(level / (1 - level) - 1e-9)
-        if most < least:
-            far = size - self.first - least + 1
-            remedy = f"choose steps of at most {far}" if far > 0 else "choose a lower level"
-            raise ValueError(
-                f"steps={steps} leaves {max(most, 0)} held-out forecasts, but intervals of level {level:g} need at "
-                f"least {least}; {remedy}"
-            )
+        result, known_steps = np.full(steps, np.inf), min(steps, size - self.first)
+        most = max(_MIN_ORIGINS, _MAX_ORIGINS // math.ceil(known_steps / self.horizon))
         origins = np.arange(self.first, size)
-        if len(origins) > _MAX_ORIGINS:
-            origins = np.unique(np.linspace(self.first, size - steps, _MAX_ORIGINS).astype(np.int64))
+        if len(origins) > most:
+            origins = np.linspace(self.first, size - 1, most).astype(np.int64)
         windows = np.lib.stride_tricks.sliding_window_view(self.values, self.window)
         parts = [
-            self._ahead(windows[origins[start : start + _BATCH] - self.window], steps)
+            self._ahead(windows[origins[start : start + _BATCH] - self.window], known_steps)
             for start in range(0, len(origins), _BATCH)
         ]
-        forecasts, result = np.concatenate(parts), np.empty(steps)
-        for step in range(steps):
+        forecasts = np.concatenate(parts)
+        for step in range(known_steps):
             known = origins + step < size
             error = np.sort(np.abs(forecasts[known, step] - self.values[origins[known] + step]))
-            result[step] = error[min(math.ceil((len(error) + 1) * level - 1e-9), len(error)) - 1]
+            rank = math.ceil((len(error) + 1) * level - 1e-9)
+            if rank <= len(error):
+                result[step] = error[rank - 1]
         return result
 
     def _ahead(self, windows: np.ndarray, steps: int) -> np.ndarray:
