@@ -138,7 +138,7 @@ class LIFCell(Module):
         self.surrogate: Spike = Spike(surrogate)
 
     @property
-    def decay(self) -> Any:
+    def decay(self) -> float | Tensor:
         """The factor of the potential: a number, or a Tensor computed from ``decay_logit``; set it to a number."""
         return self._decay if self.decay_logit is None else sigmoid(self.decay_logit)
 
