@@ -212,15 +212,15 @@ def test_quoted_tables_are_those_of_the_last_benchmark() -> None:
         groups = set(re.findall(r"^<!-- results: (.+) -->$", text, re.MULTILINE))
         seen |= groups
         whole = results.quoted(text)
-        assert "<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
+        assert "\n<!-- results" not in whole and all(f'"{group}"' in suites for group in groups)
         for group in groups & set(tables):
             assert tables[group].count("\n") > 1 and tables[group] in whole
     assert seen >= set(re.findall(r'"((?:recurrent|[^"]* recurrent) \w+)"', suites)), "quote them in recurrent_speed.md"
 
 
 def test_quoted_rates_are_those_of_the_last_benchmark() -> None:
-    _, results, _ = pages.report.read(DOCS.parent / "benchmarks")
-    rows = {(row.group, row.name, row.threads): row.ours for row in results if not row.level}
+    _, measured, _ = results.report.read(DOCS.parent / "benchmarks")
+    rows = {(row.group, row.name, row.threads): row.ours for row in measured if not row.level}
     two, one = (
         rows["distributed throughput", f"LeNet, 256 samples per process: {processes}, the same bits", 1]
         for processes in ("2 processes", "1 process with the batch of 2")
