@@ -98,6 +98,14 @@ def test_a_run_without_mistakes_or_convolution(make_trainer):
     assert "all 12 held-out images are right" in page.text and "no convolution over images" in page.text
 
 
+def test_a_run_that_overfits_says_so_in_its_report(trainer):
+    assert "overfits" not in report_page(trainer)
+    trainer.history[-1] |= {"accuracy": 1.0, "held_out_accuracy": 0.0}
+    page = Page(report_page(trainer))
+    assert "Overfitting" in page.text and "Try more images than 20 or fewer --epochs." in page.text
+    assert "Try more images than 20" in trainer.task.result(trainer)
+
+
 def test_without_matplotlib_the_message_says_what_to_install(trainer, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(PicturesMissing, match=re.escape('pip install "retrograd[train]"')):

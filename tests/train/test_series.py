@@ -122,6 +122,7 @@ def test_a_better_baseline_is_named_with_what_to_try(
     monkeypatch.setattr(whole, "history", History([{**whole.history[0], "held_out_loss": loss} for loss in losses]))
     said = task.result(whole)
     assert message in said and ("Better" in said) == bool(message) and "worse." not in said.partition("Better")[2]
+    assert ("Better" in Page(report_page(whole)).text) == bool(message)
     if message:
         assert message.split(": ")[-1] in task.shortfall(whole, 1.0)
 

@@ -21,7 +21,7 @@ from ..data.series import Series, SeriesError, load_sunspots, read_series
 from ..engine.tensor import Tensor
 from ..nn.functional import mse_loss
 from .diagnostics import TrainingError
-from .html_page import Page, curves, filled, forecasts
+from .html_page import Page, advice, curves, filled, forecasts
 from .networks import RECURRENT_KERNELS, SeriesNetwork, build_network
 from .progress import counted, duration
 from .task import Task
@@ -394,7 +394,7 @@ def series_page(task: SeriesTask, trainer: Trainer) -> Page:
         f"<div><h2>Errors on the held-out part</h2>{_errors(error_of)}</div>",
         body=filled(
             "report_series.html",
-            shortfall=f"<p>{escape(shortfall)}.</p>" if shortfall else "",
+            shortfall=f"<p>{advice(shortfall)}</p>" if shortfall else "",
             picture=_picture(task, by_method["the network"]),
             horizon=str(task.horizon),
             steps=_steps(task, by_method),

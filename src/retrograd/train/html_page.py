@@ -23,6 +23,7 @@ from .diagnostics import LayerTime
 __all__ = [
     "Page",
     "PicturesMissing",
+    "advice",
     "bars_table",
     "color",
     "curves",
@@ -239,6 +240,11 @@ def _text(package: str, name: str) -> str:
 
 def facts_tiles(facts: Mapping[str, str]) -> str:
     return "".join(f"<div><b>{escape(value)}</b><span>{escape(name)}</span></div>" for name, value in facts.items())
+
+
+def advice(text: str) -> str:
+    """Return a sentence as HTML, with the options of the command that it names as code."""
+    return re.sub(r"--[a-z-]+( strong)?", r'<code style="white-space: nowrap">\g<0></code>', escape(text)) + "."
 
 
 def definitions(values: Mapping[str, Any]) -> str:

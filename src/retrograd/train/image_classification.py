@@ -23,7 +23,7 @@ from ..kernel_set import begin_compiling
 from ..nn.module import Module
 from ..ops.random.random import default_generator
 from .diagnostics import TrainingError, leaves
-from .html_page import Page, color, curves, diverging, filled, gray, png_uri
+from .html_page import Page, advice, color, curves, diverging, filled, gray, png_uri
 from .networks import build_network
 from .progress import counted, duration
 from .task import Settings, Task
@@ -533,7 +533,7 @@ def image_page(task: ImageTask, trainer: Trainer) -> Page:
         curves=_curves(history),
         body=filled(
             "report_images.html",
-            overfit=f"<section><h2>Overfitting</h2><p>{escape(overfit)}.</p></section>" if overfit else "",
+            overfit=f"<section><h2>Overfitting</h2><p>{advice(overfit)}</p></section>" if overfit else "",
             confusion=_confusion(truth, answers, task.classes),
             filters=filters,
             filters_text=filters_text,
