@@ -26,7 +26,7 @@ def extension(name: str) -> ModuleType:
 
 
 docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
-pictures, results = extension("imports_picture"), extension("results")
+built_pages, pictures, results = (extension(name) for name in ("built_pages", "imports_picture", "results"))
 
 
 @pytest.mark.parametrize(
@@ -136,3 +136,18 @@ def test_the_picture_of_the_packages_shows_what_they_import() -> None:
 def test_packages_that_import_each_other_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="import each other: a -> b -> a"):
         pictures.reduced({"a": {"b"}, "b": {"a"}})
+
+
+def test_links_that_lead_nowhere_and_files_of_other_machines_are_found(tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text('<h1 id="top">A</h1><a href="b.html#here">b</a><a href="https://x.org">x</a>')
+    (tmp_path / "b.html").write_text('<p id="here"><a href="#here"></a><img src="a.html">')
+    assert built_pages.faults(tmp_path) == []
+    (tmp_path / "b.html").write_text('<a href="c.html"></a><script src="https://x.org/x.js"></script>')
+    (tmp_path / "x.css").write_text("@import '//x.org/x.css';")
+    assert built_pages.faults(tmp_path) == [
+        "a.html: b.html#here leads to no anchor",
+        "b.html: c.html leads to no file",
+        "b.html loads https://x.org/x.js",
+        "x.css loads //x.org/x.css",
+    ]
+    assert built_pages.unlisted({*public_names.public()} - {"retrograd.optim.Adam"}) == ["retrograd.optim.Adam"]
