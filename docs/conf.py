@@ -11,7 +11,7 @@ author = "The retrograd developers"
 copyright = f"2026, {author}"
 extensions = [
     *("myst_parser", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon"),
-    *("sphinx_design", "sphinx_copybutton", "docstrings", "pages", "built_pages"),
+    *("sphinx_design", "sphinx_copybutton", "formulas", "docstrings", "pages", "built_pages"),
 ]
 exclude_patterns = ["_build"]
 html_theme = "furo"

@@ -26,6 +26,7 @@ def extension(name: str) -> ModuleType:
 
 
 docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
+formulas = extension("formulas")
 built_pages, pictures, results = (extension(name) for name in ("built_pages", "imports_picture", "results"))
 
 
@@ -33,15 +34,14 @@ built_pages, pictures, results = (extension(name) for name in ("built_pages", "i
     ("text", "lines"),
     [
         ("Return ``x`` and `y`.", ["Return ``x`` and ``y``."]),
-        ("a * b of **kwargs, name_ and |x|", [r"a \* b of \*\*kwargs, name\_ and \|x\|"]),
+        ("take **kwargs, name_ and |x|", [r"take \*\*kwargs, name\_ and \|x\|"]),
+        ("so y = x / 2, ``z``", ["so :formula:`y = x / 2`, ``z``"]),
         ("A. Vaswani et al., 2017.", [r"\A. Vaswani et al., 2017."]),
         ("one\ntwo", ["one two"]),
-        ("The end.\ny = x + b\nz = y -> x", ["| The end.", "| y = x + b", "| z = y -> x"]),
+        ("The end.\ny = x + b\nz = y -> x", ["| The end.", "| :formula:`y = x + b`", "| :formula:`z = y` -> x"]),
         ("x: the input,\n    more of it\ny: a number", ["Args:", "    x: the input, more of it", "    y: a number"]),
-        (
-            "The sizes:\n\n    y = 2 * x",
-            ["The sizes:", "", ".. code-block:: text", "   :class: formula", "", "   y = 2 * x"],
-        ),
+        ("The sizes:\n\n    y = 2 * x", ["The sizes:", "", "   | :formula:`y = 2 * x`"]),
+        ("So:\n\n    y = [a] b c;", ["So:", "", ".. code-block:: text", "   :class: formula", "", "   y = [a] b c;"]),
         (">>> 1 + 1\n2", [".. code-block:: pycon", "", "   >>> 1 + 1", "   2"]),
         ("Raises:\n    TypeError: x\n        is None.", ["Raises:", "    TypeError: x is None."]),
         (
@@ -151,3 +151,32 @@ def test_links_that_lead_nowhere_and_files_of_other_machines_are_found(tmp_path:
         "x.css loads //x.org/x.css",
     ]
     assert built_pages.unlisted({*public_names.public()} - {"retrograd.optim.Adam"}) == ["retrograd.optim.Adam"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("y = x / (1 + |x|)", "<mi>y</mi><mo>=</mo><mfrac><mi>x</mi><mrow>"),
+        (
+            "g y / x**2",
+            "<mfrac><mrow><mi>g</mi><mspace width='0.17em'/><mi>y</mi></mrow><msup><mi>x</mi><mn>2</mn></msup>",
+        ),
+        ("sqrt(v) * W_ih", "<msqrt><mi>v</mi></msqrt><mo>⋅</mo><msub><mi>W</mi><mi>ih</mi></msub>"),
+    ],
+)
+def test_formulas_become_mathml(text: str, found: str) -> None:
+    assert found in formulas.mathml(text)
+
+
+def test_what_is_no_formula_is_left_alone() -> None:
+    assert formulas.mathml("x (N, C") is None and formulas.mathml("a b.") is None
+    text = "y = x where x > 0, log-probabilities, low - high and a number (see f(x)); lr=0.1 exp(x)"
+    assert [text[start:end] for start, end in formulas.spans(text)] == ["y = x", "x > 0", "exp(x)"]
+    assert formulas.clauses("g y / x, 0 elsewhere") == ["g y / x", ", ", "0", " elsewhere", ""]
+    assert formulas.clauses("g, shared among the elements") is None
+
+
+def test_the_table_of_gradients_has_links_and_formulas() -> None:
+    text = extension("gradient_table").typeset()
+    (row,) = re.findall(r"^\| {py:obj}`softmax <retrograd.softmax>` \| Softmax, .*$", text, re.MULTILINE)
+    assert "| x: <math><mrow><mi>y</mi>" in row and text.count("{py:obj}") > 300

@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import formulas
+
 _SECTIONS = {"Args", "Raises", "Returns", "Yields", "Attributes", "Example", "Examples"}
 _HEADER = re.compile(rf"({'|'.join(_SECTIONS)}):$")
 _LEAD = re.compile(r"(Source|Sources|Raises|Returns|Shapes|See also): ")
@@ -22,20 +24,32 @@ _CODE = re.compile(r"``(.+?)``|`([^`]+)`")
 
 
 def inline(text: str) -> str:
-    """Return a line of prose: code becomes a literal, and everything else has no markup."""
-    parts, end = [], 0
-    for match in _CODE.finditer(text):
-        parts += [_escaped(text[end : match.start()]), _literal(match[1] or match[2], text, match)]
-        end = match.end()
-    line = "".join([*parts, _escaped(text[end:])])
+    """Return a line of prose: code becomes a literal, a formula a formula, and everything else has no markup."""
+    found = [(match.start(), match.end(), f"``{(match[1] or match[2]).strip()}``") for match in _CODE.finditer(text)]
+    covered = {place for start, end, _ in found for place in range(start, end)}
+    formulas_ = [(start, end) for start, end in formulas.spans(text) if not covered & {*range(start, end)}]
+    found += [(start, end, f":formula:`{text[start:end]}`") for start, end in formulas_]
+    line, last = "", 0
+    for start, end, markup in sorted(found):
+        line += _escaped(text[last:start])
+        # inline markup begins behind a space or a bracket and ends before a space or punctuation
+        begins, ends = (
+            re.match(r"[\s(\[{<'\"/:-]|$", line[-1:]),
+            re.match(r"[\s)\]}>'\"/:.,;!?-]|$", text[end : end + 1]),
+        )
+        line += ("" if begins else "\\ ") + markup + ("" if ends else "\\ ")
+        last = end
+    line += _escaped(text[last:])
     # "A. Vaswani" and "(1) x" would start a list
     return f"\\{line}" if re.match(r"(\w+[.)]|\(\w+\)|[-+•]|\.\.|>>>)(\s|$)", line) else line
 
 
-def _literal(code: str, text: str, match: re.Match[str]) -> str:
-    before, after = text[: match.start()][-1:], text[match.end() :][:1]
-    # a literal ends only before a space or punctuation
-    return ("\\ " if before.isalnum() else "") + f"``{code.strip()}``" + ("\\ " if after.isalnum() else "")
+def gradient(text: str) -> str:
+    """Return the text of a gradient: formulas and conditions, or else prose."""
+    parts = formulas.clauses(text)
+    if parts is None:
+        return inline(text)
+    return "".join([f":formula:`{part}`" if part and not index % 2 else part for index, part in enumerate(parts)])
 
 
 def _escaped(text: str) -> str:
@@ -83,9 +97,22 @@ def _dedented(lines: list[str]) -> list[str]:
 def _preformatted(lines: list[str]) -> list[str]:
     """Return a block of code, or of a formula or table whose line breaks matter."""
     lines = _dedented(lines)
+    if (rows := _formulas(lines)) is not None:
+        return ["", *rows, ""]
     language = "pycon" if lines[0].startswith(">>>") else "python" if _is_program(lines) else "text"
     kind = [":class: formula"] if language == "text" else []
     return ["", f".. code-block:: {language}", *_shift(kind, 3), "", *_shift(lines, 3), ""]
+
+
+def _formulas(lines: list[str]) -> list[str] | None:
+    """Return a block of formulas, each with an optional remark behind three spaces; None if it is something else."""
+    rows = []
+    for line in lines:
+        formula, *remarks = re.split(r"\s{3,}", line.strip())
+        if "=" not in formula or formulas.mathml(formula) is None:
+            return None
+        rows.append(f"   | :formula:`{formula}` {inline(' '.join(remarks))}".rstrip())
+    return rows
 
 
 def _is_program(lines: list[str]) -> bool:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import public_names
+
+import formulas
 from retrograd.engine.operator import OPERATORS
 from retrograd.explanation.backward_source import gradient_of
 from retrograd.explanation.source_map import place_of
@@ -11,6 +15,29 @@ from retrograd.explanation.source_map import place_of
 _HEAD = """| operator | Function | gradient |
 | --- | --- | --- |
 """
+
+
+_PACKAGES = ("", "nn.functional.", "linalg.", "special.", "fft.", "Tensor.", "nn.grad.")  # where operators are
+_LONG = 70  # characters; a longer formula would not fit into its column, and does not wrap
+
+
+def typeset() -> str:
+    """Return the table with links to the operators, and with formulas in place of their text."""
+    # a description may have code of its own
+    return re.sub(r"(?<!`)`([^`\n]+)`(?!`)", _typeset, text())
+
+
+def _typeset(match: re.Match[str]) -> str:
+    content = match[1].replace("\\|", "|")
+    if match.string[max(match.start() - 3, 0) : match.start()].endswith("\n| "):
+        paths = (f"retrograd.{package}{content}" for package in _PACKAGES)
+        path = next((each for each in paths if each in public_names.public()), "")
+        return f"{{py:obj}}`{content} <{path}>`" if path else match[0]
+    parts = formulas.clauses(content)
+    if parts is None or len(content) > _LONG:
+        return formulas.typeset(content).replace("|", "&#124;") if " " in content else match[0]
+    shown = [formulas.mathml(part) if part and not index % 2 else part for index, part in enumerate(parts)]
+    return "".join(part or "" for part in shown).replace("|", "&#124;")
 
 
 def text() -> str:

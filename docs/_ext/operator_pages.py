@@ -129,7 +129,7 @@ def more(path: str, thing: Any, shown: set[Any]) -> list[str]:
         lines += [f"**Also:** {names}", ""]
     operator = getattr(inspect.unwrap(thing), "operator", None) if callable(thing) else None
     rows = [
-        (f"``{name}``: " if name else "") + docstrings.inline(text)
+        (f"``{name}``: " if name else "") + docstrings.gradient(text)
         for function in getattr(operator, "functions", ())
         for name, text in gradient_of(function)
     ]

@@ -24,7 +24,7 @@ PARTS = ("tutorials", "how_to", "understanding", "reference", "contributing")
 _EMBEDDED = re.compile(r'<iframe src="(?:\.\./)+explain/(\w+)\.html"')
 _INSERTED = {
     "<!-- coverage -->": pytorch_names.coverage,
-    "<!-- gradients -->": gradient_table.text,
+    "<!-- gradients -->": gradient_table.typeset,
     "<!-- picture of imports -->": imports_picture.svg,
 }
 
