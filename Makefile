@@ -23,7 +23,7 @@ TRAINING_TESTS := tests/train/test_trainer.py tests/train/test_fit.py -k learns
 # Hundreds of test processes import the package; all but the first find its bytecode compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help train explain test processors blas versions arm browser nightly sweeps peers bench docs onnx-table lint clean
+.PHONY: help train explain test processors blas versions arm browser nightly sweeps peers bench docs links onnx-table lint clean
 .DELETE_ON_ERROR:
 
 help:
@@ -41,8 +41,9 @@ help:
 	@echo 'make peers     compare every operator with PyTorch 2.13'
 	@echo 'make bench     measure speed and memory side by side with PyTorch 2.13'
 	@echo 'make docs      build the pages into docs/_build/html and run their code (about 3 minutes)'
+	@echo 'make links     follow the links of the pages to other machines'
 	@echo 'make onnx-table  write the table of passing ONNX tests, docs/reference/onnx_table.md'
-	@echo 'make lint      ruff, mypy, what editors show, and which package may import which'
+	@echo 'make lint      ruff, mypy, spelling, what editors show, and which package may import which'
 	@echo 'make clean     remove everything that these commands created'
 	@echo 'ARGS="..." is passed on, as in: make test ARGS="-k conv", make bench ARGS="--only networks"'
 
@@ -105,12 +106,16 @@ docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx -q -W --keep-going -E -j auto docs docs/_build/html $(ARGS)
 	@echo 'docs/_build/html/index.html'
 
+links: $(VENV)/.docs
+	$(BIN)/python -m sphinx -q -b linkcheck -j auto docs docs/_build/links $(ARGS)
+
 onnx-table: $(VENV)/.test
 	cd tests && ../$(BIN)/python -m onnx_models.table
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/codespell
 	$(BIN)/mypy
 	$(BIN)/mypy --allow-untyped-defs --allow-untyped-calls --allow-any-generics examples/*.py
 	$(BIN)/python -m pytest -q tests/test_imports.py tests/test_editors.py

@@ -70,8 +70,9 @@ def _module(marker: str) -> str:
     module = public_names.namespaces()[path]
     # a module has one entry: on the page that covers the rest of its files
     declared = [] if files and "module" not in files.split() else [f".. py:module:: {path}", ""]
-    parts = [] if files else [f"## {path}", summary(module.__name__)]
+    parts = [] if files else [f"## {path}"]
     parts.append(block([*declared, ".. py:currentmodule:: None"]))
+    parts += [] if files else [summary(module.__name__)]  # behind the block: it carries the anchor of the module
     groups: dict[str, list[str]] = defaultdict(list)
     for name in names:
         groups[public_names.file_of(name)].append(name)
