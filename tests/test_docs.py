@@ -111,7 +111,7 @@ NEEDS = {
     "safetensors": r"safetensors",
     "sklearn": r"sklearn",
     "tensorboard": r"tensorboard",
-    "train": r"matplotlib|retrograd study",
+    "train": r"matplotlib|retrograd study|^\$ retrograd train",
 }
 
 
@@ -121,7 +121,7 @@ def test_an_extra_stands_beside_the_first_block_that_needs_it(page: str) -> None
     text = (DOCS / page).read_text(encoding="utf-8")
     for extra, pattern in NEEDS.items():
         for block in re.finditer(r"^```(pycon|python|py|console)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-            if re.search(pattern, block[2]) and "--help" not in block[2]:
+            if re.search(pattern, block[2], re.MULTILINE) and "--help" not in block[2]:
                 above = text[: block.end()]
                 named = re.search(rf"pip install '?(retrograd|\.)\[[a-z,]*\b{extra}\b", " ".join(above.split()))
                 assert named, f"{page}: say pip install 'retrograd[{extra}]' above {block[2][:200]}"
