@@ -389,10 +389,8 @@ def test_predict_refuses(
     import re
 
     network().pack(**options).save(tmp_path / "m.safetensors")
-    picture = tmp_path / "i.png"
-    picture.touch()
     with use_kernels("textbook"):
-        assert main(["predict", str(tmp_path / "m.safetensors"), str(picture), "--kernels", "textbook"]) == 1
+        assert main(["predict", str(tmp_path / "m.safetensors"), "i.png", "--kernels", "textbook"]) == 1
     assert re.search(f"m.safetensors .*{message}", capsys.readouterr().err)
 
 

@@ -188,6 +188,7 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
     """Classify every readable image. The others are reported on stderr, and the exit code is then 1."""
     from .._files.terminal import display_name
     from ..data.images import ImageError
+    from ..interop.safetensors import SafetensorsError
     from ..onnx.errors import OnnxError
 
     options = _chosen(arguments, "images")
@@ -197,7 +198,7 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
         raise UsageError(f"{arguments.model} classifies images; name PNG or JPEG files, or folders of them, after it")
     try:
         model = load()
-    except OnnxError:
+    except (OnnxError, SafetensorsError):
         raise
     except ValueError as error:
         raise UsageError(as_typed(error)) from None  # an option does not fit the ONNX model
