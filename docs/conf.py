@@ -29,3 +29,5 @@ add_module_names = True
 toc_object_entries_show_parents = "hide"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+html_show_search_summary = False  # it fetches pages, which browsers refuse for files on disk
+html_copy_source = False
