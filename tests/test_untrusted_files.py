@@ -20,7 +20,7 @@ from retrograd._files.untrusted import open_untrusted, read_untrusted
 from retrograd.data.images import ImageError, read_image
 from retrograd.data.series import SeriesError, read_series
 from retrograd.data.text import TextError, read_text
-from retrograd.interop import load_npz_weights, load_safetensors, save_safetensors
+from retrograd.interop import MXNetFileError, load_mxnet, load_npz_weights, load_safetensors, save_safetensors
 from retrograd.interop.npz import NpzFileError
 from retrograd.interop.pt import PTFileError
 from retrograd.interop.safetensors import SafetensorsError
@@ -131,6 +131,7 @@ WRITERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "pickle": (lambda path: path.write_bytes(pickle.dumps({"a": 1})), "a plain pickle, which can execute code"),
     "hdf5": (lambda path: path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(50)), "an HDF5 file; .*load_keras_weights"),
     "onnx": (lambda path: path.write_bytes(b"\x08\x08\x12\x05hello"), "an ONNX model; retrograd.onnx.load reads it"),
+    "mxnet": (lambda path: path.write_bytes(b"\x12\x01" + bytes(38)), "a .params file of MXNet; .*load_mxnet_weights"),
     "picture": (lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(50)), "a picture"),
     "gzip": (lambda path: path.write_bytes(b"\x1f\x8b" + bytes(50)), "compressed by gzip; unpack it first"),
     "text": (lambda path: path.write_text("epoch,loss\n1,0.5\n" * 60), "a text file that begins with 'epoch,loss'"),
@@ -142,6 +143,7 @@ OWN: dict[str, tuple[Callable[[Path], Any], type[Exception]]] = {
     "safetensors": (load_safetensors, SafetensorsError),
     "checkpoint": (load_checkpoint, CheckpointError),
     "npz": (lambda path: load_npz_weights(nn.Linear(2, 2), path), NpzFileError),
+    "mxnet": (load_mxnet, MXNetFileError),
 }
 
 

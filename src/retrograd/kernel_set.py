@@ -350,7 +350,10 @@ class use_kernels:  # noqa: N801  a function to its callers, a class so that "wi
 
     def __init__(self, name: str, convolution: str = "auto") -> None:
         if name not in _PACKAGES:
-            raise ValueError(f"use_kernels: name={name!r} is not a kernel set; choose one of {', '.join(_PACKAGES)}")
+            hint = f"; use_kernels('textbook', convolution={name!r})" if name in TEXTBOOK_ALGORITHMS else ""
+            raise ValueError(
+                f"use_kernels: name={name!r} is not a kernel set; choose one of {', '.join(_PACKAGES)}{hint}"
+            )
         if convolution not in ("auto", *TEXTBOOK_ALGORITHMS):
             raise ValueError(
                 f"use_kernels: convolution={convolution!r} is not an algorithm of the textbook set; "

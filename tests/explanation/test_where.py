@@ -61,6 +61,12 @@ def test_of_a_tensor_the_algorithm_too() -> None:
     plan = F.conv_plan((2, 64, 28, 28), (64, 64, 3, 3), padding=1)
     assert re.search(rf"  conv +{plan.output.algorithm} .*direct [\d,]+", shown)
     assert re.search(rf"  conv_weight_grad +{plan.weight_gradient.algorithm} ", shown)
+    with pytest.raises(ValueError, match="no operator or layer 'unpack_patch2col'; near: unfold$"):
+        source_map("unpack_patch2col")
+    slow = source_map(F.conv2d(rg.ones(1, 2, 5, 5, requires_grad=True), rg.ones(2, 2, 3, 3), algorithm="mxnet"))
+    assert (
+        "the one that was set, in the textbook kernels; no compiled kernel runs\n  conv               mxnet\n" in slow
+    )
     assert "algorithm" not in source_map(rg.exp(rg.ones(2, requires_grad=True)))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import retrograd as rg
 from retrograd import nn
-from retrograd.interop import MXNetFileError, load_mxnet, load_mxnet_weights, rnn_to_mxnet
+from retrograd.interop import MXNetFileError, conv_weight_from_mxnet, load_mxnet, load_mxnet_weights, rnn_to_mxnet
 
 KINDS = {"float32": 0, "float64": 1, "float16": 2, "uint8": 3, "int32": 4, "int8": 5, "int64": 6, "bool": 7}
 
@@ -137,7 +137,9 @@ def test_what_does_not_fit_changes_nothing(model, message, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "was cut off or damaged: it asks for 16 bytes at 0"),
+        (b"", "is not an MXNet .params file: it is empty"),
+        (b"\x12\x01", "was cut off or damaged: it asks for 16 bytes at 0"),
+        (b'{"nodes": []}', "is not an MXNet .params file: it is a text file that begins with"),
         (struct.pack("<QQ", 0x113, 0), "it begins with 0x113, expected 0x112"),
         (struct.pack("<QQQ", 0x112, 0, 2**60), "cannot hold the 1,152,921,504,606,846,976 entries"),
         (file_bytes({"a": array_bytes(drawn(1), 0xF993FAC8)}), "array 0 begins with 0xf993fac8; versions 2 and 3"),
@@ -164,3 +166,14 @@ def test_other_mistakes(tmp_path):
     (tmp_path / "x.params").write_bytes(file_bytes({"arg:odd_thing": drawn(1)}))
     with pytest.raises(MXNetFileError, match="'arg:odd_thing' is not a weight of a supported layer; see load_mxnet"):
         load_mxnet_weights(network(), tmp_path / "x.params")
+
+
+def test_channels_last_says_how_to_convert(tmp_path):
+    last = LAYERS | {"arg:conv0_weight": drawn(4, 3, 3, 2)}
+    (tmp_path / "x.params").write_bytes(file_bytes(last))
+    with pytest.raises(
+        MXNetFileError, match=r"0\.: conv0: the weight's shape \(4, 3, 3, 2\) is .* channels last; convert"
+    ):
+        load_mxnet_weights(network(), tmp_path / "x.params")
+    converted = conv_weight_from_mxnet(load_mxnet(tmp_path / "x.params")["arg:conv0_weight"], "NHWC")
+    assert converted.shape == (4, 2, 3, 3)

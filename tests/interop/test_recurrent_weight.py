@@ -245,7 +245,12 @@ Z = np.zeros
             ValueError,
             "reset_after=False is an option of GRU",
         ),
-        (lambda: interop.rnn_from_numpy_ml({"Wf": Z((2, 1))}), ValueError, "rnn_from_numpy_ml: Wu is missing"),
+        (
+            lambda: interop.rnn_from_numpy_ml({"Wf": Z((2, 1))}),
+            ValueError,
+            "rnn_from_numpy_ml: Wu is missing; found Wf",
+        ),
+        (lambda: interop.rnn_from_numpy_ml({"parameters": {}}), TypeError, 'pass its entry "parameters"'),
         (
             lambda: interop.rnn_to_numpy_ml(nn.GRU(2, 5).state_dict()),
             ValueError,

@@ -27,6 +27,8 @@ def test_sets_at_once_and_restores() -> None:
     assert active_kernels() == before
     use_kernels("textbook")
     assert active_kernels() == "textbook"
+    with pytest.raises(ValueError, match=r"textbook; use_kernels\('textbook', convolution='mxnet'\)$"):
+        use_kernels("mxnet")
     with pytest.raises(ValueError, match="name='fast' is not a kernel set; choose one of compiled, textbook"):
         use_kernels("fast")
     assert active_kernels() == "textbook"

@@ -19,6 +19,7 @@ _KINDS = {  # kind -> what a file is, and what reads it
     "npz": "it is a NumPy archive (.npz); numpy.load or retrograd.interop.load_npz_weights reads it",
     "npy": "it is a NumPy array; numpy.load reads it",
     "onnx": "it is an ONNX model; retrograd.onnx.load reads it",
+    "mxnet": "it is a .params file of MXNet; retrograd.interop.load_mxnet_weights reads it",
     "keras": "it is a Keras model; retrograd.interop.load_keras_weights reads its weights",
     "hdf5": "it is an HDF5 file; retrograd.interop.load_keras_weights reads those of Keras",
     "pickle": "it is a plain pickle, which can execute code when it is read; if you trust it, open it with pickle.load "
@@ -35,6 +36,7 @@ _BEGINNINGS = (
     (b"\x93NUMPY", "npy"),
     (b"\x1f\x8b", "gzip"),
     (b"GGUF", "gguf"),
+    (b"\x12\x01" + bytes(14), "mxnet"),
     (b"\x89PNG", "picture"),
     (b"\xff\xd8\xff", "picture"),
     (b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "torch"),  # the format before PyTorch 1.6: a pickle of its own number

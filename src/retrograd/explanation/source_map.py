@@ -36,7 +36,7 @@ from ..formulas.registry import Together
 from ..nn.module import Module
 from ..ops.convolution.plan import passes_of
 from ..specs.array_spec import leaves
-from ..specs.convolution_options import Options
+from ..specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
 from ..specs.geometry import Window
 
 __all__ = [
@@ -163,6 +163,10 @@ def node_of(tensor: Tensor, caller: str) -> Node:
     return tensor.grad_fn
 
 
+# other libraries' names of operators that readers of a convolution look for
+_UNFOLDING = {"im2col": "unfold", "unpack_patch2col": "unfold", "col2im": "fold", "pack_col2patch": "fold"}
+
+
 def _named(name: str) -> Any:
     """Return the operator or the layer with this name."""
     last = name.rpartition(".")[2]
@@ -173,7 +177,7 @@ def _named(name: str) -> Any:
     if isinstance(layer, type) and issubclass(layer, Module):
         return layer
     names = {each.name for each in OPERATORS if each.name[0].isalpha()} | {*layers.__all__}
-    near = difflib.get_close_matches(last, sorted(names), 3)
+    near = [_UNFOLDING[last]] if last in _UNFOLDING else difflib.get_close_matches(last, sorted(names), 3)
     hint = f"; near: {', '.join(near)}" if near else ""
     raise ValueError(f"source_map: there is no operator or layer {name!r}{hint}")
 
@@ -321,10 +325,13 @@ def _algorithms(node: Node) -> list[str]:
     first, second = [tensor.array for tensor in node.saved_tensors][:2]
     inputs, outputs = second.shape[1] * window.groups, second.shape[0]
     found = passes_of(window, options, len(first), inputs, outputs, first.dtype.char)
-    lines = ["", "the algorithm for these shapes: the one of least cost, in multiply-adds of whole vectors"]
+    rule = "the one of least cost, in multiply-adds of whole vectors"
+    if any(each.algorithm in TEXTBOOK_ALGORITHMS for each in found.values()):
+        rule = "the one that was set, in the textbook kernels; no compiled kernel runs"
+    lines = ["", f"the algorithm for these shapes: {rule}"]
     for name, each in found.items():
         costs = ", ".join(f"{other} {cost:,.0f}" for other, cost in each.costs)
-        lines.append(f"  {name:18} {each.algorithm}{f' ({each.form})' if each.form else '':10} {costs}")
+        lines.append(f"  {name:18} {each.algorithm}{f' ({each.form})' if each.form else '':10} {costs}".rstrip())
     return lines
 
 

@@ -27,6 +27,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._files.formats import other_format
 from .._files.state import brief
 from .._files.untrusted import as_path, read_untrusted
 from ..engine.tensor import Tensor
@@ -76,10 +77,13 @@ def load_mxnet(path: str | Path) -> dict[str, Tensor]:
 def load_mxnet_weights(
     model: Module, path: str | Path, strict: bool = True, names: Mapping[str, str] | None = None
 ) -> IncompatibleKeys:
-    """Copy the weights of a .params file into a model with the same layers (see above).
+    """Copy the weights of a .params file, of Module or of Gluon, into a model with the same layers.
 
-    A layer is matched to our module of the same name if every module has a match. Otherwise layers are matched in the
-    file's order.
+    A layer's name is the beginning of its arrays' names: conv1 in "arg:conv1_weight", 0 in "0.weight". Layers are
+    matched to our modules of the same names if every module has a match, and otherwise in the file's order.
+
+    gamma and beta of a batch norm become weight and bias; moving_mean and moving_var become running_mean and
+    running_var. A recurrent layer takes its arrays (l0_i2h_weight, ...) or one packed vector.
 
     strict: False leaves modules without a layer unchanged and ignores unmatched layers.
     names: {path of our module: name of the layer in the file}, where neither name nor order determines the match.
@@ -108,7 +112,20 @@ def _fits(module: Module, layer: Layer) -> int:
 
 def _converted(module: Module, found: Sequence[Layer]) -> dict[str, np.ndarray]:
     if not isinstance(module, RNNBase):
-        return {_PARTS[key]: array for key, array in found[0].arrays.items()}
+        arrays = found[0].arrays
+        weight, own = arrays.get("weight"), getattr(module, "weight", None)
+        shape = None if own is None else own.shape
+        if (
+            weight is not None
+            and weight.shape != shape
+            and weight.ndim > 2
+            and np.moveaxis(weight, -1, 1).shape == shape
+        ):
+            raise ValueError(
+                f"the weight's shape {weight.shape} is that of a layout with channels last; convert it by "
+                'conv_weight_from_mxnet(load_mxnet(path)[name], "NHWC")'
+            )
+        return {_PARTS[key]: array for key, array in arrays.items()}
     state: dict[str, np.ndarray] = {}
     for number, layer in enumerate(found):
         if "parameters" in layer.arrays:
@@ -189,9 +206,12 @@ class _Reader:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     try:
-        reader = _Reader(path, read_untrusted(path, _MOST))
+        content = read_untrusted(path, _MOST)
     except OSError as error:
         raise MXNetFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    if what := other_format(content, "mxnet"):
+        raise MXNetFileError(f"{path} is not an MXNet .params file: {what}")
+    reader = _Reader(path, content)
     head, reserved = reader.numbers("QQ")
     if head != _LIST or reserved != 0:
         raise MXNetFileError(f"{path} is not an MXNet .params file: it begins with {head:#x}, expected {_LIST:#x}")

@@ -236,12 +236,16 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
     The single bias of an LSTMCell becomes bias_ih with a bias_hh of 0. An RNNCell has Waa (H, H), Wax (I, H), ba and bx
     (H, 1).
 
-    layer, reverse: select the names; the second cell of a BidirectionalLSTM is the reverse direction.
+    layer, reverse: select the names; the second cell of a BidirectionalLSTM is the reverse direction. The names are
+        those of ``nn.LSTM`` and ``nn.RNN``; without their ending "_l0", they are those of ``nn.LSTMCell``.
 
     Raises:
+        TypeError: parameters is not a dict of arrays.
         ValueError: a parameter is missing, or a shape does not fit.
     """
     name = "rnn_from_numpy_ml"
+    if isinstance(parameters, Mapping) and isinstance(parameters.get("parameters"), Mapping):
+        raise TypeError(f'{name}: this dict describes a whole layer; pass its entry "parameters"')
     arrays = _arrays(name, "parameters", parameters)
     if "Wax" in arrays:
         waa = _pop(name, arrays, "Waa")
@@ -254,6 +258,9 @@ def rnn_from_numpy_ml(parameters: Mapping[str, Any], layer: int = 0, reverse: bo
         }
     else:
         letters = list(_NUMPY_ML.values())
+        lacking = [key for letter in letters for key in (f"W{letter}", f"b{letter}") if key not in arrays]
+        if lacking:
+            raise ValueError(f"{name}: {lacking[0]} is missing; found {', '.join(arrays) or 'no others'}")
         weights = [_pop(name, arrays, f"W{letter}") for letter in letters]
         rows, units = weights[0].shape
         for letter, weight in zip(letters, weights, strict=True):

@@ -126,7 +126,12 @@ def test_plans_that_are_refused(arguments: Any, options: Any, message: str) -> N
 def test_types_of_a_plan() -> None:
     with pytest.raises(TypeError, match="dtype='int64' must be float32 or float64"):
         F.conv_plan(X, W, dtype="int64")
+    with pytest.raises(
+        TypeError, match=r"weight_shape is a Tensor; pass shapes: conv_plan\(x.shape, layer.weight.shape"
+    ):
+        F.conv_plan(X, rg.zeros(2, 2))  # type: ignore[arg-type]
     assert "float64" in str(F.conv_plan(X, W, dtype=np.float64))
+    assert "textbook kernels" in str(F.conv_plan(X, W, algorithm="mxnet"))
 
 
 # ---------------------------------------------------------------- exact_convolution

@@ -16,6 +16,7 @@ from types import TracebackType
 import numpy as np
 
 from ...engine.grad_mode import thread
+from ...engine.tensor import Tensor
 from ...kernel_set import kernel_setting
 from ...specs.convolution_options import TEXTBOOK_ALGORITHMS, Options
 from ...specs.geometry import Window
@@ -149,6 +150,9 @@ def conv_plan(
         TypeError: an argument that must be an integer is not; dtype is neither float32 nor float64.
         ValueError: the convolution would reject the arguments; weight_shape does not have 3 to 5 axes.
     """
+    for label, shape in (("input_shape", input_shape), ("weight_shape", weight_shape)):
+        if isinstance(shape, Tensor):
+            raise TypeError(f"conv_plan: {label} is a Tensor; pass shapes: conv_plan(x.shape, layer.weight.shape)")
     ws = tuple(as_counts("conv_plan", "weight_shape", weight_shape).tolist())
     xs = tuple(as_counts("conv_plan", "input_shape", input_shape).tolist())
     ndim = len(ws) - 2
@@ -191,7 +195,8 @@ def conv_plan(
     batch = xs[0] if len(xs) == ndim + 2 else 1
     found = passes_of(window, call.options, batch, ws[1] * window.groups, ws[0], kind.char)
     first, second = ("conv_input_grad", "conv") if transposed else ("conv", "conv_input_grad")
-    settings = f"{kind.name}, algorithm={call.options.algorithm!r}, {kernel_setting()[0]} kernels"
+    kernels = "textbook" if call.options.algorithm in TEXTBOOK_ALGORITHMS else kernel_setting()[0]
+    settings = f"{kind.name}, algorithm={call.options.algorithm!r}, {kernels} kernels"
     title = f"{name}{ndim}d, input {xs}, weight {ws}, {settings}"
     return ConvPlan(title, found[first], found[second], found["conv_weight_grad"], window)
 
