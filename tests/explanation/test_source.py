@@ -38,6 +38,10 @@ def test_an_inherited_backward() -> None:
 def test_nothing_to_show() -> None:
     with pytest.raises(ValueError, match="is not the result of a recorded operation, so it has no backward"):
         backward_source(leaf(1))
+    with pytest.raises(
+        TypeError, match=r"got Linear; call the layer, and pass its result: backward_source\(layer\(x\)\)"
+    ):
+        rg.backward_source(rg.nn.Linear(2, 2))
     with pytest.raises(TypeError, match="expected a Tensor, its grad_fn, an operator or a Function, got int"):
         backward_source(3)
     with pytest.raises(TypeError, match="Bare defines no backward"):

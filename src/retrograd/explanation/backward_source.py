@@ -17,6 +17,7 @@ from ..engine.function import Function
 from ..engine.node import Node
 from ..engine.operator import Operator
 from ..engine.tensor import Tensor
+from ..nn.module import Module
 from ..ops.signatures import advised
 from .source_map import functions_in, kernels_in, node_of, place_of, referred, textbook_of
 
@@ -52,9 +53,14 @@ def backward_source(tensor_or_function: Any) -> str:
     if inspect.ismethod(target) and isinstance(target.__self__, type):
         target = target.__self__
     if not (isinstance(target, type) and issubclass(target, Function)):
+        hint = (
+            "; call the layer, and pass its result: backward_source(layer(x))"
+            if isinstance(tensor_or_function, Module)
+            else ""
+        )
         raise TypeError(
             "backward_source: expected a Tensor, its grad_fn, an operator or a Function, got "
-            f"{kind_name(tensor_or_function)}"
+            f"{kind_name(tensor_or_function)}{hint}"
         )
     return _of_function(target)
 
