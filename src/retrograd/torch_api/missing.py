@@ -97,14 +97,19 @@ def missing(module: str, name: str) -> AttributeError:
 def _similar(module: str, name: str) -> str:
     """Return the end of a message with the name that is probably meant; "" if there is none."""
     public = [each for each in dir(sys.modules[module]) if not each.startswith("_")]
-    functional = sys.modules[_PACKAGE].nn.functional
+    root = sys.modules[_PACKAGE]
+    functional = root.nn.functional
     found = _FUNCTIONS.get(name, "") if module == functional.__name__ else ""
     found = found or _SYNONYMS.get(name, "")
-    if found not in public and found in ("fold", "unfold"):
-        return f"; did you mean '{_PACKAGE}.nn.functional.{found}'?"
     if found not in public:
         same = [each for each in public if each.lower().replace("_", "") == name.lower().replace("_", "")]
-        found = same[0] if same else ""
+        elsewhere = [
+            f"{place.__name__}.{each}"
+            for place in (root.nn, functional, root.optim)
+            for each in (found, name)
+            if place.__name__ != module and each in (*place.__all__, "init")
+        ]
+        found = next(iter([*same, *elsewhere]), "")
     if not found:
         import difflib  # only for this message
 
