@@ -212,10 +212,12 @@ _OPERATOR = re.compile(r" (?:[-+*/=<>@]|\*\*|//|<=|>=|==|!=) |\*\*")
 _WORD = re.compile(r"[a-z]{3,}")
 
 
-def typeset(text: str) -> str:
-    """Return a line of prose with its formulas as MathML, for Markdown."""
+def typeset(text: str, longest: int) -> str:
+    """Return a line of prose with its formulas of at most ``longest`` characters as MathML, for Markdown."""
     parts, last = [], 0
     for start, end in spans(text):
+        if end - start > longest:
+            continue
         parts += [text[last:start].replace("*", "\\*"), mathml(text[start:end]) or ""]
         last = end
     return "".join([*parts, text[last:].replace("*", "\\*")])

@@ -18,7 +18,7 @@ _HEAD = """| operator | Function | gradient |
 
 
 _PACKAGES = ("", "nn.functional.", "linalg.", "special.", "fft.", "Tensor.", "nn.grad.")  # where operators are
-_LONG = 70  # characters; a longer formula would not fit into its column, and does not wrap
+_LONG = 48  # characters; a longer formula would not fit into its column, and does not wrap
 
 
 def typeset() -> str:
@@ -35,7 +35,7 @@ def _typeset(match: re.Match[str]) -> str:
         return f"{{py:obj}}`{content} <{path}>`" if path else match[0]
     parts = formulas.clauses(content)
     if parts is None or len(content) > _LONG:
-        return formulas.typeset(content).replace("|", "&#124;") if " " in content else match[0]
+        return formulas.typeset(content, _LONG).replace("|", "&#124;") if " " in content else match[0]
     shown = [formulas.mathml(part) if part and not index % 2 else part for index, part in enumerate(parts)]
     return "".join(part or "" for part in shown).replace("|", "&#124;")
 
