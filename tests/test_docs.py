@@ -100,9 +100,38 @@ def test_several_processes_print_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize("page", WRITTEN)
 def test_what_a_written_page_includes_exists(page: str) -> None:
     text = (DOCS / page).read_text(encoding="utf-8")
-    for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: (\w+)", text):
+    for file, name in re.findall(r"literalinclude\} (\S+)\n:pyobject: ([\w.]+)", text):
         source = ((DOCS / page).parent / file).read_text(encoding="utf-8")
-        assert re.search(rf"^(class|def) {name}\(", source, re.MULTILINE)
+        holder, _, method = name.rpartition(".")
+        _, found, body = source.partition(f"\nclass {holder}") if holder else ("", "\n", source)
+        assert found and re.search(rf"^{'    ' if holder else ''}(class|def) {method}\(", body, re.MULTILINE)
+
+
+FOLDERS = "src", "tests", "benchmarks", "examples", "docs"
+FILES = {
+    path.relative_to(DOCS.parent).as_posix()
+    for path in (*DOCS.parent.glob("*.md"), *(p for folder in FOLDERS for p in (DOCS.parent / folder).rglob("*")))
+    if path.suffix in (".py", ".md", ".json", ".svg") and "__pycache__" not in path.parts
+}
+
+
+def missing_files(text: str) -> list[str]:
+    """The files and folders, quoted in a page by the end of their path, that the repository does not have."""
+    quoted = {name.partition("::")[0].partition(":")[0].rstrip("/") for name in re.findall(r"`([^`\s]+)`", text)}
+    named = [name for name in quoted if re.fullmatch(r"[A-Za-z]\w*(/\w+)*(/\w+|\.py|\.md)", name)]
+    return sorted(name for name in named if not any(f"/{name}/" in f"/{file}/" for file in FILES))
+
+
+@pytest.mark.parametrize(
+    "page", ["../CONTRIBUTING.md", *[page for page in WRITTEN if page.startswith("contributing/")]]
+)
+def test_the_files_that_contributors_are_sent_to_exist(page: str) -> None:
+    assert missing_files((DOCS / page).read_text(encoding="utf-8")) == []
+
+
+def test_a_missing_file_is_found() -> None:
+    text = "Each has a case in `tests/onnx`, or in `tests/onnx_models/exported.py`; `ops/gone.py:f` and `kernels/`."
+    assert missing_files(text) == ["ops/gone.py", "tests/onnx"]
 
 
 NEEDS = {
