@@ -20,6 +20,7 @@ from PIL import Image
 import retrograd
 from data.drawn import draw_folder, drawing
 from retrograd.cli import main
+from retrograd.data.images import ImageError
 from retrograd.kernel_set import use_kernels
 from retrograd.train import load_checkpoint, save_checkpoint
 
@@ -117,6 +118,13 @@ def test_load_run_and_export(made, capsys):
     with use_kernels("textbook"):
         shares = run.classify(path)
         assert shares == run.classify(path.read_bytes()) and list(shares.values()) == sorted(shares.values())[::-1]
+        Path("text.png").write_text("text")
+        with pytest.raises(ImageError, match=r"^text\.png is not a PNG or JPEG image"):
+            run.classify("text.png")
+        with pytest.raises(ImageError, match="^the content is not a PNG"):
+            run.classify(b"text")
+        with pytest.raises(TypeError, match=r"its content as bytes, got ndarray; arrays of pixels are for prob"):
+            run.classify(np.zeros(3))  # type: ignore[arg-type]
         assert not run.model.training and run.classes == ("disc", "square") and run.task == "images"
         assert main(["export", str(made / "run"), "model.onnx"]) == 0
         assert "inputs images; outputs probabilities" in capsys.readouterr().out
@@ -208,6 +216,8 @@ def test_either_a_task_or_images(capsys, arguments, message):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (("pictures",), 2, "series; to train on the pictures in this folder, write --images pictures"),
+        (("--images", "pictures", "--output", "pictures/run"), 2, "is in the folder of --images; choose another"),
         (("--images", "none"), 1, "none: there is no such folder"),
         (("--images", "pictures", "--size", "4"), 2, "--size 4 must be from 8 to 256 pixels"),
         (("--images", "pictures", "--held-out", "1"), 2, "--held-out 1 must be a fraction between 0 and 1"),

@@ -154,6 +154,8 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", "run", "--html", "page.html"]) == 0  # without the CSV file, which the checkpoint contains
     assert main(["export", "run", "model.onnx", "--level", "0.75"]) == 0
     assert "inputs values; outputs forecast, lower, upper" in capsys.readouterr().out
+    assert main(["predict", "model.onnx", "--steps", "2"]) == 1
+    assert "model.onnx forecasts a series; retrograd predict does this with the run" in capsys.readouterr().err
     for arguments, code, message in (
         (("run", "model.pb"), 2, "model.pb must end in .onnx"),
         (("none", "model.onnx"), 1, "there is no run at none; runs there: run"),
@@ -176,6 +178,9 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
         (("text", "--csv", "file.csv", "--column", "x"), 2, "--csv is for the task series; leave it out"),
         (("digits", "--period", "3"), 2, "--period is for the task series; leave it out"),
         (("text", "--size", "32"), 2, "--size is for --images; leave it out"),
+        (("--csv", "file.csv", "--column", "x"), 2, "or --images DIR; --csv needs the task series"),
+        (("--resume",), 2, "; --resume goes at the end of the command that started the run"),
+        (("file.csv",), 2, "to train on this file, write series --csv file.csv"),
         (("series", "--horizon", "0"), 2, "--horizon 0 must be an int of at least 1"),
         (("series", "--csv", "file.csv", "--column", "y"), 1, "file.csv, line 1: there is no column 'y'"),
         (("series", "--csv", "none.csv", "--column", "x"), 1, "none.csv cannot be read: No such file"),

@@ -219,7 +219,7 @@ def test_what_is_skipped_is_listed_and_counted(folder, tmp_path):
     assert all(reasons.pop(name).startswith("cannot be read (") for name in ("gone.png", "circle"))
     assert set(reasons.values()) == {"is not a PNG or JPEG image"} and len(reasons) == 9
     line = found.why_skipped()
-    assert "disc/t2.gif and 4 more is not a PNG or JPEG image" in line and "\n" not in line and ".DS_Store" not in line
+    assert "disc/t2.gif and 4 more are not PNG or JPEG images" in line and "\n" not in line and ".DS_Store" not in line
     line.encode("utf-8")
     assert r"bad\xff\x0a.png" in {display_name(path.name) for path, _ in found.skipped}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from retrograd.data import series
-from retrograd.data.series import SeriesError, following, load_sunspots, read_series
+from retrograd.data.series import Series, SeriesError, following, load_sunspots, read_series, uneven_steps
 
 
 def test_the_sunspots() -> None:
@@ -45,6 +45,16 @@ def test_the_first_column_has_no_labels_beside_it(tmp_path: Path) -> None:
     assert found.values.tolist() == [1, 2] and found.labels == () and found.label(1) == "2"
 
 
+def test_dates_at_unequal_steps_are_named() -> None:
+    def said(*labels: str) -> str:
+        return uneven_steps(Series(np.zeros(len(labels)), labels, "x"))
+
+    assert said("2020-01", "2020-02", "2020-03", "2020-04") == "" == said("a", "b", "d") == said()
+    assert "2020-01-05 follows 2020-01-02; the net" in said("2020-01-01", "2020-01-02", "2020-01-05", "2020-01-06")
+    twice = said("2020-01-01 01:00", "2020-01-01 02:00", "2020-01-01 02:00", "2020-01-01 03:00", "2020-01-01 09:00")
+    assert "02:00 follows 2020-01-01 02:00, and so in 1 more places" in twice
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [
@@ -57,6 +67,9 @@ def test_the_first_column_has_no_labels_beside_it(tmp_path: Path) -> None:
         (b"a,x\n1,2\n\n3,4\n", "line 3: it has 1 columns, the first line has 2"),
         (b"a,x\n1,2\n2,3,4\n", "line 3: it has 3 columns, the first line has 2"),
         (b"a,x\n1,2\n2,n.a.\n", "line 3: column 'x' contains 'n.a.', which is not a number"),
+        (b"2020-01-01,1\n2020-01-02,2\n", "'1'; these look like values, but the first line must name the columns"),
+        (b"t,x\n2020-01-02,1\n2020-01-01,2\n", "begins with 2020-01-02 and ends with 2020-01-01; put the oldest val"),
+        (b'a,x\n1,"1,002.5"\n', "contains '1,002.5', which is not a number; leave out the commas"),
         (b"a;x\n1;2,5\n", "line 2: column 'x' contains '2,5', which is not a number; use a decimal point"),
         (b"a,x\n\n", "there is no line after the first one, which names the columns"),
         (b"x\n1_000\n", "line 2: column 'x' contains '1_000', which is not a number"),

@@ -140,4 +140,4 @@ def test_progress_itself_is_silent(capsys):
 
 
 def test_durations():
-    assert [duration(seconds) for seconds in (3.4, 59.6, 200, 7500)] == ["3 s", "1 min 0 s", "3 min 20 s", "2 h 5 min"]
+    assert [duration(seconds) for seconds in (3.4, 59.6, 200, 7500)] == ["3 s", "1 min", "3 min 20 s", "2 h 5 min"]

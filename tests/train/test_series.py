@@ -111,6 +111,7 @@ def test_a_trend_does_not_change_the_forecast_of_the_gru() -> None:
     [
         (0.0, [3.0, 2.0, 1.0], "Better than the network: perfect. The held-out loss was still falling: try more --epo"),
         (0.0, [3.0, 1.0, 2.0], "was lowest after epoch 2, so the network overfits its 132 windows: try a longer seri"),
+        (0.0, [3.0, 1.0, 1.01], "The held-out loss has leveled off: try a longer series, another --period or a higher"),
         (9.0, [3.0, 1.0, 2.0], ""),
     ],
 )
@@ -267,6 +268,7 @@ def test_intervals_need_held_out_values(whole: Trainer) -> None:
         ({"steps": 0}, "steps=0 must be from 1"),
         ({"steps": 100_001}, "must be from 1 to 100,000"),
         ({"level": 1.0}, "level=1.0 must be greater than 0 and less than 1"),
+        ({"values": 3}, r"series of shape \(N,\), got the shape \(\); for the number of steps, write steps=3"),
         ({"values": np.zeros(23)}, "are too few: a forecast is based on the last 24"),
         ({"values": np.full(24, np.nan)}, "values holds nan; they must be finite"),
     ],

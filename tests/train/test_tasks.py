@@ -183,7 +183,7 @@ def test_advice_against_overfitting_fits_the_run(tmp_path):
     folder = draw_folder(tmp_path / "pictures")
     light, strong = (images_task(folder, None, ImageOptions(regularize=kind), 0)[0] for kind in ("light", "strong"))
     assert light.overfit(record).endswith("Try more images than 12, --regularize strong or fewer --epochs")
-    assert strong.overfit(record).endswith("Try more images than 12, a --size below 64 or fewer classes")
+    assert strong.overfit(record).endswith("Try more images than 12 or a --size below 64")
 
 
 def test_brightness_and_contrast():

@@ -191,17 +191,17 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
     from ..interop.safetensors import SafetensorsError
     from ..onnx.errors import OnnxError
 
-    options = _chosen(arguments, "images")
-    if options["top"] < 1:
-        raise UsageError(f"--top {options['top']} must be at least 1")
-    if not arguments.inputs:
-        raise UsageError(f"{arguments.model} classifies images; name PNG or JPEG files, or folders of them, after it")
     try:
         model = load()
     except (OnnxError, SafetensorsError):
         raise
     except ValueError as error:
         raise UsageError(as_typed(error)) from None  # an option does not fit the ONNX model
+    options = _chosen(arguments, "images")
+    if options["top"] < 1:
+        raise UsageError(f"--top {options['top']} must be at least 1")
+    if not arguments.inputs:
+        raise UsageError(f"{arguments.model} classifies images; name PNG or JPEG files, or folders of them, after it")
     files, failed = _files(arguments.inputs)
     answers: list[dict[str, Any]] = []
     waiting: list[tuple[dict[str, Any], Any]] = []

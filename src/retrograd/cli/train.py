@@ -41,7 +41,7 @@ def add_command(commands: Any) -> None:
         "numbers (series). Ctrl-C stops after the current step; --resume continues the run, and the final "
         "weights are bitwise the same. --resume --epochs N, with more epochs than before, trains on.",
     )
-    train.add_argument("task", nargs="?", choices=_TASKS, metavar="TASK", help="digits, mnist5k, text or series")
+    train.add_argument("task", nargs="?", metavar="TASK", help="digits, mnist5k, text or series")
     train.add_argument("--images", type=Path, metavar="DIR", help="train on the PNG and JPEG files in DIR/CLASS/")
     add = train.add_argument_group("training").add_argument
     add(
@@ -109,10 +109,9 @@ def add_command(commands: Any) -> None:
 def _train(arguments: argparse.Namespace) -> int:
     from ..train import CheckpointError
 
-    if (arguments.task is None) == (arguments.images is None):
-        raise UsageError(f"pass one TASK ({', '.join(_TASKS[:-1])} or {_TASKS[-1]}), or --images DIR")
-    name = arguments.task or "images"
+    name = _task_name(arguments)
     _check_data_options(arguments)
+    _check_output(arguments)
     if is_worker():
         return _train_as_worker(arguments, name)
     if launched() > 1:
@@ -129,6 +128,40 @@ def _train(arguments: argparse.Namespace) -> int:
         if arguments.workers is not None:
             return start_workers(arguments, arguments.argv, lock.folder)
         return _train_in(lock, lock.folder, arguments, name, None)
+
+
+def _task_name(arguments: argparse.Namespace) -> str:
+    tasks = f"{', '.join(_TASKS[:-1])} or {_TASKS[-1]}"
+    task = arguments.task
+    if task is not None and task not in _TASKS:
+        hint = ""
+        if Path(task).is_dir():
+            hint = f"; to train on the pictures in this folder, write --images {shlex.quote(task)}"
+        elif Path(task).is_file():
+            words = "series --csv" if task.lower().endswith(".csv") else "text --text"
+            hint = f"; to train on this file, write {words} {shlex.quote(task)}"
+        raise UsageError(f"TASK {task!r} must be {tasks}{hint}")
+    if (task is None) == (arguments.images is None):
+        hint = ""
+        if task is None and arguments.resume:
+            hint = "; --resume goes at the end of the command that started the run"
+        elif task is None and arguments.csv is not None:
+            hint = "; --csv needs the task series"
+        elif task is None and arguments.text is not None:
+            hint = "; --text needs the task text"
+        raise UsageError(f"pass one TASK ({tasks}), or --images DIR{hint}")
+    return task or "images"
+
+
+def _check_output(arguments: argparse.Namespace) -> None:
+    """Check that the run is not written among the images, where its files would be taken for a class."""
+    for name in ("images", "held_out_images"):
+        folder = getattr(arguments, name)
+        if folder is None or arguments.output is None:
+            continue
+        output = arguments.output.resolve()
+        if folder.resolve() in (output, *output.parents):
+            raise UsageError(f"--output {arguments.output} is in the folder of {option(name, folder)}; choose another")
 
 
 def _train_as_worker(arguments: argparse.Namespace, name: str) -> int:
@@ -409,9 +442,13 @@ def _text(arguments: argparse.Namespace, settings: Settings, saved: Any, progres
 
 
 def _series(arguments: argparse.Namespace, settings: Settings, saved: Any, progress: Progress) -> Task:
+    from ..data.series import uneven_steps
     from ..train.forecasting import SeriesOptions, series_task
 
-    return series_task(arguments.csv, _data_options(SeriesOptions, arguments, _SERIES_OPTIONS, saved))
+    task = series_task(arguments.csv, _data_options(SeriesOptions, arguments, _SERIES_OPTIONS, saved))
+    if uneven := uneven_steps(task.series):
+        progress.say(uneven)
+    return task
 
 
 def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str], saved: Any) -> Any:

@@ -370,6 +370,8 @@ def summarize(skipped: Sequence[tuple[Path, str]]) -> str:
     for why, paths in by_reason.items():
         names = ", ".join(display_name(Path(path.parent.name, path.name)) for path in paths[:_NAMED])
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
+        if len(paths) > 1:
+            why = why.replace("is ", "are ", 1).replace("a PNG or JPEG image", "PNG or JPEG images")
         parts.append(f"{names}{more} {why}")
     return "; ".join(parts)
 

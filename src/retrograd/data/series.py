@@ -71,7 +71,8 @@ def read_series(path: str | Path, column: str) -> Series:
 
     Raises:
         SeriesError: the file cannot be read or is not text; there is no such column, or several; there are no values;
-            or a value is missing, not a number or not finite. The message names the line.
+            a value is missing, not a number or not finite; or the dates in the first column begin with the newest. The
+            message names the line.
     """
     path = as_path("read_series", "path", path)
     return _parsed(_text(path), column, str(path))
@@ -109,7 +110,10 @@ def _parsed(text: str, column: str, name: str) -> Series:
     number, header = _header(lines, name)
     if header.count(column) != 1:
         fault = f"no column {column!r}" if column not in header else f"more than one column {column!r}"
-        raise SeriesError(f"{name}, line {number}: there is {fault}; the columns are {_listed(header)}")
+        hint = (
+            "; these look like values, but the first line must name the columns" if any(map(_is_number, header)) else ""
+        )
+        raise SeriesError(f"{name}, line {number}: there is {fault}; the columns are {_listed(header)}{hint}")
     place = header.index(column)
     values: list[float] = []
     labels: list[str] = []
@@ -120,6 +124,9 @@ def _parsed(text: str, column: str, name: str) -> Series:
         labels.append(cells[0].strip()[:_LONGEST_LABEL])
     if not values:
         raise SeriesError(f"{name}: there is no line after the first one, which names the columns")
+    ends = _dates([labels[0], labels[-1]]) if place else []
+    if ends and ends[0] > ends[1]:
+        raise SeriesError(f"{name}: it begins with {labels[0]} and ends with {labels[-1]}; put the oldest value first")
     return Series(np.array(values, np.float64), tuple(labels) if place else (), column)
 
 
@@ -140,17 +147,53 @@ def _listed(titles: list[str]) -> str:
     return ", ".join(repr(title[:_LONGEST_LABEL]) for title in titles[:20]) + " ..." * (len(titles) > 20)
 
 
+def _is_number(cell: str) -> bool:
+    with suppress(ValueError):
+        float(cell)
+        return True
+    return False
+
+
 def _value(cell: str, where: str) -> float:
     if not cell:
         raise SeriesError(f"{where} is empty; a series must not have gaps: fill it in, or start the file after it")
     try:
         value = float(cell.replace("_", "no"))  # Python reads 1_000 as a number; CSV does not
     except ValueError:
-        remedy = "; use a decimal point" if "," in cell else ""
+        remedy = (
+            "; leave out the commas" if "," in cell and "." in cell else "; use a decimal point" if "," in cell else ""
+        )
         raise SeriesError(f"{where} contains {cell[:_LONGEST_LABEL]!r}, which is not a number{remedy}") from None
     if not math.isfinite(value):
         raise SeriesError(f"{where} contains {cell[:_LONGEST_LABEL]!r}; values must be finite")
     return value
+
+
+def uneven_steps(series: Series) -> str:
+    """Describe where the dates of a series are not at equal steps; empty if they are, or if the labels are no dates.
+
+    Steps may differ by half, as those of months do.
+    """
+    dates = _dates(series.labels)
+    steps = np.diff(np.array(dates, "datetime64[s]")).astype(np.int64)
+    usual = np.median(steps) if len(steps) else 0
+    places = np.flatnonzero(np.abs(steps - usual) > usual / 2)
+    if not len(places):
+        return ""
+    first = places[0]
+    more = f", and so in {len(places) - 1:,} more places" if len(places) > 1 else ""
+    return (
+        f"the dates are not at equal steps: {series.labels[first + 1]} follows {series.labels[first]}{more}; the "
+        "network takes all steps as equal, so fill the gaps in, or start the file after them"
+    )
+
+
+def _dates(labels: Sequence[str]) -> list[datetime]:
+    """Return labels as dates; none if they are not dates, or if day and month could be confused."""
+    for form in _DATES[:-2]:
+        with suppress(ValueError):
+            return [datetime.strptime(label, form) for label in labels]
+    return []
 
 
 # ---- Labels after the end of a series -------------------------------------------------------------------------------

@@ -51,6 +51,10 @@ class OnnxClassifier:
         self.model: Graph = Graph(file).eval()
         shapes = [self.model.input_shapes[name] for name in self.model.input_names]
         if len(shapes) != 1 or len(shapes[0]) != 4 or shapes[0][1] not in (1, 3):
+            kind = {"column": "forecasts a series", "alphabet": "writes text"}
+            does = next((kind[each.key] for each in file.metadata_props if each.key in kind), None)
+            if does:
+                raise OnnxError(f"{path} {does}; retrograd predict does this with the run that it was exported from")
             raise OnnxError(
                 f"{path} does not classify images: its inputs have the shapes {[list(shape) for shape in shapes]}, "
                 "needs one of [N, channels, height, width] with 1 or 3 channels"

@@ -142,6 +142,7 @@ _PERIODS = 3  # periods in the network's input window
 _MIN_PERIODS = 4
 _HELD_OUT = 0.2
 _FEW_WINDOWS = 1000
+_LEVEL = 1.02  # the last loss, divided by the lowest one, from which on it counts as rising again
 _LABELS = 8  # stored in a checkpoint, to find out how they go on
 _SUNSPOTS = 132  # months: eleven years
 
@@ -266,6 +267,8 @@ class SeriesTask(Task):
         if lowest == len(losses):
             return f"{verdict}. The held-out loss was still falling: try more --epochs"
         longer = "a longer series, " if len(self.train) < _FEW_WINDOWS else ""
+        if losses[-1] < _LEVEL * min(losses):
+            return f"{verdict}. The held-out loss has leveled off: try {longer}another --period or a higher --lr"
         return (
             f"{verdict}. The held-out loss was lowest after epoch {lowest}, so the network overfits its "
             f"{len(self.train):,} windows: try {longer}fewer --epochs, a lower --lr or another --period"

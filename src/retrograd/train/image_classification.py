@@ -200,15 +200,14 @@ class ImageTask(Task):
         remedies = [more, "fewer --epochs"] if self.name != "images" else [more, *self._remedies()]
         return (
             f"The network overfits: {training:.0%} of the training images are right, {held_out:.0%} of those held out. "
-            f"Try {', '.join(remedies[:-1])} or {remedies[-1]}"
+            f"Try {' or '.join([', '.join(remedies[:-1]), remedies[-1]] if remedies[1:] else remedies)}"
         )
 
     def _remedies(self) -> list[str]:
         if not self.weight_decay:
             return ["--regularize strong", "fewer --epochs"]
-        return (
-            [f"a --size below {self.image['size']}", "fewer classes"] if self.image["size"] > 32 else ["fewer classes"]
-        )
+        smaller = [f"a --size below {self.image['size']}"] if self.image["size"] > 32 else []
+        return [*smaller, *(["fewer classes"] if len(self.classes) > 2 else [])]
 
     def page(self, trainer: Trainer) -> Page:
         return image_page(self, trainer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 from .._files.state import brief, check_table, count, items, number, reason, same, table, text
 from .._files.terminal import display_name
 from .._files.untrusted import as_path
-from ..data.images import read_planes
+from ..data.images import ImageError, read_planes
 from ..data.series import following
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
@@ -209,9 +210,23 @@ class ImageRun(Run):
 
         image, invert: see ``read``.
 
-        Raises: as ``read`` and ``probabilities``.
+        Raises:
+            TypeError: image is neither a path nor bytes.
+            ImageError: the file cannot be used; the message names it and says why.
+            CheckpointError: as ``probabilities``.
+            ImportError: Pillow is not installed.
         """
-        shares = self.probabilities(self.read(image, invert)[np.newaxis])[0]
+        if not isinstance(image, str | os.PathLike | bytes):
+            raise TypeError(
+                f"classify: image must be the path of a PNG or JPEG file, or its content as bytes, got "
+                f"{type(image).__name__}; arrays of pixels are for probabilities()"
+            )
+        try:
+            planes = self.read(image, invert)
+        except ImageError as error:
+            name = "the content" if isinstance(image, bytes) else display_name(Path(image))
+            raise ImageError(f"{name} {error}") from error
+        shares = self.probabilities(planes[np.newaxis])[0]
         return dict(sorted(zip(self.classes, map(float, shares), strict=True), key=lambda pair: -pair[1]))
 
 
@@ -321,7 +336,10 @@ class SeriesRun(Run):
         steps = self.horizon if steps is None else steps
         if isinstance(steps, bool) or not isinstance(steps, int) or not 1 <= steps <= _MAX_STEPS:
             raise ValueError(f"steps={brief(steps)} must be from 1 to {_MAX_STEPS:,}")
-        if values.ndim != 1 or len(values) < self.window:
+        if values.ndim != 1:
+            remedy = f"; for the number of steps, write steps={values:g}" if values.ndim == 0 else ""
+            raise ValueError(f"values must be a series of shape (N,), got the shape {values.shape}{remedy}")
+        if len(values) < self.window:
             raise ValueError(
                 f"values of shape {tuple(values.shape)} are too few: a forecast is based on the last {self.window:,}"
             )

@@ -232,7 +232,9 @@ def duration(seconds: float) -> str:
     if whole < 60:
         return f"{whole} s"
     minutes, rest = divmod(whole, 60)
-    return f"{minutes} min {rest} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
 
 
 def counted(number: int, noun: str) -> str:

@@ -92,7 +92,10 @@ def check_state(trainer: Trainer, identity: Mapping[str, Any], state: Mapping[st
             _check_settings(trainer.settings, saved)
             continue
         if name == "options" and isinstance(saved, Mapping) and not same(saved.get("sha256"), own.get("sha256")):
-            raise ValueError(f"its {trainer.task.samples} differ: they had the SHA-256 {brief(saved.get('sha256'))}")
+            raise ValueError(
+                f"its {trainer.task.samples} differ: they had the SHA-256 {brief(saved.get('sha256'))}; "
+                "resume with the same data"
+            )
         if not same(saved, own):
             raise ValueError(f"its {name} is {brief(saved)}, this run's is {brief(own)}")
     epoch = count(0, trainer.settings.epochs)("epoch", state["epoch"])

@@ -105,11 +105,14 @@ def known_versions(job: str) -> Iterator[None]:
         ) from error
 
 
-def announce() -> None:
-    """Say once why the first call takes a while."""
+def announce(shown: bool = False) -> None:
+    """Say once why the first call takes a while.
+
+    shown: a progress display has said so, so that later calls print nothing either.
+    """
     global _announced
-    if not _announced:
-        _announced = True
+    before, _announced = _announced, True
+    if not before and not shown:
         print(
             f"retrograd: compiling kernels for this CPU (once; kept in {cache.folder()})", file=sys.stderr, flush=True
         )

@@ -66,9 +66,8 @@ class Compilation:
         """
         if not self.total:
             return
-        if progress is None:
-            announce()
-        else:
+        announce(shown=progress is not None)
+        if progress is not None:
             progress(self.done, self.total)
         self._progress = progress
         try:
