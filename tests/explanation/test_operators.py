@@ -197,8 +197,10 @@ def test_names() -> None:
     assert {alias: find(alias).name for alias in aliases} == aliases
     with pytest.raises(ValueError, match=r"explain: there is no operator 'conv2' here; near: conv2d, conv"):
         find("conv2")
-    with pytest.raises(ValueError, match="near: conv2d, lstm, relu"):
+    with pytest.raises(ValueError, match="--list` prints all, such as conv2d, lstm, relu"):
         find("zzzz")
+    with pytest.raises(ValueError, match="'dw' is not an operator; the page of conv2d explains it"):
+        find("dw")
 
 
 def test_settings_that_do_not_fit() -> None:
@@ -361,9 +363,9 @@ def test_gradients_of_the_states(name: str) -> None:
             np.testing.assert_allclose(arrays[state][t], expected, atol=1e-5, err_msg=f"{state} {t}")
     gate = {"lstm": "f", "gru": "z"}.get(name)
     if gate:
-        assert np.all(arrays["road"][-1] == 1)
-        np.testing.assert_allclose(arrays["road"][0], arrays[gate][1:].prod(0))
-        entry = explanation.entry("road", (0, 1, 2))
+        assert np.all(arrays["kept"][-1] == 1)
+        np.testing.assert_allclose(arrays["kept"][0], arrays[gate][1:].prod(0))
+        entry = explanation.entry("kept", (0, 1, 2))
         (product,) = entry.products
         assert [factor[:2] for factor in product.factors] == [(gate, (t, 1, 2)) for t in (1, 2, 3)]
     time = [key for key, array in explanation.arrays.items() if array.view == "time"]

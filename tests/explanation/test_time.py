@@ -147,7 +147,7 @@ def test_one_unit_at_every_step():
     explanation = run.layer("l0")
     found = answers_of(run)["through_time"]({"layer": "l0", "sequence": "2", "unit": "7", "input": "1"})
     arrays = {name: array.values for name, array in explanation.arrays.items()}
-    for name in ("f", "gc", "road", "y"):
+    for name in ("f", "gc", "kept", "y"):
         assert found["values"][name] == arrays[name][:, 2, 7].tolist()
     assert found["values"]["gx"] == arrays["gx"][:, 2, 1:5].ravel().tolist()
     for state in ("gc", "gh"):  # the paths to a state add up to its gradient
@@ -165,7 +165,7 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
     values = {name: array.values for name, array in run.layer("l1").arrays.items()}
     with opened(browser, f"{written(tmp_path, run.to_html())}#layer=l1&tab=time&entry=gc:0") as page:
         page.wait_for_function("() => document.querySelector('.told .road-product')")
-        assert number(page.locator(".road-product").inner_text()) == pytest.approx(values["road"][0, 0, 0], rel=6e-3)
+        assert number(page.locator(".road-product").inner_text()) == pytest.approx(values["kept"][0, 0, 0], rel=6e-3)
         label = page.locator(".diagram [aria-label^='f[1, 0, 0]']").get_attribute("aria-label")
         assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
         page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them

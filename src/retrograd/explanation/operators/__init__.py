@@ -53,6 +53,7 @@ _ALIASES = {
     "swish": "silu",
     "bcewithlogitsloss": "binary_cross_entropy_with_logits",
 }
+_ON_THE_PAGE_OF = dict.fromkeys(("col2im", "db", "dw", "dx", "gb", "gw", "gx", "im2col"), "conv2d")
 
 
 @cache
@@ -89,6 +90,10 @@ def find(name: str) -> Operator:
     plain = word.lower()
     found = _ALIASES.get(plain) or lowercase.get(plain.replace("_", "")) or _ALIASES.get(re.sub("[123]d$", "", plain))
     if found is None:
-        near = get_close_matches(plain, [*known, *_ALIASES], 3) or ["conv2d", "lstm", "relu"]
-        raise ValueError(f"explain: there is no operator {name!r} here; near: {', '.join(near)}")
+        if plain in _ON_THE_PAGE_OF:
+            raise ValueError(f"explain: {name!r} is not an operator; the page of {_ON_THE_PAGE_OF[plain]} explains it")
+        near = get_close_matches(plain, [*known, *_ALIASES], 3)
+        listed = "`retrograd explain --list` prints all, such as conv2d, lstm, relu"
+        hint = f"near: {', '.join(near)}" if near else listed
+        raise ValueError(f"explain: there is no operator {name!r} here; {hint}")
     return _operators(known[found])[found]

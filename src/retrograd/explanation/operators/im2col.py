@@ -46,9 +46,9 @@ _ABOUT = {
     "X_col": "im2col(x): one column for each output, with all that it reads",
     "Y_row": "the result: W_row X_col",
     "G_row": "the upstream gradient, in the order of Y",
-    "dW_row": "the gradient to the weights: G_row X_colᵀ",
-    "dX_col": "the gradient to the columns: W_rowᵀ G_row",
-    "col2im": "the gradient to x: each entry of dX_col is added to the entry of x that it was copied from",
+    "dW_row": "the gradient of the weights: G_row X_colᵀ",
+    "dX_col": "the gradient of the columns: W_rowᵀ G_row",
+    "col2im": "the gradient of x: each entry of dX_col is added to the entry of x that it was copied from",
 }
 _ABOUT_TRANSPOSED = {
     "W_row": "the weights, one row for each channel of the input",
@@ -56,16 +56,16 @@ _ABOUT_TRANSPOSED = {
     "Y_col": "what each entry of x adds to the result: W_rowᵀ X_row",
     "col2im": "the result: each entry of Y_col is added to the entry of y where its tap lies",
     "G_col": "im2col(gy): one column for each entry of x, with all that it was added to",
-    "dW_row": "the gradient to the weights: X_row G_colᵀ",
-    "dX_row": "the gradient to x, an ordinary convolution of gy: W_row G_col",
+    "dW_row": "the gradient of the weights: X_row G_colᵀ",
+    "dX_row": "the gradient of x, an ordinary convolution of gy: W_row G_col",
 }
 _LINEAR = {
     "X": ("x", "nc", "the input, one row for each sample"),
     "W": ("w", "kc", "the weights, one row for each output"),
     "Y": ("y", "nk", "the result: X Wᵀ"),
     "G": ("gy", "nk", "the upstream gradient, one row for each sample"),
-    "dW": ("gw", "kc", "the gradient to the weights: Gᵀ X"),
-    "dX": ("gx", "nc", "the gradient to the input: G W"),
+    "dW": ("gw", "kc", "the gradient of the weights: Gᵀ X"),
+    "dX": ("gx", "nc", "the gradient of the input: G W"),
 }
 
 

@@ -38,12 +38,12 @@ def stories(cell: Cell, arrays: Arrays, sums: Sums) -> list[Story]:
 
 def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
     state, gate = cell.states[-1], cell.road
-    gradient, gates, road = arrays[f"g{state}"], arrays[gate], arrays["road"]
+    gradient, gates, road = arrays[f"g{state}"], arrays[gate], arrays["kept"]
     last, size = len(road) - 1, road[0].size
     unit = int(np.abs(road[0]).argmin())  # the sequence and unit with the least gradient left
     names = {
         name: [label(name, t * size + unit, road.shape) for t in range(last + 1)]
-        for name in (state, f"g{state}", gate, "road")
+        for name in (state, f"g{state}", gate, "kept")
     }
     own, now = names[f"g{state}"], gates.reshape(last + 1, -1)[:, unit]
     value = gradient.reshape(last + 1, -1)[:, unit]
@@ -70,10 +70,10 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         ),
         Step(
             f"{own[1]} got its share of the gradient of step 2 in the same way, and so on from the last step. Along "
-            f"this road, each step multiplies by its own {gate}: {names['road'][0]} = {product} = {fmt(left)}. Of a "
+            f"this path, each step multiplies by its own {gate}: {names['kept'][0]} = {product} = {fmt(left)}. Of a "
             f"gradient at the last step {_percent(left)} is left at the first.",
             "time",
-            "road",
+            "kept",
             unit,
         ),
         Step(
@@ -88,7 +88,7 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
             f"All other paths to earlier steps lead through a gate, as {label(f'ga_{gate}', place, road.shape)}: "
             f"there they are multiplied by the slope of a sigmoid, never above 1/4 and here {slope} = "
             f"{fmt(arrays[f'slope_{gate}'].flat[place])}, or by that of tanh, never above 1, and then by weights "
-            "w_hh. Over many steps only the road along the states lasts.",
+            "w_hh. Over many steps only the path along the states lasts.",
             "time",
             f"ga_{gate}",
             place,
@@ -277,7 +277,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     states = [each if each in inputs else "None" for each in _STATES]
     bias = "" if "b_ih" in inputs else ", bias=False"
     sizes = f"{name!r}, {name!r}, {Ci}, {H}{bias}"
-    road = f"road[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
+    road = f"kept[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
     called = ""
     if not inputs.keys().isdisjoint(_STATES):
         called = ", (h0, c0)" if "c" in cell.states else ", h0"
@@ -291,7 +291,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         },
         output=("tnh", "the output h of every step"),
         sums=sums,
-        formulas=equations.formulas | ({"road": road} if cell.road else {}),
+        formulas=equations.formulas | ({"kept": road} if cell.road else {}),
         source=f"{layer}(x{called})[0]",
         program=f"recurrent_layer(x, {', '.join(states)}, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
         imports=_IMPORTS,
@@ -306,7 +306,7 @@ def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
     """Return the product of the gates of all later steps; 1 at the last step, which has none."""
     entries = np.arange(size)
     return {
-        "road": [
+        "kept": [
             along(
                 t * size + entries, (gate,) * (steps - 1 - t), [later * size + entries for later in range(t + 1, steps)]
             )

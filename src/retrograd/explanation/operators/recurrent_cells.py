@@ -93,7 +93,7 @@ def _road(cell: Cell, values: Arrays) -> Arrays:
     road = np.ones_like(values[cell.road])
     for t in reversed(range(len(road) - 1)):
         road[t] = road[t + 1] * values[cell.road][t + 1]
-    return {"road": road}
+    return {"kept": road}
 
 
 def _lstm(sums: Arrays, before: Arrays) -> Arrays:
@@ -161,7 +161,7 @@ _LSTM_ABOUT = {
     "c": "the cell state",
     "gc": "how much the loss grows with the cell state: through the output, and through the next cell state",
     "f": "the forget gate: how much of the cell state is kept",
-    "road": _ROAD.format("f"),
+    "kept": _ROAD.format("f"),
     "i": "the input gate: how much of g is added to the cell state",
     "g": "the candidate for the cell state",
     "o": "the output gate: how much of tanh(c) is output",
@@ -183,7 +183,7 @@ _LSTM_TEXTS = (
 _GRU_ABOUT = {
     **_OUTPUT,
     "z": "the update gate: how much of the output before is kept",
-    "road": _ROAD.format("z"),
+    "kept": _ROAD.format("z"),
     "n": "the candidate for the new output",
     "r": "the reset gate: how much of m is used",
     "m": "the term from the output before, which the reset gate multiplies",
@@ -312,7 +312,7 @@ _LSTM_DIAGRAM = Diagram(
         _through_gates("ga_i", "ga_f", "ga_g", "ga_o"),
     ),
     between="tanh_c",
-    road="road",
+    road="kept",
 )
 _GRU_DIAGRAM = Diagram(
     states=(("h", "gh"),),
@@ -327,7 +327,7 @@ _GRU_DIAGRAM = Diagram(
         _from_loss(),
         _through_gates("ga_r", "ga_z", "gm"),
     ),
-    road="road",
+    road="kept",
 )
 
 

@@ -266,7 +266,7 @@ export class Diagram {
         node.key = `${array.name} ${at}`;
         const number = short(value * (this.gradients.has(array.name) ? this.factor : 1));
         const part = share && (Math.abs(value) < 0.005 ? small(value) : short(value));
-        const words = word ?? (value === undefined ? "…" : share ? `road ${part}` : number);
+        const words = word ?? (value === undefined ? "…" : share ? `kept ${part}` : number);
         if (!share) node.ground.style.fill = fill;
         if (!share) node.text.style.fill = text;
         node.text.textContent = words;

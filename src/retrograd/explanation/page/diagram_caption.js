@@ -20,7 +20,7 @@ export function legend({ ways, road }, unit) {
     const text = times && kind !== "weights" ? `${WAYS[kind]}: × ${times}` : WAYS[kind];
     return h("li", {}, sample(kind), text);
   });
-  if (road) found.push(h("li", {}, h("i", { class: "fade" }), "road: what the gates of all later steps let through"));
+  if (road) found.push(h("li", {}, h("i", { class: "fade" }), "kept: the share that the gates of all later steps let through"));
   if (unit) found.push(h("li", {}, `gradients in ${unit}`));
   return found;
 }
@@ -54,7 +54,7 @@ function road(diagram, t) {
   const [[state, gradient]] = data.states;
   const last = steps - 1;
   if (t >= last)
-    return ["At the last step nothing is lost yet: here the road back through ", h("code", {}, state), " begins."];
+    return ["At the last step nothing is lost yet: here the path back through ", h("code", {}, state), " begins."];
   if (diagram.value(data.road, t) === undefined) return ["…"];
   const [{ gate }] = data.ways.filter(({ kind }) => kind === "state");
   const later = Array.from({ length: last - t }, (_, j) => t + 1 + j);

@@ -318,8 +318,8 @@ function product(each) {
 
 function use(each, array, at) {
   const others = each.factors.filter((factor) => factor.array !== array || factor.at !== at);
-  const times = others.flatMap((factor) => [
-    h("span", { class: "times" }, "×"),
+  const times = others.flatMap((factor, j) => [
+    h("span", { class: "times" }, j ? "×" : "← ×"), // the product is added to the target, not multiplied by it
     h("span", { class: "term" }, ...term(factor)),
   ]);
   return [
