@@ -325,3 +325,8 @@ def test_gradgradcheck_of_a_refused_second_derivative() -> None:
 
 def test_a_function_of_the_sum_of_its_inputs() -> None:
     assert gradgradcheck(lambda x, y: Exp.apply(Add.apply(x, y)), (irregular(2), irregular(2, seed=2)))
+
+
+def test_a_function_class_in_place_of_its_apply() -> None:
+    with pytest.raises(TypeError, match="func is the Function Exp, expected a function; pass Exp.apply"):
+        gradcheck(Exp, irregular(2))

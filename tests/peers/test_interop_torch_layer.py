@@ -138,8 +138,9 @@ def test_derivatives(kind: str) -> None:
 
 def test_a_rule_of_a_layer() -> None:
     module = rg.nn.Linear(3, 2)
-    module.backward_rule = doubled_linear
     layer, x, w = Layer(module), torch.randn(4, 3, requires_grad=True), module.weight
+    layer.backward_rule = doubled_linear
+    assert layer.backward_rule == module.backward_rule
     layer(x).sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), 2 * np.ones((4, 2)) @ w.array, rtol=1e-5)
 

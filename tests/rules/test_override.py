@@ -600,6 +600,7 @@ BAD_RESULTS = [
     (lambda true, g: true(g[0]), RuntimeError, r"passed float64 of shape \(4,\) to the true backward, expected"),
     (lambda true, g: true(g, g), RuntimeError, "passed 2 gradients to the true backward, expected 1: one for each"),
     (lambda true, g: true.at(g)(g), TypeError, "linear: at takes 2 tensors, one for each of inputs; got 1"),
+    (lambda true, g: None, TypeError, r"linear: the rule <lambda> returned None, .*; it may lack a return.*a None for"),
     (lambda g, x, w, b: g, TypeError, "the rule <lambda> takes 4 arguments; there are 1 gradient and 2 Tensors"),
 ]
 
@@ -613,6 +614,55 @@ def test_what_a_rule_must_not_return(rule: Any, error: type[Exception], message:
         y.sum().backward()
     assert x.grad is None
     assert w.grad is None
+
+
+def test_a_rule_without_a_return() -> None:
+    x = leaf(3)
+    for rule in (lambda g, x: None, lambda true, g: None):
+        with override_backward(retrograd.tanh, rule):
+            y = x.tanh()
+        with pytest.raises(TypeError, match=r"returned None, .* may lack a return.* return \(None,\)"):
+            y.sum().backward()
+    with override_backward(retrograd.tanh, lambda g, x: (None,)):
+        x.tanh().sum().backward()
+    assert x.grad is None
+
+
+def test_an_error_in_a_rule_names_the_rule_and_what_it_returns() -> None:
+    def two(true: Any, g: Tensor) -> Any:
+        gx, gw = true(g)
+        return gx, gw
+
+    layer = nn.Linear(3, 2)
+    layer.backward_rule = two
+    with pytest.raises(ValueError, match="too many values to unpack") as caught:
+        layer(leaf(4, 3).float()).sum().backward()
+    assert caught.value.__notes__[0] == (
+        "raised in the rule two of Linear, which gets 1 gradient and returns one for each Tensor of the call: float32 "
+        "of shape (4, 3), float32 of shape (2, 3), float32 of shape (2,)"
+    )
+
+
+def test_a_rule_must_not_change_g() -> None:
+    x, z = leaf(3), leaf(3)
+    for rule in (lambda g, x: g.mul_(5.0), lambda true, g: true(g.clamp_(-0.1, 0.1)), lambda g, x: g[:1].zero_() + g):
+        with override_backward(retrograd.tanh, rule):
+            y = x.tanh() + z  # the two addends get the same gradient
+        with pytest.raises(
+            RuntimeError, match=r"changed the gradient g in place[\s\S]*changed by \w+_ at [\s\S]*g = g \* 2"
+        ):
+            y.backward(retrograd.ones(3, dtype=retrograd.float64))
+    with override_backward(retrograd.tanh, lambda true, g: true(g.clone().mul_(5.0)).mul_(2.0)):
+        y = x.tanh()
+    is_close(gradients(y, x, g=retrograd.ones(3, dtype=retrograd.float64)), [10.0 * (1.0 - y.array**2)])
+
+
+@pytest.mark.parametrize("rule", [lambda x, g: g, lambda v: 1.0 / (1.0 + v * v), lambda t, g: t(g)])
+def test_a_rule_takes_the_gradient_first(rule: Any) -> None:
+    with pytest.raises(ValueError, match=r"the rule <lambda> has the parameters \(.*\), expected the gradient first: "):
+        nn.Tanh().backward_rule = rule
+    with pytest.raises(TypeError, match=r"the class type \(make an instance"):
+        nn.Tanh().backward_rule = type
 
 
 def test_a_call_of_several_functions_has_no_ctx() -> None:

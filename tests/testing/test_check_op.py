@@ -232,3 +232,16 @@ def test_lists_of_arrays_are_inputs() -> None:
     assert check_op(total, [X, Y], oracle=lambda t: t[0] + 2 * t[1], linear=True, batch=(0, 1), integers=True)
     with pytest.raises(ConformanceError, match="inputs unchanged|first derivative"):
         check_op(lambda tensors: Scaled.apply(tensors[1]), [X, Y])
+
+
+def test_arguments_with_which_nothing_would_be_checked() -> None:
+    class Own(Function):
+        pass
+
+    for function, args, message in (
+        (Own, [np.ones(2)], "got the Function Own, expected a function; Own.apply"),
+        (retrograd.exp, [[(4, 3)]], r"args\[0\] is \[\(4, 3\)\], shapes; it checks NumPy arrays"),
+        (retrograd.exp, [retrograd.ones(2)], r"args\[0\] is a Tensor; it checks NumPy arrays"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            check_op(function, *args)

@@ -205,7 +205,7 @@ def check_unchanged(node: Node, saved: Iterable[Any]) -> None:
             )
         array = saved_array(item)
         if array is not None:
-            change = _change_since(array, node.order)
+            change = change_since(array, node.order)
             if change is not None:
                 raise RuntimeError(
                     f"{node.function.__name__}: a tensor that its backward needs, {array.dtype} of shape "
@@ -216,7 +216,7 @@ def check_unchanged(node: Node, saved: Iterable[Any]) -> None:
                 )
 
 
-def _change_since(array: np.ndarray, order: int) -> _Change | None:
+def change_since(array: np.ndarray, order: int) -> _Change | None:
     """Return the latest change that overlaps `array` and is newer than `order`, the number of a node."""
     found = _changes.get(id(memory_owner(array)))
     for change in reversed(() if found is None else found[1]):

@@ -14,7 +14,10 @@ def kind_name(value: Any) -> str:
         return f"the class {value.__name__} (make an instance: {value.__name__}(...))"
     if isinstance(value, MethodType):
         return f"the method {value.__name__} (call it: {value.__name__}())"
-    return f"the function {value.__name__}" if isinstance(value, FunctionType) else type(value).__name__
+    if isinstance(value, FunctionType):
+        return f"the function {value.__name__}"
+    cls = type(value)
+    return f"torch.{cls.__name__}" if cls.__module__ in ("torch", "torch.nn.parameter") else cls.__name__
 
 
 def brief(value: Any, most: int = 60) -> str:

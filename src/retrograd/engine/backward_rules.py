@@ -29,6 +29,7 @@ from warnings import warn
 
 from ..kernel_set import is_textbook_kernel
 from .aliasing import UNTRACKED
+from .arguments import kind_name
 from .function import Function
 from .grad_mode import AttributeScope, decorate, thread
 from .node import Node, with_history
@@ -75,8 +76,9 @@ def as_rule(caller: str, rule: Any) -> Rule:
     else:
         name = ""
     if not callable(rule) or isinstance(rule, type):
+        given = kind_name(rule) if isinstance(rule, type) else repr(rule)
         raise TypeError(
-            f"{caller}: the rule is {rule!r}; expected a function of (ctx, g), (true, g) or (g, x, ...), or the name "
+            f"{caller}: the rule is {given}; expected a function of (ctx, g), (true, g) or (g, x, ...), or the name "
             "of a registered rule"
         )
     parameters, several = _parameters_of(rule)
@@ -84,7 +86,17 @@ def as_rule(caller: str, rule: Any) -> Rule:
     if not first or (first in ("ctx", "true") and len(parameters) == 1 and not several):
         raise ValueError(f"{caller}: the rule {_name_of(rule)} must take the arguments (ctx, g), (true, g) or (g, ...)")
     form = first if first in ("ctx", "true") else "kernel" if is_textbook_kernel(rule) else "g"
-    return Rule(rule, form, -1 if several else len(parameters) - 1, name or _name_of(rule))
+    name = name or _name_of(rule)
+    # a copy of a formula is called ..._grad and keeps the formula's parameters
+    if form == "g" and (first in _INPUTS or ("g" in parameters and first[0] != "g")) and not name.endswith("_grad"):
+        raise ValueError(
+            f"{caller}: the rule {name} has the parameters ({', '.join(parameters)}), expected the gradient first: "
+            "(g, x, ...), or (true, g) or (ctx, g) with these names"
+        )
+    return Rule(rule, form, -1 if several else len(parameters) - 1, name)
+
+
+_INPUTS = {"x", "v", "u", "w", "input", "inputs", "weight"}  # names that cannot mean a gradient
 
 
 def _parameters_of(function: Any) -> tuple[list[str], bool]:

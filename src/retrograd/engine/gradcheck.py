@@ -11,6 +11,7 @@ import numpy as np
 
 from .arguments import as_list, as_truth, kind_name
 from .backward_pass import grad
+from .function import Function
 from .grad_mode import enable_grad
 from .gradcheck_diagnosis import diagnose, find_exchanged
 from .tensor import Tensor, wrap
@@ -592,7 +593,11 @@ class Check:
 
 
 def outputs_of(func: Callable[..., Any], inputs: Sequence[Any], name: str = "func") -> list[Tensor]:
-    result = func(*inputs)
+    if isinstance(func, type) and issubclass(func, Function):
+        raise TypeError(
+            f"gradcheck: {name} is the Function {func.__name__}, expected a function; pass {func.__name__}.apply"
+        )
+    result: Any = func(*inputs)
     results = list(result) if isinstance(result, tuple | list) else [result]
     for index, output in enumerate(results):
         if not isinstance(output, Tensor):

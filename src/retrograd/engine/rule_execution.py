@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from numpy import ndarray
 
 from ..kernel_set import instead
+from .aliasing import change_since, clock
 from .backward_rules import ActiveRules, Rule
+from .call_site import describe_call_site
 from .grad_mode import enable_grad, thread
 from .gradients import connect_to_arguments
 from .node import FREED, Node, with_history
@@ -63,8 +65,18 @@ def run_rule(region: Region, received: list[Received], outer: EnclosingSweep) ->
         received.sort(key=lambda each: _result_index(region.results, each))
     true, rule = TrueBackward(region, received, outer), region.rule
     gradients = [alias(g) for _, _, g in received]
-    form = _FORMS[rule.form]
-    grads = _checked_gradients(true, rule.function(true, *gradients) if form is None else form(rule, true, gradients))
+    form, before = _FORMS[rule.form], clock.latest
+    try:
+        result = rule.function(true, *gradients) if form is None else form(rule, true, gradients)
+    except Exception as error:
+        error.add_note(
+            f"raised in the rule {rule.name} of {true.name}, which gets {len(gradients)} gradient"
+            f"{'s' * (len(gradients) != 1)} and returns one for each Tensor of the call: {_described(true.edges)}"
+        )
+        raise
+    if clock.latest != before:
+        _check_received(true, received, before)
+    grads = _checked_gradients(true, result)
     if not outer.keep:
         for node in true.nodes:
             if node.saved:
@@ -75,6 +87,19 @@ def run_rule(region: Region, received: list[Received], outer: EnclosingSweep) ->
                 inner = inner.parent
         region.free()
     return true.edges, grads
+
+
+def _check_received(true: TrueBackward, received: list[Received], order: int) -> None:
+    """Raise RuntimeError if the rule changed a gradient in place, since other parts of the graph may use it."""
+    for _, _, g in received:
+        change = change_since(g.array, order)
+        if change is not None:
+            raise RuntimeError(
+                f"{true.name}: the rule {true.rule.name} changed the gradient g in place, which other parts of the "
+                "graph may use too.\n"
+                f"  changed by {change[1]} at {describe_call_site(change[2])}\n"
+                "Compute a new Tensor, such as g = g * 2 instead of g *= 2, or change a copy: g.clone()"
+            )
 
 
 def _result_index(results: Sequence[Any], each: Received) -> int:
@@ -89,10 +114,11 @@ class TrueBackward:
     nodes: list[Node]
     edges: list[Any | None]
 
-    __slots__ = ("_received", "_outer", "_argument_positions", "_region", "edges", "nodes")
+    __slots__ = ("_argument_positions", "_outer", "_received", "_region", "edges", "gave_none", "nodes")
 
     def __init__(self, region: Region, received: list[Received], outer: EnclosingSweep) -> None:
         self._region, self._received, self._outer = region, received, outer
+        self.gave_none = False  # whether the only gradient is None
         self.edges = region.edges  # the destinations of the gradients
         self._argument_positions = _argument_positions(region, received)
         if self._argument_positions is not None:
@@ -138,14 +164,19 @@ class TrueBackward:
         positions = self._argument_positions
         if positions is None:
             found = self.by_sweep(grads)
-            return found[0] if len(found) == 1 else tuple(found)
+            if len(found) != 1:
+                return tuple(found)
+            self.gave_none = found[0] is None
+            return found[0]
         node = self.nodes[0]
         result = node.function.backward(node, *grads)
         of_args = result if type(result) is tuple else (result,)
         if self._outer.create_graph and node.function.piecewise_linear:
             of_args = connect_to_arguments(node, of_args)
         if len(positions) == 1:
-            return of_args[positions[0]] if 0 <= positions[0] < len(of_args) else None
+            only = of_args[positions[0]] if 0 <= positions[0] < len(of_args) else None
+            self.gave_none = only is None
+            return only
         return tuple([of_args[position] if 0 <= position < len(of_args) else None for position in positions])
 
     def by_sweep(self, grads: Sequence[Tensor]) -> list[Tensor | None]:
@@ -396,6 +427,11 @@ def _checked_gradients(true: TrueBackward, result: Any) -> list[Tensor | None]:
         TypeError: one is neither a Tensor nor None.
     """
     edges = true.edges
+    if result is None and not true.gave_none and edges != [None]:
+        raise TypeError(
+            f"{true.name}: the rule {true.rule.name} returned None, expected one gradient for each Tensor of the call: "
+            f"{_described(edges)}; it may lack a return. To stop the gradient, return {_NONES[len(edges) > 1]}"
+        )
     grads: list[Tensor | None]
     if isinstance(result, Tensor):
         positions = [position for position, edge in enumerate(edges) if edge is not None]
@@ -409,7 +445,7 @@ def _checked_gradients(true: TrueBackward, result: Any) -> list[Tensor | None]:
     if len(grads) != len(edges):
         raise RuntimeError(
             f"{true.name}: the rule {true.rule.name} returned {len(grads)} gradient{'s' * (len(grads) != 1)}, expected "
-            f"{len(edges)}, one for each Tensor of the call: {', '.join(map(_describe, edges))}"
+            f"{len(edges)}, one for each Tensor of the call: {_described(edges)}"
         )
     for position, edge in enumerate(edges):
         g: Any = grads[position]
@@ -437,8 +473,15 @@ def _refuse(true: TrueBackward, position: int, got: str, expected: str) -> NoRet
     raise error(f"{true.name}: the rule {true.rule.name} returned {got} as gradient {position}, expected {expected}")
 
 
+_NONES = ("(None,)", "a tuple with a None for each")
+
+
+def _described(edges: Sequence[Any]) -> str:
+    return ", ".join(map(_describe, edges)) or "none"
+
+
 def _describe(edge: Any) -> str:
     if edge is None:
-        return "one without a gradient (None)"
+        return "None for one that requires no gradient"
     shape, dtype = edge[2:] if type(edge) is tuple else (edge.array.shape, edge.array.dtype)
     return f"{dtype} of shape {shape}"

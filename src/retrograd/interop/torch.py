@@ -400,7 +400,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
     module: any Module, available as ``layer.retrograd``. Its parameters and buffers become those of the Layer, under
         the same names and in the same memory. A step of an optimizer from either library therefore changes both, and so
         do running statistics, ``load_state_dict``, ``train()``, ``requires_grad_`` and ``to(torch.float64)`` of the
-        Layer. Each child module becomes a Layer itself.
+        Layer. Each child module becomes a Layer itself, and ``layer.backward_rule`` is the module's.
 
     Calls behave as described in ``function``, and raise the same errors.
 
@@ -449,6 +449,15 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
             if member.place[member.name].array is not member.array:  # the module has replaced it
                 member.join()
         return result
+
+    @property
+    def backward_rule(self) -> Any:
+        """The backward rule of the retrograd module, or None."""
+        return self.retrograd.backward_rule
+
+    @backward_rule.setter
+    def backward_rule(self, rule: Any) -> None:
+        self.retrograd.backward_rule = rule
 
     def train(self, mode: bool = True) -> Self:
         """Set the training mode of the Layer and of the module."""

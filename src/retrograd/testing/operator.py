@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import backward, gradcheck, gradgradcheck
+from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..kernel_set import kernel_setting, use_kernels
 from ..kernels.compiled.machine.launch import get_num_threads, set_num_threads
@@ -137,12 +138,14 @@ def check_op(
 
     Raises:
         ConformanceError: a check failed; its message is the report.
+        TypeError: the function is a Function (pass its ``apply``), or args has Tensors or shapes in place of arrays.
 
     >>> import numpy as np, retrograd
     >>> report = retrograd.testing.check_op(retrograd.exp, np.array([0.5, -1.0]), oracle=np.exp)
     >>> "second derivative" in report.passed
     True
     """
+    _check_call(function, args)
     options = dict(kwargs or {})
     call = Call(function, args, options, random)
     wide = call if large is None else Call(function, large, options, random)
@@ -183,6 +186,23 @@ def check_op(
     if report.faults:
         raise ConformanceError(report)
     return report
+
+
+def _check_call(function: Any, args: Sequence[Any]) -> None:
+    """Raise TypeError for arguments of check_op with which nothing would be checked."""
+    if isinstance(function, type) and issubclass(function, Function):
+        raise TypeError(
+            f"check_op: got the Function {function.__name__}, expected a function; {function.__name__}.apply"
+        )
+    if any(isinstance(arg, np.ndarray) for arg in args):
+        return
+    for index, arg in enumerate(args):
+        shapes = isinstance(arg, list) and arg and all(type(item) is tuple for item in arg)
+        if shapes or isinstance(arg, Tensor):
+            given = f"{arg}, shapes" if shapes else "a Tensor"
+            raise TypeError(
+                f"check_op: args[{index}] is {given}; it checks NumPy arrays, such as np.array([0.5, -1.0])"
+            )
 
 
 class _Operator:
