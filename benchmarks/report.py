@@ -81,8 +81,10 @@ def overview(machine: dict[str, str], results: Sequence[Result], failures: Seque
     Groups with the same name before a colon share a line if they are compared with the same library.
     """
     plain = [result for result in results if not result.level]
-    reached, judged = _reached(results)
-    lines = [_OVERVIEW, *_facts(machine, failures), "", f"{reached} of {judged} rows with a target reach it."]
+    reached = f"{_reached(plain)} rows with a target reach it"
+    for level in sorted({result.level for result in results if result.level}):
+        reached += f", and {_reached([each for each in results if each.level == level])} with {_TITLES[level]}"
+    lines = [_OVERVIEW, *_facts(machine, failures), "", f"{reached}."]
     if earlier := [result for result in plain if result.earlier]:
         others = sorted({result.processor for result in earlier if result.processor})
         on = f", on {', '.join(others)}" if others else ""
@@ -187,8 +189,7 @@ def _mean(results: Sequence[Result]) -> str:
 
 def targets(results: Sequence[Result]) -> str:
     """Return the number of rows that reach their targets, and a list of those that do not."""
-    reached, judged = _reached(results)
-    text = f"{reached} of {judged} rows with a target reach it."
+    text = f"{_reached(results)} rows with a target reach it."
     if missed := [result for result in results if result.passed is False]:
         text += "\n\nShort of it:\n\n" + "\n".join(
             f"- {result.group}: {result.name}{_at(result)}: {_short(result)}" for result in missed
@@ -196,10 +197,10 @@ def targets(results: Sequence[Result]) -> str:
     return text
 
 
-def _reached(results: Sequence[Result]) -> tuple[int, int]:
-    """Return the number of rows that reach their target, and the number of rows that have one."""
+def _reached(results: Sequence[Result]) -> str:
+    """Return how many rows reach their target, of how many that have one."""
     judged = [result.passed for result in results if result.passed is not None]
-    return sum(judged), len(judged)
+    return f"{sum(judged):,} of {len(judged):,}"
 
 
 # ---------------------------------------------------------------- single rows

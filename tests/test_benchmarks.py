@@ -90,9 +90,10 @@ def _cells(text: str) -> list[list[str]]:
 
 
 def test_the_summary_has_a_line_for_each_group() -> None:
-    rows = [_row("a", 4.0), _row("b", 0.25, threads=2), _row("a", 1.0, level="avx2"), _row("c", 3.0, group="h: x")]
+    rows = [_row("a", 4.0, passed=True), _row("b", 0.25, threads=2, passed=False), _row("c", 3.0, group="h: x")]
+    rows += [_row("a", 1.0, level="avx2", passed=False)]
     text = report.overview({"processor": "P"}, [*rows, _row("d", 12.0, group="h: y"), _row("no ratio", None)], [])
-    assert "- processor: P" in text
+    assert "- processor: P" in text and "\n1 of 2 rows with a target reach it, and 0 of 1 with AVX2." in text
     assert _cells(text) == [
         ["h", "time", "1", "2", "6.00", "", "0", "3.00", "x c"],
         ["g", "time", "1, 2", "2", "1.00", "1.00", "1", "0.25", "b"],
