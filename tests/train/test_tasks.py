@@ -199,7 +199,12 @@ def test_brightness_and_contrast():
 
 @pytest.mark.parametrize(
     "name",
-    ["digits", "text", "series", *(pytest.param(name, marks=pytest.mark.nightly) for name in ("mnist5k", "images"))],
+    [
+        "digits",
+        "text",
+        "series",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in ("mnist5k", "images", "small images")),
+    ],
 )
 def test_knows_the_kernels_that_training_runs(tmp_path, name):
     code = """
@@ -215,7 +220,8 @@ folder, name = Path(sys.argv[1]), sys.argv[2]
 make = {
     "digits": digits_task,
     "mnist5k": mnist5k_task,
-    "images": lambda: images_task(folder / "pictures", None, ImageOptions(size=16), 0)[0],
+    "images": lambda: images_task(folder / "pictures", None, ImageOptions(), 0)[0],
+    "small images": lambda: images_task(folder / "pictures", None, ImageOptions(size=16), 0)[0],
     "text": lambda: text_task(folder / "text.txt", 8, hidden=32),
     "series": lambda: series_task(folder / "series.csv", SeriesOptions("x", 8, 5)),
 }
@@ -223,7 +229,7 @@ task = make[name]()
 if name == "mnist5k":
     task.train.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.train.tensors)
     task.held_out.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.held_out.tensors)
-trainer = Trainer(task, Settings(epochs=1, batch_size=8 if name in ("text", "series") else 64), folder)
+trainer = Trainer(task, Settings(epochs=1, batch_size={"images": 16, "text": 8, "series": 8}.get(name, 64)), folder)
 trainer.run()
 trainer.report_compilation and trainer.report_compilation.stop()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}

@@ -344,6 +344,8 @@ _LARGE_REPORT_KERNELS = (
 
 # also used for folders of images
 _IMAGES_KERNELS = (
+    "convolution.winograd.accumulate",  # slow to compile
+    "convolution.winograd.transform_both",
     "normalization.channel_forward",  # these two are faster for few or small images
     "normalization.channel_backward",
     "pooling.avg_pool",

@@ -333,6 +333,12 @@ class _Pool:
             self._native[function], _ = load(name, compile)
         return self._native[function]
 
+    def compile(self) -> None:
+        """Compile the functions that a launch uses, so that the first one does not wait for it."""
+        _ = self.launch
+        if self.threads > 1:
+            self.native("serve", 4)
+
     @property
     def launch(self) -> int:
         """Address of ``launch``."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager, suppress
 from threading import Lock, Thread
 
 from . import cache
-from .launch import Kernel, announce, get_num_threads, known_versions, registered
+from .launch import Kernel, announce, get_num_threads, known_versions, pool, registered
 
 Progress = Callable[[int, int], None]
 
@@ -72,6 +72,7 @@ class Compilation:
         self._progress = progress
         try:
             with _few_collections():
+                pool.compile()
                 while (task := self._take(self._queue.popleft)) is not None:
                     _compile(*task)
                     self._count()
