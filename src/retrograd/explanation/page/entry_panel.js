@@ -4,6 +4,7 @@ import { h } from "page/dom";
 import { count, long, small } from "page/number_format";
 import { colors } from "page/color";
 import { ROLES } from "page/grid";
+import { termNoun } from "page/related_entries";
 
 const [MOST, MOST_IN_PASSING] = [300, 12]; // rows that are written out: in a scrollable list, and in any other
 
@@ -135,7 +136,7 @@ export class EntryPanel {
     return h(
       "div",
       { class: "controls" },
-      h("span", {}, count(this.selection.reading.sum?.count ?? products.length, "product")),
+      h("span", {}, count(this.selection.reading.sum?.count ?? products.length, termNoun(products))),
       play,
       this.running,
       sort,
@@ -212,7 +213,7 @@ export class EntryPanel {
         h("td", { class: "mark" }, mark, note ? h("small", {}, note) : null),
       );
     const rows = [
-      row("sum of the products", long(sum.total), null, ""),
+      row(products.length && termNoun(products) === "entry" ? "sum of the entries" : "sum of the products", long(sum.total), null, ""),
       row(
         `${sum.array.name} of the run`,
         long(sum.value),

@@ -76,6 +76,11 @@ function factorKinds(products) {
   return [...kinds];
 }
 
+/** What a sum adds up: products, or single entries. */
+export function termNoun(products) {
+  return products.some((each) => each.factors.length > 1) ? "product" : "entry";
+}
+
 /** One sentence about an entry, for the headline and for screen readers. */
 export function sentence(reading, { long, count }) {
   const { array, at, sum, shown, products } = reading;
@@ -85,14 +90,14 @@ export function sentence(reading, { long, count }) {
   if (shown === "sum") {
     if (!products.length) return `${array.label(at)} = ${value}: the loss does not depend on it`;
     const kinds = factorKinds(products);
-    const noun = products.some((each) => each.factors.length > 1) ? "product" : "entry";
+    const noun = termNoun(products);
     const check = sum.agrees ? "" : "; the products do not add up to it";
     if (products.length === 1) {
       const [{ factors, scale }] = products;
       const one = factors.map((factor) => factor.array.label(factor.at)).join(" · ");
       return `${array.label(at)} = ${value}, which is ${scale === 1 ? one : `${long(scale)} · ${one}`}${check}`;
     }
-    const which = kinds.length > 3 ? `of ${kinds.length} kinds` : kinds.join(" and ");
+    const which = kinds.length > 3 ? `of ${kinds.length} kinds` : (noun === "entry" ? "of " : "") + kinds.join(" and ");
     return `${array.label(at)} = ${value}, the sum of ${count(sum.count ?? products.length, noun)} ${which}${check}`;
   }
   const into = reading.uses.map(
