@@ -31,7 +31,7 @@ _TOOLS = {"train", "explanation", "interop"}
 # package -> the other packages that its files may import, and the third-party packages
 PACKAGES: dict[str, tuple[set[str], set[str]]] = {
     "specs": (set(), {"numpy"}),  # parameters of operations other than arrays
-    "arrays": (set(), {"numpy"}),  # allocation, the arena, views, values that the host reads
+    "arrays": ({"specs"}, {"numpy"}),  # allocation, the arena, views, values that the host reads
     "_files": (set(), {"numpy"}),  # reading and writing files, checking saved states, text for a terminal
     # PyTorch's and earlier import paths, and error messages for missing names
     "torch_api.earlier_paths": (set(), set()),

@@ -9,8 +9,9 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from retrograd.arrays import Arena, Lifetime, arena, lay_out, span
+from retrograd.arrays import Arena, Lifetime, lay_out, span
 from retrograd.arrays.arena import CACHE_LINE
+from retrograd.specs.array_spec import byte_bounds
 
 
 def drawn(seed: int, count: int, steps: int = 8) -> list[Lifetime]:
@@ -138,4 +139,4 @@ def test_reach() -> None:
     start = x.ctypes.data
     assert span(x) == (start, start + 96) and span(x[:, :0])[0] == span(x[:, :0])[1]
     assert span(x[::-1, 1::2]) == (start + 8, start + 96) and span(x[2, 3:]) == (start + 88, start + 96)
-    assert arena.reach((2, 2), (0, 4), 4) == (0, 8) and arena.reach((), (), 8) == (0, 8)
+    assert byte_bounds((2, 2), (0, 4), 4) == (0, 8) and byte_bounds((), (), 8) == (0, 8)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..specs.array_spec import ArrayInterface, byte_bounds
 from .protocol import address
 
 Array = np.ndarray
@@ -91,7 +92,7 @@ class Arena:
         if not 0 <= offset <= offset + count <= self.memory.size:
             raise ValueError(f"bytes {offset} to {offset + count} are not in an arena of {self.memory.size} bytes")
         interface = {"data": (address(self.memory) + offset, False), "shape": (count,), "typestr": "|u1", "version": 3}
-        return np.asarray(_ArrayInterface(interface, self.memory))
+        return np.asarray(ArrayInterface(interface, self.memory))
 
     def array(self, offset: int, shape: tuple[int, ...], dtype: Any, strides: tuple[int, ...] | None = None) -> Array:
         """Return an array whose lowest byte is at an offset. strides: in bytes; None: C order.
@@ -102,7 +103,7 @@ class Arena:
         dtype = np.dtype(dtype)
         if strides is None:
             return Array(shape, dtype, self.part(offset, prod(shape) * dtype.itemsize))
-        low, high = reach(shape, strides, dtype.itemsize)
+        low, high = byte_bounds(shape, strides, dtype.itemsize)
         return Array(shape, dtype, self.part(offset, high - low), -low, strides)
 
     def offset(self, x: Array) -> int | None:
@@ -111,22 +112,7 @@ class Arena:
         return found if 0 <= found < self.memory.size else None
 
 
-class _ArrayInterface:
-    """Exposes memory by its address and keeps its owner alive."""
-
-    def __init__(self, interface: dict[str, Any], owner: Array) -> None:
-        self.__array_interface__, self.owner = interface, owner
-
-
-def reach(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
-    """Return the first byte of an array and the byte after the last, relative to element 0; size: bytes per element."""
-    if 0 in shape:
-        return 0, 0
-    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    return sum([min(step, 0) for step in steps]), sum([max(step, 0) for step in steps]) + size
-
-
 def span(x: Array) -> tuple[int, int]:
     """Return the addresses of the first byte of an array and of the byte after the last."""
-    low, high = reach(x.shape, x.strides, x.itemsize)
+    low, high = byte_bounds(x.shape, x.strides, x.itemsize)
     return address(x) + low, address(x) + high

@@ -1,11 +1,11 @@
-"""The specification of an array, which needs no memory, and helpers for arrays and specifications in nested arguments.
+"""The specification of an array, which needs no memory, and helpers for memory addresses and for nested arguments.
 
 Models: ``jax.ShapeDtypeStruct`` and its trees.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,6 +51,24 @@ def leaves(value: Any, whole: tuple[type, ...] = (Spec,)) -> Iterator[Any]:
             yield from leaves(each, whole)
     elif value is not None:
         yield value
+
+
+def byte_bounds(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
+    """Return the first byte of an array and the byte after the last, relative to element 0; size: bytes per element."""
+    if 0 in shape:
+        return 0, 0
+    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
+    return sum([min(step, 0) for step in steps]), sum([max(step, 0) for step in steps]) + size
+
+
+class ArrayInterface:
+    """Exposes memory by its address to ``np.asarray``, and keeps its owner alive."""
+
+    owner: Any
+
+    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
+        self.__array_interface__: dict[str, Any] = interface
+        self.owner = owner
 
 
 def arrays_in(value: Any) -> Iterator[Array]:

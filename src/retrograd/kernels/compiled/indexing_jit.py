@@ -30,8 +30,6 @@ from .math.elementary_jit import integer
 # ---- Kernels that move elements by index along one axis of arrays in C order, seen as (outer, length, inner) --------
 # and find the indices of the k largest and of the k-th
 
-# mypy: ignore-errors
-
 
 Body = Callable[..., None]
 _NAN = float("nan")
@@ -234,8 +232,6 @@ def kth(task: int, worker: int, x: Array, indices: Table, rows: int, length: int
 
 
 # ---- Lines of an array along an axis --------------------------------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 @helper

@@ -38,8 +38,6 @@ from .pointwise_jit import register
 # takes three operands (most ignore the third) and a number. A task is ``CHUNK`` contiguous elements; the wrapper adds
 # the partial sums of the tasks.
 
-# mypy: ignore-errors
-
 
 Body = Callable[..., None]
 TOGETHER = 8  # pairs of registers
@@ -165,8 +163,6 @@ def __getattr__(name: str) -> Body:
 
 
 # ---- Kernels of the margin losses. A task is some rows --------------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 _NOTHING = float("-inf")
@@ -301,8 +297,6 @@ def multilabel_margin_slopes(
 # The states are blank, first label, blank, second label, ..., blank. A task is one sample; the states at one time are
 # lanes of registers. ``width``, a multiple of a register, elements hold them; those after the last state are -inf
 # (probability 0), and two more of -inf pad the end at which a recursion looks.
-
-# mypy: ignore-errors
 
 
 @helper

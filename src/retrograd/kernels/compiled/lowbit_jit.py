@@ -27,8 +27,6 @@ from .machine.simd import (
 
 # ---- Conversion of sums to bits, where the bits of a vector do not fill whole bytes ---------------------------------
 
-# mypy: ignore-errors
-
 
 @helper
 def bits(sums, target, column, count, threshold, flip):  # type: ignore[no-untyped-def]
@@ -52,8 +50,6 @@ def bits(sums, target, column, count, threshold, flip):  # type: ignore[no-untyp
 
 
 # ---- Kernels that make codes; see specs/low_bit.py ------------------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 _BITS = 32
@@ -108,8 +104,6 @@ def quantize(
 
 
 # ---- One task of low-bit products. Its plan is made in lowbit.py ---------------------------------------------
-
-# mypy: ignore-errors
 
 
 @helper

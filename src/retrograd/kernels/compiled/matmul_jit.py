@@ -12,8 +12,6 @@ from .memory.packing_jit import pack_block
 
 # ---- One task of a matrix product. Its plan is made in matmul.py -----------------------------------------------
 
-# mypy: ignore-errors
-
 
 def multiply(
     task: int,
@@ -101,8 +99,6 @@ def multiply(
 
 
 # ---- Kernels of rows against rows: products, squared distances, and combinations for their gradients ----------------
-
-# mypy: ignore-errors
 
 
 def products(

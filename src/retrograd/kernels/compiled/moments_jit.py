@@ -44,8 +44,6 @@ from .reduction_jit import add, columns_of, itself
 # A few terms are added directly, and their sum to the others in float64: where many terms are equal, as after a ReLU,
 # the rounding errors of a long sum are equal, too, and would add up.
 
-# mypy: ignore-errors
-
 
 Body = Callable[..., None]
 _ahead, _fetch = wide_ahead(ahead), ahead_by(0)
@@ -375,8 +373,6 @@ def sums_columns(
 #
 # Each result has ``parts`` pieces in steps of p_step, ``repeats`` times in steps of repeat_step. ``count`` adjacent
 # results are merged together; their first numbers start at ``at``, the second ones at ``at + second``.
-
-# mypy: ignore-errors
 
 
 @helper

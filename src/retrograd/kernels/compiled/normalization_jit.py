@@ -47,8 +47,6 @@ from .reduction_grad_jit import normalize, normalize_grad
 # Between two passes over memory, statistics of channels are merged into those of groups. A *unit* is what one task
 # normalizes from the cache: a sample if its channels are contiguous, else one group of a sample.
 
-# mypy: ignore-errors
-
 
 BLOCK = 4096  # elements written at a time, in order, from the end of a unit
 register(inverse_deviation)
@@ -299,8 +297,6 @@ def channel_backward(
 
 # ---- Kernels that normalize rows: a row is read from memory once, and from the cache after that ---------------------
 # Those for long rows compute some adjacent columns of all rows, given the statistics of each row.
-
-# mypy: ignore-errors
 
 
 for _formula in (affine, input_grad, inverse_deviation, standardized):

@@ -39,8 +39,6 @@ from .pointwise import OFTEN, in_rows
 
 # ---- The two loops of element-wise kernels, and how a function of one element becomes a kernel ----------------------
 
-# mypy: ignore-errors
-
 
 Body = Callable[..., None]
 
@@ -138,8 +136,6 @@ def rows(
 
 
 # ---- Formulas on registers: the primitives, and the loop that runs a formula over memory ----------------------------
-
-# mypy: ignore-errors
 
 
 @helper
@@ -262,8 +258,6 @@ def __getattr__(name: str) -> Body:
 
 
 # ---- Kernels of the gated linear unit and of its gradient -----------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 for _formula in (gated, gated_grad_x, gated_grad_y):

@@ -51,8 +51,6 @@ from .memory.layout import CHUNK
 
 # ---- The range of a task of a kernel over columns -------------------------------------------------------------------
 
-# mypy: ignore-errors
-
 
 @helper
 def columns_of(task: int, inner: int, width: int) -> Any:
@@ -66,8 +64,6 @@ def columns_of(task: int, inner: int, width: int) -> Any:
 # ---- Kernels that combine the numbers along the axis to one number --------------------------------------------------
 # One loop for rows (the axis is innermost) and one for columns; the function of each number (``take``) and of two
 # results (``combine``) is chosen at compile time. (``take`` may give float64: the result is rounded at the end.)
-
-# mypy: ignore-errors
 
 
 Body = Callable[..., None]
@@ -239,8 +235,6 @@ amin_columns: Final = _columns(itself, minimum, _INFINITY)
 # The carry is in float64: each result is as accurate as its type allows, however long the axis. ``reverse``: from the
 # end. ``linear``: y[i] = x[i] + factor[i] * y[i - 1], used by the gradients of products.
 
-# mypy: ignore-errors
-
 
 def _scan_rows(combine: Callable[[Any, Any], Any], before: Any, after: Any, start: float) -> Body:
     """A register at a time: a scan of its lanes, then the carry is combined."""
@@ -345,8 +339,6 @@ def linear_columns(
 
 
 # ---- Kernels that find the index of the largest or smallest number along the axis, given that number ----------------
-
-# mypy: ignore-errors
 
 
 # A NaN is among the numbers only if the extreme is one.

@@ -27,8 +27,6 @@ from .direct_plan import REDUCE_TASK as SUM
 
 # ---- The pixels of a tile -------------------------------------------------------------------------------------------
 
-# mypy: ignore-errors
-
 
 @helper
 def read_and_written(source, target, plan, phase, position, count, scratch, coordinates, rows_of_c):  # type: ignore[no-untyped-def]
@@ -141,8 +139,6 @@ def position_of(plan, phase, pixel):  # type: ignore[no-untyped-def]
 
 
 # ---- One task of a convolution --------------------------------------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 def gather(

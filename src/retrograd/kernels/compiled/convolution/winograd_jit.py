@@ -29,8 +29,6 @@ from .winograd_transforms_jit import (
 
 # ---- Memory that a convolution by Winograd's transforms soon needs, prefetched while it multiplies ------------------
 
-# mypy: ignore-errors
-
 
 _CACHE_LINE = 64  # bytes of a cache line
 _read, _write = ahead_by(0), ahead_by(0, write=True)
@@ -109,8 +107,6 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
 
 
 # ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd.py -----------------------
-
-# mypy: ignore-errors
 
 
 _TERMS = 64  # channels summed before they are added to the others, which keeps the error small

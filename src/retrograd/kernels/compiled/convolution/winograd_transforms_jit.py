@@ -39,8 +39,6 @@ from .winograd import PAIRS, POINTS, SLOTS, WINOGRAD
 
 # ---- Winograd's transforms along one axis ---------------------------------------------------------------------------
 
-# mypy: ignore-errors
-
 
 _P, _Q = 0.625, 1.5
 _P2, _Q2 = _P * _P, _Q * _Q
@@ -135,8 +133,6 @@ def weights_of_points(u0, u1, u2, u3, u4, u5):  # type: ignore[no-untyped-def]
 # ---- One tile of a convolution by Winograd's transforms -------------------------------------------------------------
 # A tile belongs to three groups of lines: all lines, those that need the fifth point, and those that need the sixth.
 # Its index there is the row of the tile in the matrices of the pairs with such a point.
-
-# mypy: ignore-errors
 
 
 _values = buffer(PAIRS * 16)  # a vector for each pair of points
@@ -321,8 +317,6 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
 
 
 # ---- The weights of a convolution at the points of Winograd's transforms --------------------------------------------
-
-# mypy: ignore-errors
 
 
 def weights(

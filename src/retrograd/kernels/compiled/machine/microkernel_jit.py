@@ -17,8 +17,6 @@ from .target import vector_bytes
 
 # ---- LLVM IR of the batch-reduce micro-kernel -----------------------------------------------------------------------
 
-# mypy: ignore-errors
-
 
 _BYTE = ir.IntType(8).as_pointer()
 # Rows of B (and of a dense A) to prefetch. Without it a panel in L2 costs a quarter more.
@@ -335,8 +333,6 @@ def brgemm(
 
 # ---- The tiles and panels of a matrix product, each computed by its micro-kernel ------------------------------------
 
-# mypy: ignore-errors
-
 
 @helper
 def begin_of_tile(tile, least, extra):  # type: ignore[no-untyped-def]
@@ -391,8 +387,6 @@ def multiply_panels(  # type: ignore[no-untyped-def]
 
 
 # ---- LLVM IR of the sums over positions -----------------------------------------------------------------------------
-
-# mypy: ignore-errors
 
 
 def build_dot(name: str, dtype: str, rows: int, columns: int) -> str:

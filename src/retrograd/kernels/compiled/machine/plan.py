@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ....specs.array_spec import Spec, layout_of, leaves, mapped
+from ....specs.array_spec import ArrayInterface, Spec, byte_bounds, layout_of, leaves, mapped
 from .launch import MOST_THREADS, get_num_threads
-from .plan_tracing import ArrayInterface, Buffer, Call, Launch, Objects, Place, Word, bounds, numbered, planning
+from .plan_tracing import Buffer, Call, Launch, Objects, Place, Word, numbered, planning
 from .scratch import none_kept
 
 _CACHE_LINE = 64  # bytes
@@ -222,7 +222,7 @@ def _zeros(count: int) -> np.ndarray:
 
 def _bytes_of(x: np.ndarray) -> np.ndarray:
     """The memory from the first to the last byte of an array."""
-    low, high = bounds(x.shape, x.strides, x.itemsize)
+    low, high = byte_bounds(x.shape, x.strides, x.itemsize)
     start = x.__array_interface__["data"][0] + low
     interface = {"data": (start, False), "shape": (high - low,), "typestr": "|u1", "version": 3}
     return np.asarray(ArrayInterface(interface, x))

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ....specs.array_spec import ArrayInterface, byte_bounds
+
 _CACHE_LINE = 64  # bytes
 
 
@@ -74,16 +76,6 @@ class Objects(NamedTuple):
         return np.asarray(ArrayInterface(words.__array_interface__, (words, arrays)))
 
 
-class ArrayInterface:
-    """Exposes memory by its address to ``np.asarray``, and keeps its owner alive."""
-
-    owner: Any
-
-    def __init__(self, interface: dict[str, Any], owner: Any) -> None:
-        self.__array_interface__: dict[str, Any] = interface
-        self.owner = owner
-
-
 class Launch(NamedTuple):
     """One launch of machine code: its name, the function, tasks and arguments; arrays of the plan are places."""
 
@@ -104,14 +96,6 @@ class Call(NamedTuple):
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     unless_finite: Place | None = None
-
-
-def bounds(shape: Sequence[int], strides: Sequence[int], size: int) -> tuple[int, int]:
-    """The first byte of an array and the byte after the last, relative to element 0."""
-    if 0 in shape:
-        return 0, 0
-    steps = [(extent - 1) * stride for extent, stride in zip(shape, strides, strict=True)]
-    return sum(min(step, 0) for step in steps), sum(max(step, 0) for step in steps) + size
 
 
 # ---- Numbers that may change between runs ------------------------------------------------------------------------
@@ -369,7 +353,7 @@ class Planner:
             strides, step = (), dtype.itemsize
             for extent in reversed(shape):
                 strides, step = (step, *strides), step * max(extent, 1)
-        low, high = bounds(shape, strides, dtype.itemsize)
+        low, high = byte_bounds(shape, strides, dtype.itemsize)
         begin, bytes_ = self._end, high - low
         if begin + bytes_ + _CACHE_LINE > len(_nowhere()):
             raise PlanError("it needs more memory than addresses could be reserved for")

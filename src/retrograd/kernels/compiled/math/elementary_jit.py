@@ -35,8 +35,6 @@ from ..machine.simd import (
 
 # ---- Polynomials of a register, with coefficients for each element type ---------------------------------------------
 
-# mypy: ignore-errors
-
 
 def polynomial(single: tuple[float, ...], double: tuple[float, ...]) -> Any:
     """A function: ``function(x)`` is ``c[0] + c[1] x + c[2] x^2 + ...`` by Horner's rule, each step rounded once."""
@@ -61,8 +59,6 @@ def polynomial(single: tuple[float, ...], double: tuple[float, ...]) -> Any:
 
 # ---- exp, the logarithms, tanh and sigmoid of a register ------------------------------------------------------------
 # Within 2 units in the last place (tanh 2.01 without FMA).
-
-# mypy: ignore-errors
 
 
 def by_type(single: Callable[[Any], Any], double: Callable[[Any], Any]) -> Any:
@@ -329,8 +325,6 @@ def sigmoid(x: Any) -> Any:
 #
 # erfc(a) = exp(-a^2) F(t) / (1 + 2 a), with F a polynomial of t = (a - c) / (a + c).
 # Source: M. Shepherd and J. Laframboise, "Chebyshev Approximation of (1 + 2x)exp(x^2)erfc x in 0 <= x < inf", 1981.
-
-# mypy: ignore-errors
 
 
 # erf(x) / x - 1 in terms of x^2, up to 1

@@ -51,8 +51,6 @@ from .elementary_jit import (
 # ---- expm1, exp2, log1p, the hyperbolic functions and their inverses of a register ----------------------------------
 # Within 3 units in the last place.
 
-# mypy: ignore-errors
-
 
 @helper
 def _expm1_usual(x: Any) -> Any:
@@ -170,8 +168,6 @@ def atanh(x: Any) -> Any:
 # exp(y log(x)), where log(x) and the product are sums of two numbers: the last digits of y log(x) become the leading
 # ones of the result. Infinities, NaN and denormals go through the C library; their neighbors in a register do not, so
 # that the bits of an element do not depend on them.
-
-# mypy: ignore-errors
 
 
 _third = number(0.3333333432674408, 0.3333333333333333)
