@@ -183,7 +183,7 @@ JOINS = [
                 "cat: tensors[1].shape=(2, 3), tensors[0].shape=(2, 4); they may differ in axis dim=0",
                 [X[:, 0], X[:, :, 0]],
             ),
-            Refusal(TypeError, "cat: tensors must be a tuple or list of Tensors, got float", [X, 2.0]),
+            Refusal(TypeError, "cat: tensors[1] is float, but tensors must be a tuple or list of Tensors", [X, 2.0]),
             Refusal(TypeError, "cat: tensors must be a tuple or list of Tensors, got Tensor", X),
             Refusal(ValueError, "cat: tensors is empty", []),
             Refusal(ValueError, "cat: tensors[0] has no axis", [normal()]),

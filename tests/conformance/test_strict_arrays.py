@@ -424,7 +424,7 @@ def test_a_device_may_have_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -
         assert y.exp().tolist() == [7.0, 7.0] and y.neg().tolist() == [-1.0, -1.0]  # the other is the textbook's
     finally:
         remove_device("own")
-    with pytest.raises(RuntimeError, match="device: type='own' must begin with one of cpu"):
+    with pytest.raises(RuntimeError, match="device: type='own' is not a device; the only one here is 'cpu'"):
         rg.device("own")
 
 

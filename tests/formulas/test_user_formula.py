@@ -123,7 +123,8 @@ def test_derived_gradients(case: str, kernel_set: str) -> None:
 def test_the_battery_of_operators(case: str) -> None:
     formula, _, operands, given_numbers = CASES[case]
     rng = np.random.default_rng(10)
-    rg.testing.check_op(formula, *[rg.Tensor(rng.standard_normal((3, 4))) for _ in range(operands)], *given_numbers)
+    arrays = [rng.standard_normal((3, 4)) for _ in range(operands)]
+    rg.testing.check_op(formula, *arrays, *given_numbers, batch=range(operands))
 
 
 def test_operands_broadcast_and_promote(kernel_set: str) -> None:

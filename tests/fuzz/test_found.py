@@ -127,7 +127,7 @@ REFUSED = [
     (
         "T((1,)).unsafe_chunk(np.array(['a'], object))",
         TypeError,
-        "chunk: chunks=array(['a'], dtype=object) must be an int",
+        "chunk: chunks=<ndarray of shape (1,)> must be an int",
     ),
     (
         "rg.split_with_sizes(T((1,)), (np.float32(3),))",
@@ -215,7 +215,11 @@ REFUSED = [
         TypeError,
         "conv_transpose2d() got an unexpected keyword argument 'strides'",
     ),
-    ("rg.conv_transpose1d(T((1,)), T((1,)), None, -64, stride=2)", TypeError, "conv_transpose1d() multiple values for"),
+    (
+        "rg.conv_transpose1d(T((1,)), T((1,)), None, -64, stride=2)",
+        TypeError,
+        "conv_transpose1d() got multiple values for",
+    ),
     (
         "rg.nn.functional.adaptive_max_pool2d(T((4,)), 2, True, 3)",
         TypeError,

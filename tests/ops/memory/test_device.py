@@ -72,7 +72,11 @@ def test_the_name_of_a_device() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: rg.device("gpu"), RuntimeError, "type='gpu' must begin with one of cpu, cuda, "),
+        (
+            lambda: rg.device("gpu"),
+            RuntimeError,
+            "type='gpu' is not a device; the only one here is 'cpu' .known names: cpu, cuda, ",
+        ),
         (lambda: rg.device("cuda:x"), RuntimeError, "type='cuda:x' must end with an index of at least 0"),
         (lambda: rg.device("cuda:1", 1), RuntimeError, "already has an index; leave out index=1"),
         (lambda: rg.device("cuda", -1), RuntimeError, "index=-1 must be at least 0"),
