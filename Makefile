@@ -55,7 +55,7 @@ explain: $(VENV)/.explain
 
 test: $(VENV)/.test
 	$(BIN)/retrograd warmup
-	$(PYTEST) $(ARGS)
+	$(PYTEST) --draw $$(date -u +%F) $(ARGS)
 
 processors: $(VENV)/.test
 	test "$$(uname -m)" = x86_64 || { echo 'these processors need an x86-64 machine'; exit 0; }; \

@@ -1,4 +1,4 @@
-"""Test selection: pairwise samples (``@pytest.mark.pairwise``), a random tenth (``--tenth``); fixtures for MPI."""
+"""Test selection: pairwise samples (``@pytest.mark.pairwise``), random ones (``--draw``, ``--tenth``); MPI fixtures."""
 
 from __future__ import annotations
 
@@ -18,17 +18,22 @@ import numpy as np
 import pytest
 
 numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
+# of the cases of a parametrized test in these folders and files, --draw keeps one in so many
+DRAWN = {"conformance": 3, "explanation": 3, "kernels": 3, "onnx_models": 2, "ops": 2, "test_docs.py": 3, "textbook": 3}
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--tenth", metavar="SEED", help="run a tenth of the chosen tests, drawn with this seed")
+    parser.addoption("--draw", metavar="SEED", help="run a part of the cases of large tests, drawn with this seed")
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_report_header(config: pytest.Config) -> str | None:
-    seed = config.getoption("--tenth")
-    return None if seed is None else f"a tenth of the tests, drawn: --tenth {seed}"
+    for option, part in (("--tenth", "a tenth of the tests"), ("--draw", "a part of the cases of large tests")):
+        if (seed := config.getoption(option)) is not None:
+            return f"{part}, drawn: {option} {seed}"
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects the nightly tests
@@ -37,6 +42,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
     mark_unsampled_as_nightly(items)
+    seed = config.getoption("--draw")
+    if seed is not None:
+        mark_undrawn_as_nightly(seed, items)
 
 
 @pytest.hookimpl(trylast=True)
@@ -75,6 +83,20 @@ def mark_unsampled_as_nightly(items: list[pytest.Item]) -> None:
         sample = set(pairwise(grid))
         for combination, found in grid.items():
             for item in found if combination not in sample else ():
+                item.add_marker("nightly")
+
+
+def mark_undrawn_as_nightly(seed: str, items: list[pytest.Item]) -> None:
+    """Mark the cases of large tests that are not drawn as nightly; at least one case of each test is drawn."""
+    cases: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if not item.get_closest_marker("nightly"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for name, found in cases.items():
+        share = DRAWN.get(name.split("/")[1].partition("::")[0], 1)
+        drawn = set(Random(f"{seed} {name}").sample(range(len(found)), -(-len(found) // share)))
+        for at, item in enumerate(found):
+            if at not in drawn:
                 item.add_marker("nightly")
 
 

@@ -1,4 +1,4 @@
-"""The daily sample of ``@pytest.mark.pairwise``: it is small, and contains every pair of values."""
+"""The daily sample of ``@pytest.mark.pairwise``, which contains every pair of values, and the cases drawn each day."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from conftest import Combination, is_drawn, mark_unsampled_as_nightly, pairwise
+from conftest import DRAWN, Combination, is_drawn, mark_undrawn_as_nightly, mark_unsampled_as_nightly, pairwise
 
 
 def grid(*sizes: int) -> list[Combination]:
@@ -39,15 +39,32 @@ def test_of_a_grid_with_gaps() -> None:
     assert pairs(pairwise(some)) == pairs(some)
 
 
+class Item(SimpleNamespace):
+    def get_closest_marker(self, name: str) -> bool:
+        return name in self.marks
+
+    def add_marker(self, name: str) -> None:
+        self.marks.add(name)
+
+
+def test_a_draw_has_a_part_of_the_cases_of_large_tests() -> None:
+    """The same seed draws the same cases, each test keeps one, and all of them are drawn on some day."""
+
+    def drawn(seed: str) -> set[str]:
+        many = [Item(nodeid=f"tests/kernels/test_a.py::test_a[{case}]", marks=set()) for case in range(30)]
+        one = Item(nodeid="tests/kernels/test_a.py::test_b", marks=set())
+        elsewhere = [Item(nodeid=f"tests/nn/test_c.py::test_c[{case}]", marks=set()) for case in range(30)]
+        mark_undrawn_as_nightly(seed, [*many, one, *elsewhere])
+        assert not one.marks and not any(item.marks for item in elsewhere)
+        return {item.nodeid for item in many if not item.marks}
+
+    days = [drawn(f"2026-11-{day}") for day in range(1, 31)]
+    assert DRAWN["kernels"] == 3 and {len(each) for each in days} == {10}
+    assert drawn("2026-11-1") == days[0] != days[1] and len(set().union(*days)) == 30
+
+
 def test_the_others_run_at_night() -> None:
     """Unmarked tests always run. A combination that is nightly anyway does not count as covering its pairs."""
-
-    class Item(SimpleNamespace):
-        def get_closest_marker(self, name: str) -> bool:
-            return name in self.marks
-
-        def add_marker(self, name: str) -> None:
-            self.marks.add(name)
 
     def items(function: str, *marks: str) -> list[Any]:
         each = [SimpleNamespace(_idlist=[value for _, value in one]) for one in grid(4, 3, 2)]
