@@ -227,8 +227,8 @@ def update_running_statistics(
     """Update the running statistics; ``variance`` is the biased variance of ``count`` elements."""
     unbiased = kernels.scale(variance, count / (count - 1))
     for statistic, value in zip(running, (mean, unbiased), strict=True):
-        away = kernels.sub(value, statistic.array)
-        kernels.accumulate(statistic.array, kernels.scale(away, momentum))
+        step = kernels.scale(kernels.sub(value, statistic.array), momentum)
+        kernels.copy(statistic.array, kernels.add(statistic.array, step))
 
 
 def _all_but_1(x: Tensor) -> tuple[int, ...]:

@@ -220,6 +220,9 @@ def assign(y: np.ndarray, x: np.ndarray) -> None:
 
 
 def _add(y: np.ndarray, x: np.ndarray) -> None:
+    if y.dtype.kind not in "fc":  # NumPy warns about floating-point numbers only, and errstate takes a microsecond
+        np.add(y, x, out=y)
+        return
     with np.errstate(all="ignore"):
         np.add(y, x, out=y)
 
