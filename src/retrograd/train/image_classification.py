@@ -274,6 +274,7 @@ _KERNELS = (
     "convolution.winograd_transforms.weights_back",
     "matmul.multiply",
     "memory.packing.pack",
+    "pointwise.add",
     "pointwise.relu",
     "pointwise.relu_grad",
     "pointwise.scale",
