@@ -26,6 +26,7 @@ _DATES = (
     "%Y-%m-%d", "%Y-%m", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y/%m/%d",
     "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y",
 )  # fmt: skip
+_COMPACT, _YEARS = ("%Y%m%d", "%Y%m"), range(1600, 2200)  # other digits are rather numbers
 
 
 class SeriesError(ValueError):
@@ -202,23 +203,43 @@ def _dates(labels: Sequence[str]) -> list[datetime]:
 def following(labels: Sequence[str], count: int) -> tuple[str, ...]:
     """Continue labels at equal steps: whole numbers, or dates; () if they are neither, or the steps differ.
 
-    labels: the last labels of a series, at least three.
+    labels: the last labels of a series, at least three. Digits alone, such as 198012 or 19801231, are dates if all of
+        them are days or months of the years 1600 to 2199. With slashes, either the day or the month may come first;
+        the result is () if both are possible and differ.
 
     >>> following(["1980-10", "1980-11", "1980-12"], 2)
     ('1981-01', '1981-02')
     """
     if len(labels) < 3:
         return ()
-    if all(label.isdecimal() and label.isascii() for label in labels):
-        numbers = [int(label) for label in labels]
-        step = _equal([b - a for a, b in zip(numbers, numbers[1:], strict=False)])
-        return () if step is None else tuple(str(numbers[-1] + step * (place + 1)) for place in range(count))
-    for form in _DATES:
+    digits = all(label.isdecimal() and label.isascii() for label in labels)
+    read = {form: dates for form in (_COMPACT if digits else _DATES) if (dates := _exactly(labels, form))}
+    if digits and not any(all(date.year in _YEARS for date in dates) for dates in read.values()):
+        return _numbers_after(labels, count)
+    found = set()
+    for form, dates in read.items():
         with suppress(ValueError, OverflowError):
-            dates = [datetime.strptime(label, form) for label in labels]
-            if [date.strftime(form) for date in dates] == list(labels):
-                return tuple(date.strftime(form) for date in _dates_after(dates, count))
-    return ()
+            found.add(tuple(date.strftime(form) for date in _dates_after(dates, count)))
+    return found.pop() if len(found) == 1 else ()
+
+
+def _exactly(labels: Sequence[str], form: str) -> list[datetime]:
+    """Return labels as dates; none unless every label is written in exactly this form."""
+    with suppress(ValueError):
+        dates = [datetime.strptime(label, form) for label in labels]
+        if [date.strftime(form) for date in dates] == list(labels):
+            return dates
+    return []
+
+
+def _numbers_after(labels: Sequence[str], count: int) -> tuple[str, ...]:
+    """Return the numbers after these, with as many leading zeros; () if the steps differ."""
+    width = len(labels[-1]) if any(label[0] == "0" and len(label) > 1 for label in labels) else 0
+    numbers = [int(label) for label in labels]
+    step = _equal([b - a for a, b in zip(numbers, numbers[1:], strict=False)])
+    if step is None:
+        return ()
+    return tuple(str(numbers[-1] + step * (place + 1)).zfill(width) for place in range(count))
 
 
 def _equal(steps: list[Any]) -> Any:
