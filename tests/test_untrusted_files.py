@@ -124,7 +124,7 @@ def _half(path: Path) -> None:
 
 WRITERS: dict[str, tuple[Callable[[Path], Any], str]] = {
     "pt": (lambda path: save({"a": 1}, path), "a file of torch.save; retrograd.load reads it"),
-    "safetensors": (lambda path: save_safetensors({"a": Tensor([1.0])}, path), ".*load_safetensors reads it"),
+    "safetensors": (lambda path: save_safetensors({"a": Tensor([1.0])}, path), ".*load_safetensors reads its arrays"),
     "checkpoint": (lambda path: save_checkpoint(path, {"a": 1}), ".*retrograd.train.load_checkpoint reads it"),
     "npz": (_archive, r"a NumPy archive \(.npz\); numpy.load or"),
     "npy": (_array, "a NumPy array; numpy.load reads it"),

@@ -172,6 +172,8 @@ def test_the_sunspots() -> None:
         (range(100), {"period": 25, "horizon": 6}, "choose a --horizon of at most 5"),
         (range(33), {"period": 8, "horizon": 6}, "choose a --horizon of at most 3"),
         ([1, 2] * 90 + [3] * 20, {"period": 2, "horizon": 41}, "choose a --horizon of at most 40"),
+        ([1e200, -1e200] * 50, {}, "the values are too large, so that their standard deviation is inf; choose another"),
+        ([0, 1e-320] * 50, {}, "the values are too close to each other, so that their standard deviation is 0; choose"),
         ([5] * 100, {"period": 8}, "the first 80 values are all 5; there is nothing to learn"),
         ([5.1] * 100, {}, "the first 80 values are all 5.1; there is nothing to learn"),
         (range(1, 7), {}, "no period found in the 5 values to train on; pass"),
@@ -259,7 +261,8 @@ def test_intervals_need_held_out_values(whole: Trainer) -> None:
     found = run.forecast(steps=45)  # 40 are held out, and a level of 0.9 needs 9 errors
     assert np.isfinite(found.values).all() and np.isfinite(found.lower).tolist() == [True] * 32 + [False] * 13
     assert (found.upper[32:] == np.inf).all() and (found.lower[32:] == -np.inf).all()
-    assert np.isinf(run.widths(5, 0.99)).all() and np.isfinite(run.widths(40, 0.5)).all()
+    assert (run.half_widths(5, 1e-12) <= run.half_widths(5, 0.02)).all()  # both are the least error
+    assert np.isinf(run.half_widths(5, 0.99)).all() and np.isfinite(run.half_widths(40, 0.5)).all()
 
 
 @pytest.mark.parametrize(
@@ -271,6 +274,9 @@ def test_intervals_need_held_out_values(whole: Trainer) -> None:
         ({"values": 3}, r"series of shape \(N,\), got the shape \(\); for the number of steps, write steps=3"),
         ({"values": np.zeros(23)}, "are too few: a forecast is based on the last 24"),
         ({"values": np.full(24, np.nan)}, "values holds nan; they must be finite"),
+        ({"values": np.full(24, 1e60)}, r"values holds 1e\+60, which is far outside the series of the run: mean 10"),
+        ({"values": np.full(24, -1.7e308)}, r"values holds -1.7e\+308, which is far outside"),
+        ({"labels": ("1", "2", "3")}, "labels are those of values; pass both, or neither"),
     ],
 )
 def test_what_cannot_be_forecast(whole: Trainer, options: dict[str, Any], message: str) -> None:
@@ -285,6 +291,7 @@ def test_checkpoints_that_forecast_nothing(whole: Trainer, tmp_path: Path) -> No
         ({key: value for key, value in state.items() if key != "series"}, "an earlier version wrote it; train again"),
         ({**state, "series": {**series, "values": series["values"].astype(np.float32)}}, "a line of float64 numbers"),
         ({**state, "series": {**series, "values": series["values"] * np.nan}}, r"\['values'\] holds NaN or infinity"),
+        ({**state, "series": {**series, "first": 200}}, r"\['first'\] is 200; it must be an integer from 1 to 199"),
         ({**state, "series": {**series, "deviation": 0.0}}, r"\['deviation'\] is 0.0; .* above 0"),
         ({**state, "series": {**series, "window": 161}}, "its window of 161 values is longer than the 160 to train on"),
         ({**state, "network": {"name": "digits", "arguments": {}}}, "its network is not for series"),
@@ -306,13 +313,13 @@ def test_what_is_not_a_run(whole: Trainer, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("notes")
     with pytest.raises(CheckpointError, match="notes.txt is not a checkpoint: it is a text file that begins"):
         load_run(tmp_path / "notes.txt")
-    for name, loader in (
-        ("m.onnx", "retrograd.onnx.load"),
-        ("m.pt", "retrograd.load"),
-        ("m.safetensors", "load_model"),
+    for name, content, loader in (
+        ("m.onnx", b"\x08\x0a\x12\x01a", "retrograd.onnx.load"),
+        ("m.pt", b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.", "retrograd.load"),
+        ("m.safetensors", b"\x02" + bytes(7) + b"{}", "retrograd.load_packed"),
     ):
-        (tmp_path / name).write_bytes(b"")
-        with pytest.raises(CheckpointError, match=f"{name} is not the checkpoint of a run.*{loader}"):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(CheckpointError, match=f"{name} is not a checkpoint: it is .*{loader}"):
             load_run(tmp_path / name)
     save_checkpoint(tmp_path / "own.npz", {"epoch": 3})
     with pytest.raises(CheckpointError, match="own.npz is a checkpoint, but not of a run"):

@@ -14,7 +14,8 @@ __all__ = ["other_format"]
 _KINDS = {  # kind -> what a file is, and what reads it
     "empty": "it is empty",
     "torch": "it is a file of torch.save; retrograd.load reads it",
-    "safetensors": "it is a safetensors file; retrograd.interop.load_safetensors reads it",
+    "safetensors": "it is a safetensors file; retrograd.interop.load_safetensors reads its arrays, "
+    "retrograd.load_packed a packed model",
     "checkpoint": "it is the checkpoint of a training run; retrograd.train.load_checkpoint reads it",
     "npz": "it is a NumPy archive (.npz); numpy.load or retrograd.interop.load_npz_weights reads it",
     "npy": "it is a NumPy array; numpy.load reads it",

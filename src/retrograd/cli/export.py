@@ -93,7 +93,7 @@ def _series(run: SeriesRun, level: float) -> tuple[Module, dict[str, Any]]:
     from .. import nn
     from ..engine.tensor import Tensor
 
-    width = run.widths(run.horizon, level)
+    width = run.half_widths(run.horizon, level)
     if not np.isfinite(width).all():
         complain(f"some intervals are infinite: too few values were held out for --level {level:g}; try a lower one", 0)
 

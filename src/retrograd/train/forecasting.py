@@ -297,9 +297,15 @@ def series_task(path: Path | None, options: SeriesOptions, series: Series | None
     first = len(values) - int(len(values) * _HELD_OUT)
     if values[:first].min() == values[:first].max():
         raise TrainingError(f"{name}: the first {first:,} values are all {values[0]:g}; there is nothing to learn")
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, deviation = float(values[:first].mean()), float(values[:first].std())
+    if not 0 < deviation < np.inf:
+        raise TrainingError(
+            f"{name}: the values are too {'large' if deviation else 'close to each other'}, so that their standard "
+            f"deviation is {deviation:g}; choose another unit, such as {'millions' if deviation else 'millionths'}"
+        )
     period = options.period or (_SUNSPOTS if path is None else _detected_period(name, values[:first]))
     _check_length(name, len(values), first, period, options.horizon)
-    mean, deviation = float(values[:first].mean()), float(values[:first].std())
     scaled = ((values - mean) / deviation).astype(np.float32)
     look = _PERIODS * period
     regression = Autoregression(values[:first], min(2 * period, (first - 1) // 3))

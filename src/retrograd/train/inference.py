@@ -57,7 +57,7 @@ def _checkpoint_of(path: Path) -> Path:
     """Return the checkpoint of a run, given its folder or the file itself.
 
     Raises:
-        CheckpointError: it is a folder without a checkpoint, or another kind of file.
+        CheckpointError: it is a folder without a checkpoint, or there is nothing.
     """
     from .trainer import CHECKPOINT
 
@@ -68,8 +68,6 @@ def _checkpoint_of(path: Path) -> Path:
         return file
     if not path.exists() and path.suffix != ".npz":
         raise CheckpointError(f"there is no run at {path}{_runs_in(path.parent)}")
-    if other := _LOADERS.get(path.suffix):
-        raise CheckpointError(f"{path} is not the checkpoint of a run, which is a .npz file; {other}")
     return path
 
 
@@ -79,13 +77,6 @@ def _runs_in(folder: Path) -> str:
 
     runs = sorted(each.parent for each in folder.glob(f"*/{CHECKPOINT}"))
     return f"; runs there: {', '.join(map(str, runs[:10]))}" if runs else ""
-
-
-_LOADERS = {
-    ".onnx": "load an ONNX model with retrograd.onnx.load",
-    ".safetensors": "load weights with retrograd.interop.load_model, a packed model with retrograd.load_packed",
-    **dict.fromkeys((".pt", ".pth"), "load a file of torch.save with retrograd.load"),
-}
 
 
 class Run:
@@ -235,6 +226,7 @@ class ImageRun(Run):
 _MAX_STEPS = 100_000
 _MAX_ORIGINS, _MIN_ORIGINS = 2_000, 100  # positions to measure errors from: more do not change the quantiles much
 _BATCH = 512
+_FARTHEST = 2.0**24  # standard deviations from the mean: beyond, float32 does not resolve one
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,7 +284,7 @@ class SeriesRun(Run):
             "values": lambda name, value: value,
             "labels": items(text),
             "column": text,
-            "first": count(1, len(values)),
+            "first": count(1, len(values) - 1),
             "period": count(1),
             "window": count(1, len(values)),
             "mean": number(),
@@ -316,7 +308,7 @@ class SeriesRun(Run):
         values: the series, (N,), whose last ``window`` values are used; None means the one it was trained on.
         steps: the number of values; None means ``horizon``. Beyond it, forecasts are based on earlier forecasts.
         level: share of the held-out values that intervals of this width contain, greater than 0 and less than 1.
-        labels: labels of the last of these values, such as dates, which those of the result continue.
+        labels: labels of the last of these values, such as dates, which those of the result continue; only with values.
 
         The interval of a value h steps ahead is the forecast plus and minus a quantile of the absolute errors that the
         network makes h steps ahead on the held-out part: the ceil((n + 1) level)-th smallest of n errors, from at most
@@ -324,13 +316,16 @@ class SeriesRun(Run):
         this probability, if errors are exchangeable. If n is too small for this level, the interval is infinite.
 
         Raises:
-            ValueError: there are fewer values than ``window``, or one is not finite; steps or level is out of range.
+            ValueError: there are fewer values than ``window``, or one is not finite or far outside the run's series;
+                there are labels without values; steps or level is out of range.
             CheckpointError: the network's outputs are not finite.
 
         Source: V. Vovk, A. Gammerman, G. Shafer, "Algorithmic Learning in a Random World", 2005 (split conformal
         prediction).
         """
         if values is None:
+            if len(labels):
+                raise ValueError("labels are those of values; pass both, or neither for the series of the run")
             values, labels = self.values, self.labels
         values = np.asarray(values, np.float64)
         steps = self.horizon if steps is None else steps
@@ -346,12 +341,12 @@ class SeriesRun(Run):
         last = values[-self.window :]
         if not np.isfinite(last).all():
             raise ValueError(f"values holds {last[~np.isfinite(last)][0]}; they must be finite")
-        width = self.widths(steps, level)
+        width = self.half_widths(steps, level)
         forecast = self._ahead(last[np.newaxis], steps)[0]
         names = following(labels, steps) or tuple(f"+{step}" for step in range(1, steps + 1))
         return Forecast(forecast, forecast - width, forecast + width, names, level)
 
-    def widths(self, steps: int, level: float) -> np.ndarray:
+    def half_widths(self, steps: int, level: float) -> np.ndarray:
         """Return half the width of the intervals, by the number of steps ahead: (steps,); see ``forecast``.
 
         Raises:
@@ -374,14 +369,25 @@ class SeriesRun(Run):
         for step in range(known_steps):
             known = origins + step < size
             error = np.sort(np.abs(forecasts[known, step] - self.values[origins[known] + step]))
-            rank = math.ceil((len(error) + 1) * level - 1e-9)
+            rank = max(1, math.ceil((len(error) + 1) * level - 1e-9))
             if rank <= len(error):
                 result[step] = error[rank - 1]
         return result
 
     def _ahead(self, windows: np.ndarray, steps: int) -> np.ndarray:
-        """Forecast the values (N, steps) after windows (N, window)."""
-        known = ((windows - self.mean) / self.deviation).astype(np.float32)
+        """Forecast the values (N, steps) after windows (N, window).
+
+        Raises:
+            ValueError: a value is so far outside the run's series that float32 loses its size.
+        """
+        with np.errstate(over="ignore"):
+            scaled = (windows - self.mean) / self.deviation
+        if (far := np.abs(scaled) > _FARTHEST).any():
+            raise ValueError(
+                f"values holds {windows[far][0]:g}, which is far outside the series of the run: mean {self.mean:g}, "
+                f"standard deviation {self.deviation:g}; pass the same series, in the same unit"
+            )
+        known = scaled.astype(np.float32)
         parts = []
         for _ in range(math.ceil(steps / self.horizon)):
             parts.append(self._run(known))
