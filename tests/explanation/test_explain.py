@@ -107,6 +107,19 @@ def test_a_file(tmp_path: Path) -> None:
         (lambda: explained().entry("gw", (0, 0)), IndexError, "no entry"),
         (lambda: rg.explain("conv2d", stride=7), ValueError, "stride=7 must be one of 1, 2, 3"),
         (lambda: rg.explain("conv2d", color=7), ValueError, "conv2d has no setting 'color'"),
+        (lambda: rg.explain("conv2d", strid=2), ValueError, "has no setting 'strid'; .*; did you mean 'stride'"),
+        (lambda: rg.explain("linear", X, X, strid=2), ValueError, "with strid cannot be explained; known are: none$"),
+        (
+            lambda: rg.explain("conv1d", X[None], X[None], strid=2),
+            ValueError,
+            "with strid cannot be explained; known are: stride, .*; did you mean 'stride'",
+        ),
+        (lambda: rg.explain(), TypeError, r"^explain\(\) missing a required argument: 'operator'"),
+        (
+            lambda: rg.explain(rg.nn.Linear(4, 2), X, los=1),
+            TypeError,
+            r"^explain\(\) got an unexpected keyword argument 'los'; did you mean 'loss'",
+        ),
     ],
 )
 def test_what_is_refused(call: Any, error: type[Exception], message: str) -> None:

@@ -13,7 +13,7 @@ from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.tensor import Tensor
 from ..nn.module import Module
-from ..ops.signatures import advised
+from ..ops.signatures import advised, require_bound
 from .explanation import Case, Explanation
 from .measurements import gradients
 from .model import ModelExplanation
@@ -25,10 +25,10 @@ __all__ = ["explain"]
 
 
 @overload
-@advised
 def explain(operator: Module, *tensors: Any, **options: Any) -> ModelExplanation: ...
 @overload
 def explain(operator: str | Callable[..., Any], *tensors: Any, **options: Any) -> Explanation: ...
+@advised
 def explain(
     operator: str | Module | Callable[..., Any], *tensors: Any, **options: Any
 ) -> Explanation | ModelExplanation:
@@ -65,6 +65,8 @@ def explain(
         try:
             return ModelExplanation(operator, *tensors, **options)
         except TypeError:
+            if not options.keys() <= {"batch", "loss"}:
+                require_bound("explain", inspect.signature(ModelExplanation), (operator, *tensors), options)
             if len(tensors) + ("loss" in options) < 2:
                 raise TypeError(
                     f"explain: the model {type(operator).__name__} needs a batch and a loss: "

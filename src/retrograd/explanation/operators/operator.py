@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...ops.signatures import suggestion
 from ..explanation import Case, Explanation, Setting
 from ..measurements import Arrays, gradients
 
@@ -76,7 +77,8 @@ class Operator:
         known = {setting.name: setting for setting in self.settings}
         for name, value in given.items():
             if name not in known:
-                raise ValueError(f"explain: {self.name} has no setting {name!r}; it has {', '.join(known)}")
+                way = suggestion(name, known)
+                raise ValueError(f"explain: {self.name} has no setting {name!r}; it has {', '.join(known)}{way}")
             if value not in known[name].choices:
                 choices = ", ".join(map(str, known[name].choices))
                 raise ValueError(f"explain: {name}={value!r} must be one of {choices}")
@@ -109,7 +111,10 @@ def arguments(
     unknown = options.keys() - defaults.keys() - (example if example <= options.keys() else set())
     if unknown:
         known = ", ".join(defaults) or "none"
-        raise ValueError(f"explain: {name} with {', '.join(sorted(unknown))} cannot be explained; known are: {known}")
+        way = suggestion(min(unknown), defaults)
+        raise ValueError(
+            f"explain: {name} with {', '.join(sorted(unknown))} cannot be explained; known are: {known}{way}"
+        )
     words = {"True": True, "False": False}
     return {
         key: words.get(value, value) if isinstance(value := options.get(key, default), str) else value
