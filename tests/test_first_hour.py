@@ -126,11 +126,8 @@ UNCALLED: list[Case] = [
         TypeError,
         "must be a Tensor, got Linear; pass a parameter, such as",
     ),
-    (
-        lambda: nn.utils.clip_grad_norm_(net(), 1.0),
-        TypeError,
-        r"got? is? ?.*Linear.*; pass model.parameters\(\)|is Lin",
-    ),
+    (lambda: nn.utils.clip_grad_norm_(net(), 1.0), TypeError, r"is Sequential, .*; pass model.parameters\(\)$"),
+    (lambda: nn.utils.clip_grad_norm_([nn.Linear(4, 3)], 1.0), TypeError, r"is Linear, .*; pass model.parameters\(\)$"),
     (lambda: nn.utils.clip_grad_norm_(net().parameters, 1.0), TypeError, r"call it: parameters\(\)"),
     (lambda: DataLoader(TensorDataset, 2), TypeError, "DataLoader: dataset is the class TensorDataset"),
     (lambda: DataLoader(x(), CLASSES, 2), TypeError, r"batch_size is Tensor; .*DataLoader\(TensorDataset\(x, y\)"),

@@ -348,10 +348,14 @@ def test_a_decay_is_learned() -> None:
         F.mse_loss(potentials(student), target).backward()
         optimizer.step()
     assert abs(student.decay.item() - 0.4) < 1e-3
-    optimizer = retrograd.optim.SGD(student.parameters(), lr=1e3)
-    potentials(student).sum().backward()
+    before = student.decay_logit.item()
+    optimizer = retrograd.optim.SGD(student.parameters(), lr=0.1)
+    optimizer.zero_grad()
+    loss = potentials(student).sum()
+    loss.backward()
     optimizer.step()
-    assert 0 <= student.decay.item() <= 1
+    assert np.isfinite(student.decay_logit.item()) and student.decay_logit.item() != before
+    assert potentials(student).sum().item() < loss.item()
 
 
 def test_a_spike() -> None:
@@ -387,6 +391,15 @@ def test_a_spike() -> None:
             lambda: rules.LIFCell(decay=1, learn_decay=True),
             "LIFCell: decay=1 must be between 0 and 1 for learn_decay=T",
         ),
+        (
+            lambda: rules.LIFCell(decay=1 - 1e-9, learn_decay=True),
+            "LIFCell: decay=0.999999999 must be between 0 and 1 .*, and not round to 0 or 1 in float32",
+        ),
+        (lambda: rules.LIFCell(decay=1e-60, learn_decay=True), "and not round to 0 or 1 in float32"),
+        (
+            lambda: rules.LIFCell(dtype=retrograd.float64),
+            "LIFCell: dtype=float64 is that of a learned decay; pass learn_decay=True or no dtype",
+        ),
         (lambda: rules.LIFCell(threshold=0), "LIFCell: threshold=0 must be a number above 0"),
         (lambda: rules.LIFCell(reset="none"), 'LIFCell: reset=\'none\' must be "subtract" or "zero"'),
         (lambda: rules.LIFCell(surrogate="swish"), "there is no rule named 'swish'"),
@@ -400,6 +413,22 @@ def test_wrong_options(make: Any, message: str) -> None:
 def test_wrong_types_of_a_neuron() -> None:
     with pytest.raises(TypeError, match="LIFCell: learn_decay=1.5 must be True or False"):
         rules.LIFCell(learn_decay=1.5)
+    for is_learned in (False, True):
+        with pytest.raises(TypeError, match="dtype=int64, but layers compute in float32 or float64"):
+            rules.LIFCell(learn_decay=is_learned, dtype=retrograd.int64)
+
+
+def test_a_refused_decay_changes_nothing() -> None:
+    for cell in (rules.LIFCell(decay=0.5), rules.LIFCell(decay=0.5, learn_decay=True)):
+        for value in (1, 2.0, True) if cell.decay_logit is not None else (2.0, True):
+            with pytest.raises(ValueError, match=f"LIFCell: decay={value!r} must be"):
+                cell.decay = value
+        assert float(cell.decay) == cell._decay == 0.5
+
+
+def test_a_neuron_takes_numpy_numbers() -> None:
+    cell = rules.LIFCell(decay=np.float32(0.25), threshold=np.int64(2))
+    assert (cell.decay, cell.threshold) == (0.25, 2.0)
 
 
 def test_names() -> None:

@@ -15,7 +15,7 @@ from ..engine.arguments import as_callable as as_callable  # re-exported for the
 from ..engine.arguments import as_flag as as_flag
 from ..engine.arguments import as_list as as_list
 from ..engine.arguments import as_truth as as_truth
-from ..engine.arguments import brief, format_number, kind_name
+from ..engine.arguments import excerpt, format_number, kind_name
 from ..engine.call_site import warn_user
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor
@@ -145,7 +145,7 @@ def as_real(name: str, label: str, number: Any) -> float:
             f"use {label}.item()"
         )
     if not is_number(number):
-        raise TypeError(f"{name}: {label}={brief(number)} is {kind_name(number)}, needs a number")
+        raise TypeError(f"{name}: {label}={excerpt(number)} is {kind_name(number)}, needs a number")
     try:
         return float(number)
     except OverflowError:
@@ -178,7 +178,7 @@ def as_int(name: str, label: str, value: Any) -> int:
     try:
         return index(value)
     except TypeError:
-        raise TypeError(f"{name}: {label}={brief(value)} must be an int, not {kind_of(value)}") from None
+        raise TypeError(f"{name}: {label}={excerpt(value)} must be an int, not {kind_of(value)}") from None
 
 
 def as_count(name: str, label: str, value: Any, least: int = 1, most: int = TOO_LONG - 1) -> int:
@@ -216,7 +216,7 @@ def as_counts(name: str, label: str, values: Any) -> np.ndarray:
             raise TypeError(f"{name}: {label} is {array.dtype}, needs integers")
         return arrays.to_host(kernels.cast(array, int64), "an argument that is a list of ints").reshape(-1)
     if not isinstance(values, Iterable) or isinstance(values, (str, bytes)):
-        raise TypeError(f"{name}: {label}={brief(values)} is {kind_name(values)}, needs a list of ints")
+        raise TypeError(f"{name}: {label}={excerpt(values)} is {kind_name(values)}, needs a list of ints")
     counts = [as_count(name, f"{label}[{place}]", n, -(2**63), 2**63 - 1) for place, n in enumerate(values)]
     return from_host(counts, int64)
 
@@ -255,3 +255,8 @@ def require_factor(name: str, label: str, factor: Any, dtype: np.dtype[Any]) -> 
 def is_number(value: Any) -> bool:
     """Return True if value is a Python or NumPy real number or bool."""
     return isinstance(value, (float, int, numbers.Real, np.bool_))
+
+
+def is_real(value: Any) -> bool:
+    """Return True if value is a Python or NumPy real number; a bool is not."""
+    return is_number(value) and not isinstance(value, (bool, np.bool_))

@@ -20,7 +20,7 @@ from ..formulas.quantization import clipped_grad, polynomial_grad, swish_sign_gr
 from ..kernel_set import kernels
 from ..nn.module import Module
 from ..nn.parameter import Parameter, as_float_dtype
-from ..ops.argument_checks import as_truth, require_float
+from ..ops.argument_checks import as_truth, is_real, require_float
 from ..ops.dtypes.dtype import DTypeLike
 from ..ops.pointwise.exponential import sigmoid
 from ..ops.pointwise.pointwise import Pointwise, run
@@ -101,11 +101,12 @@ class LIFCell(Module):
     decay: factor of the potential per step, 0 to 1. reset: the effect of a spike on the potential; no gradient flows
     through it. surrogate: the rule for the backward of the spike, an object or a name.
     learn_decay: decay is the initial value of sigmoid(decay_logit); decay_logit, a number, is a Parameter. It follows
-        the gradient, and the decay stays between 0 and 1. dtype: that of decay_logit.
+        the gradient, and the decay stays between 0 and 1.
+    dtype: that of decay_logit, so it needs learn_decay=True.
 
     Raises:
-        ValueError: decay is not in [0, 1], or with learn_decay is 0 or 1; threshold is not above 0; reset is neither
-            "subtract" nor "zero".
+        ValueError: decay is not in [0, 1], or with learn_decay rounds to 0 or 1 in dtype; threshold is not above 0;
+            reset is neither "subtract" nor "zero"; dtype is given without learn_decay.
         TypeError: learn_decay is not a bool, dtype is not a floating-point type.
 
     Source: E. O. Neftci et al., "Surrogate Gradient Learning in Spiking Neural Networks", 2019 (arXiv:1901.09948); the
@@ -126,12 +127,15 @@ class LIFCell(Module):
         dtype: DTypeLike = None,
     ) -> None:
         super().__init__()
-        if not _is_number(threshold) or not 0 < threshold < math.inf:
+        if not is_real(threshold) or not 0 < threshold < math.inf:
             raise ValueError(f"LIFCell: threshold={threshold!r} must be a number above 0")
         if reset not in ("subtract", "zero"):
             raise ValueError(f'LIFCell: reset={reset!r} must be "subtract" or "zero"')
         is_learned = as_truth("LIFCell", "learn_decay", learn_decay)
-        logit = Parameter(zeros((), as_float_dtype(dtype))) if is_learned else None
+        kind = as_float_dtype(dtype)
+        if dtype is not None and not is_learned:
+            raise ValueError(f"LIFCell: dtype={kind} is that of a learned decay; pass learn_decay=True or no dtype")
+        logit = Parameter(zeros((), kind)) if is_learned else None
         self.register_parameter("decay_logit", logit)
         self.decay = decay
         self.threshold, self.reset = float(threshold), reset
@@ -144,14 +148,17 @@ class LIFCell(Module):
 
     @decay.setter
     def decay(self, value: Any) -> None:
-        if not _is_number(value) or not 0 <= value <= 1:
+        if not is_real(value) or not 0 <= value <= 1:
             raise ValueError(f"LIFCell: decay={value!r} must be a number from 0 to 1")
-        self._decay = float(value)
+        decay = float(value)
         if self.decay_logit is not None:
-            if value in (0, 1):
-                raise ValueError(f"LIFCell: decay={value!r} must be between 0 and 1 for learn_decay=True, not 0 or 1")
             array = self.decay_logit.array
-            kernels.copy(array, from_host(math.log(value / (1 - value)), array.dtype))
+            logit = from_host(math.log(decay / (1 - decay)) if 0 < decay < 1 else math.inf, array.dtype)
+            if not 0 < sigmoid(Tensor(logit)).item() < 1:
+                rule = f"must be between 0 and 1 for learn_decay=True, and not round to 0 or 1 in {array.dtype}"
+                raise ValueError(f"LIFCell: decay={value!r} {rule}")
+            kernels.copy(array, logit)
+        self._decay = decay
 
     def forward(self, input: Tensor, v: Tensor | None = None) -> tuple[Tensor, Tensor]:
         v = input if v is None else v * self.decay + input
@@ -164,10 +171,6 @@ class LIFCell(Module):
         if self.decay_logit is None:
             return f"decay={self._decay}, {text}"
         return f"decay={sigmoid(self.decay_logit).item():.4g}, {text}, learn_decay=True"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 class Spike(Module):

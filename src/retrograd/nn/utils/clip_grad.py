@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from ...engine.arguments import kind_name
 from ...engine.tensor import Tensor
 from ...formulas import optimizers
 from ...kernel_set import kernels
-from ...ops.argument_checks import as_list, as_real, as_truth, is_number
+from ...ops.argument_checks import as_list, as_real, as_truth, is_real
 from ...ops.signatures import advised
 
 __all__ = [
@@ -98,14 +97,14 @@ def clip_grads_with_norm_(
 
 
 def _check_max_norm(name: str, max_norm: float, foreach: bool | None) -> None:
-    if not _is_number(max_norm) or not as_real(name, "max_norm", max_norm) >= 0:
+    if not is_real(max_norm) or not as_real(name, "max_norm", max_norm) >= 0:
         raise ValueError(f"{name}: max_norm={max_norm!r} must be a number of at least 0")
     if foreach is not None:
         as_truth(name, "foreach", foreach)
 
 
 def _total(name: str, arrays: list[np.ndarray], norm_type: float, error_if_nonfinite: bool) -> float:
-    if not _is_number(norm_type) or not as_real(name, "norm_type", norm_type) > 0:
+    if not is_real(norm_type) or not as_real(name, "norm_type", norm_type) > 0:
         raise ValueError(f"{name}: norm_type={norm_type!r} must be a number above 0, or inf")
     error_if_nonfinite = as_truth(name, "error_if_nonfinite", error_if_nonfinite)
     norm = _norm([_norm_of(group, float(norm_type)) for group in _by_dtype(arrays)], float(norm_type))
@@ -140,7 +139,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         ValueError: clip_value is negative or not a number.
         TypeError: one of the parameters is not a Tensor.
     """
-    if not _is_number(clip_value) or not clip_value >= 0:
+    if not is_real(clip_value) or not clip_value >= 0:
         raise ValueError(f"clip_grad_value_: clip_value={clip_value!r} must be a number of at least 0")
     if foreach is not None:
         as_truth("clip_grad_value_", "foreach", foreach)
@@ -148,10 +147,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     for group in _by_dtype(arrays):
         kernels.update(optimizers.limit, group, factor=1.0, most=float(clip_value))
     mark_changed(arrays, "clip_grad_value_")
-
-
-def _is_number(value: Any) -> bool:
-    return is_number(value) and not isinstance(value, (bool, np.bool_))
 
 
 def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndarray]:
@@ -167,6 +162,8 @@ def _gradients(name: str, parameters: Tensor | Iterable[Tensor]) -> list[np.ndar
 
 
 def _all_tensors(name: str, label: str, tensors: Tensor | Iterable[Tensor]) -> Iterator[Tensor]:
+    if callable(getattr(tensors, "parameters", None)):
+        raise TypeError(f"{name}: {label} is {kind_name(tensors)}, expected Tensors; pass model.parameters()")
     found = [tensors] if isinstance(tensors, Tensor) else as_list(name, label, tensors, "Tensors")
     for position, tensor in enumerate(found):
         if not isinstance(tensor, Tensor):
