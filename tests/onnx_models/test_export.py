@@ -255,6 +255,12 @@ WRONG = {
     "path": ((nn.ReLU(), floats(2)), {"path": 3}, TypeError, "path=3 must be a path"),
     "example": ((nn.ReLU(), 3.0), {}, TypeError, "example has a float at position 0"),
     "empty": ((nn.ReLU(), ()), {}, ValueError, "example is empty"),
+    "metadata": (
+        (nn.ReLU(), floats(2)),
+        {"metadata": ["a"]},
+        TypeError,
+        "onnx.export: metadata is list, needs a dict of strings",
+    ),
     "opset": ((nn.ReLU(), floats(2)), {"opset": 3}, ValueError, "opset=3 must be an int from 7 to"),
     "opset that cannot be": ((nn.Mish(), floats(2)), {"opset": 9}, ValueError, "ONNX's converter cannot convert"),
     "input_names": ((nn.ReLU(), floats(2)), {"input_names": ["a", "b"]}, ValueError, "must be 1 different names"),

@@ -61,6 +61,7 @@ def export(
         {"x": {0: "batch", 1: "time"}}; by default the first axis of every input, as "batch"; {} for none.
     opset: the version of ONNX's operators; by default 18, or the lowest later version that has all of them. Models in
         other versions are converted by ONNX's own converter.
+    metadata: strings by name, such as {"classes": "cat, dog"}, written as the file's metadata_props.
 
     The model is run with the example and with a second one of other values and sizes, and the recorded operator calls
     are written. Python decisions that depend on values or sizes must be the same for both. Parameters keep their names.
@@ -84,7 +85,7 @@ def export(
         output_names=output_names,
         dynamic_axes=dynamic_axes,
         opset=opset,
-        metadata=metadata or {},
+        metadata={} if metadata is None else metadata,
     )
 
 

@@ -168,6 +168,11 @@ def export(
         )
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"onnx.export: path={path!r} must be a path")
+    if not isinstance(metadata, Mapping):
+        raise TypeError(
+            f"onnx.export: metadata is {kind_name(metadata)}, needs a dict of strings, such as "
+            '{"classes": "cat, dog"}'
+        )
     for key, value in metadata.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"onnx.export: metadata[{key!r}] is {kind_name(value)}; keys and values must be str")
