@@ -36,7 +36,7 @@ def test_a_float_network_for_inference_has_the_same_bits() -> None:
 
 
 def test_parts_are_timed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each network runs as often as the others, and the times of a part include those of the modules behind it."""
+    """Each network runs as often as the others, and the times of a part include those of the modules after it."""
     monkeypatch.setattr(layer_times, "_SECONDS", 0.0)
     runs = []
     original = layer_times._run
@@ -62,12 +62,12 @@ def test_the_reasons_of_a_slower_part() -> None:
     steps = {"layer": 60e-6, "one": 40e-6, "codes": 7e-6, "factor": 20e-6}
     packed = [Part("Conv2d(8, 16)", "binary", 100e-6, steps, used=0.25), whole[1]]
     assert remark("XNOR", packed, whole) == (
-        "XNOR is 0.54 times as fast as float. Microseconds for a batch, with the modules behind each layer: "
+        "XNOR is 0.54 times as fast as float. Microseconds for a batch, with the modules after each layer: "
         "Conv2d(8, 16) 50 to 100, Linear(4, 3) 9 to 9. "
         "Conv2d(8, 16) is slower, with binary arithmetic: the layer takes 60 instead of 30; "
         "7 of this convert its float input to codes; 20 of this compute the mean |x| of each window; "
         "a single image takes 40, so this is mostly the fixed cost of a call; "
-        "its input channels fill 25% of the words of codes; the modules behind it take 40 instead of 20."
+        "its input channels fill 25% of the words of codes; the modules after it take 40 instead of 20."
     )
     packed[0].seconds = 49e-6
     assert remark("XNOR", packed, whole).endswith("Linear(4, 3) 9 to 9.")

@@ -26,7 +26,7 @@ _KINDS = {  # kind -> what a file is, and what reads it
     "pickle": "it is a plain pickle, which can execute code when it is read; if you trust it, open it with pickle.load "
     "and write its arrays with retrograd.save",
     "gzip": "it is compressed by gzip; unpack it first",
-    "gguf": "it is a GGUF file, which is not read",
+    "gguf": "it is a GGUF file, which retrograd cannot read",
     "picture": "it is a picture",
     "cut zip": "it is a zip file that was cut off or damaged: its end is missing; copy or download it again",
     "zip": "it is a zip file with other contents",

@@ -1,6 +1,6 @@
 """Datasets, samplers and the data loader; image transforms; bundled and user-supplied images, text and series."""
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from . import transforms
 from .dataset import ChainDataset, ConcatDataset, Dataset, IterableDataset, Subset, TensorDataset, random_split
 from .digits import Digits, MNIST5k, load_digits, load_mnist5k
@@ -56,4 +56,4 @@ __all__ = [
     "transforms",
 ]
 
-_advise(globals()[name] for name in __all__)
+_explain_wrong_arguments(globals()[name] for name in __all__)

@@ -24,7 +24,7 @@ from ..engine.arguments import as_callable, kind_name
 from ..engine.tensor import Tensor
 from ..ops.argument_checks import as_list, as_real, is_number
 from ..ops.random.random import default_generator
-from ..ops.signatures import advise
+from ..ops.signatures import explain_wrong_arguments
 from .color_transforms import ColorJitter, Grayscale, RandomGrayscale
 from .image_transform import (
     ImageTransform,
@@ -557,4 +557,4 @@ class RandomErasing(ImageTransform):
         return result
 
 
-advise(globals()[name] for name in __all__)
+explain_wrong_arguments(globals()[name] for name in __all__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from ..torch_api.missing import attach_to_module
 from . import constraints, transforms
 from .composite import Independent, MixtureSameFamily, TransformedDistribution
@@ -86,4 +86,4 @@ __all__ = [
 
 attach_to_module(__name__)
 
-_advise(globals()[name] for name in __all__)
+_explain_wrong_arguments(globals()[name] for name in __all__)

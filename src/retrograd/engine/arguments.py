@@ -20,7 +20,7 @@ def kind_name(value: Any) -> str:
     return f"torch.{cls.__name__}" if cls.__module__ in ("torch", "torch.nn.parameter") else cls.__name__
 
 
-def brief(value: Any, most: int = 60) -> str:
+def excerpt(value: Any, most: int = 60) -> str:
     """Return a repr in one line for a message; for an array or a Tensor, only its class and shape."""
     shape = getattr(value, "shape", None)
     if isinstance(value, np.ndarray) or (shape is not None and hasattr(value, "numpy")):
@@ -41,7 +41,7 @@ def as_flag(name: str, argument: str, value: Any) -> bool:
         return value
     if isinstance(value, np.bool_):
         return bool(value)
-    raise TypeError(f"{name}: {argument}={brief(value)} must be True or False, not {kind_name(value)}")
+    raise TypeError(f"{name}: {argument}={excerpt(value)} must be True or False, not {kind_name(value)}")
 
 
 def as_truth(name: str, argument: str, value: Any) -> bool:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import first_outside, from_host, is_array, within, zeros
-from ..engine.arguments import kind_name
 from ..kernel_set import exact
-from .arguments import format_number
+from .arguments import format_number, kind_name
 
 if TYPE_CHECKING:
     from .attached import Attached as Attached

@@ -6,7 +6,7 @@ quantized ones. Any quantizer works with any layer.
 
 import sys
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from .base import *
 from .binary_quantizers import *
 from .convert import *
@@ -25,4 +25,4 @@ _MODULES = (
 )
 __all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
 
-_advise(globals()[name] for name in __all__)
+_explain_wrong_arguments(globals()[name] for name in __all__)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..engine.arguments import brief
+from ..engine.arguments import excerpt
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
 from ..kernel_set import kernels
@@ -194,7 +194,7 @@ def check_quantizer(kind: str, argument: str, quantizer: Any, role: str) -> None
             package = "lowbit." if quantizer.__module__.startswith(f"{__package__}.") else ""
             hint = f"; make an instance: {package}{quantizer.__name__}()"
         raise TypeError(
-            f"{kind}: {argument}={brief(quantizer)} must be a quantizer, for example lowbit.{example}{hint}"
+            f"{kind}: {argument}={excerpt(quantizer)} must be a quantizer, for example lowbit.{example}{hint}"
         )
     if not (quantizer.for_weights or quantizer.for_activations):
         raise TypeError(f"{kind}: {argument}={quantizer!r} has neither role; set {role} = True in its class")

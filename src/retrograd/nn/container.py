@@ -9,7 +9,7 @@ from itertools import groupby
 from types import FunctionType
 from typing import Any, ClassVar, Generic, Self, SupportsIndex, TypeVar, overload
 
-from ..engine.arguments import as_list, brief, kind_name
+from ..engine.arguments import as_list, excerpt, kind_name
 from ..engine.tensor import Tensor
 from .module import Module
 from .parameter import Parameter
@@ -291,7 +291,7 @@ def _require_module(container: str, module: object) -> None:
             raise TypeError(f"{container}: {kind_name(module)} is not a Module; {hint}")
         if isinstance(module, type):
             raise TypeError(f"{container}: {kind_name(module)} is not a Module")
-        raise TypeError(f"{container}: {brief(module)} is not a Module but {type(module).__name__}")
+        raise TypeError(f"{container}: {excerpt(module)} is not a Module but {type(module).__name__}")
 
 
 # ---- ParameterList and ParameterDict: parameters indexed by position or by key --------------------------------------

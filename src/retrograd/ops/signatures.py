@@ -12,7 +12,7 @@ from ..engine.call_site import warn_user
 from ..engine.inplace import call_with_out
 from ..engine.tensor import Tensor
 
-__all__ = ["advise", "advised", "require_bound", "suggestion"]
+__all__ = ["explain_wrong_arguments", "advised", "require_bound", "suggestion"]
 
 
 # ---- TypeErrors for arguments that do not match a signature ----------------------------------------------------------
@@ -168,7 +168,7 @@ def advised(function: _F) -> _F:
     return cast(_F, call)
 
 
-def advise(classes: Iterable[Any]) -> None:
+def explain_wrong_arguments(classes: Iterable[Any]) -> None:
     """Let the constructors of classes suggest the right names for wrong arguments; see ``require_bound``.
 
     Layers do this by themselves; whatever is not a class is ignored.
@@ -342,7 +342,7 @@ _TEMPLATES = {(1, 0, 0): _one, (2, 0, 0): _two, (3, 0, 0): _three, (2, 1, 1): _t
 
 
 def _with_same_parameters(function: Any) -> Any:
-    """Return a function with the same parameters and ``out``; None for a signature that is not in ``_SHAPES``.
+    """Return a function with the same parameters and ``out``; None for a signature that is not in ``_TEMPLATES``.
 
     A call takes a third of the time of a call through ``*args``.
     """

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from ..torch_api.missing import attach_to_module
 from .adafactor import Adafactor
 from .adam import Adam, Adamax, AdamW, NAdam, RAdam
@@ -34,7 +34,9 @@ __all__ = [
     "swa_utils",
 ]
 
-_advise([ASGD, LBFGS, SGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop])
+_explain_wrong_arguments(
+    [ASGD, LBFGS, SGD, Adadelta, Adafactor, Adagrad, Adam, AdamW, Adamax, NAdam, RAdam, RMSprop, Rprop]
+)
 attach_to_module(
     __name__,
     {  # loaded on first use

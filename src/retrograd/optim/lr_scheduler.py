@@ -17,7 +17,7 @@ from math import inf, isfinite
 from typing import Any
 
 from .._files.state import Check, anything, brief, choice, count, items, number, optional
-from ..ops.signatures import advise
+from ..ops.signatures import explain_wrong_arguments
 from .optimizer import Optimizer
 from .options import as_number, require_number
 from .scheduler_base import LRScheduler, per_group, require_count, require_optimizer
@@ -332,4 +332,4 @@ class ChainedScheduler(_Composed):
 _LRScheduler = LRScheduler  # the name that older scripts import
 
 
-advise(globals()[name] for name in __all__)
+explain_wrong_arguments(globals()[name] for name in __all__)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .._files.state import Check, check_table, count, flag, items, names, number, optional, text
-from ..engine.arguments import brief, kind_name
+from ..engine.arguments import excerpt, kind_name
 from ..engine.call_site import warn_user
 from .optimizer import Group, Optimizer
 from .options import as_number, require_number
@@ -239,7 +239,7 @@ def require_optimizer(name: str, optimizer: Any) -> None:
 def require_count(name: str, value: Any, low: int = 1) -> int:
     """Return value as an int; raise ValueError unless it is an integer of at least low."""
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < low:
-        raise ValueError(f"{name}={brief(value)} is invalid; it must be an integer of at least {low}")
+        raise ValueError(f"{name}={excerpt(value)} is invalid; it must be an integer of at least {low}")
     return int(value)
 
 

@@ -19,7 +19,7 @@ from ..formulas import optimizers
 from ..kernel_set import exact, kernels
 from ..nn.module import Module
 from ..nn.normalization import _BatchNorm
-from ..ops.signatures import advise
+from ..ops.signatures import explain_wrong_arguments
 from .optimizer import Optimizer
 from .options import require_number
 from .scheduler_base import LRScheduler, per_group, require_count, require_optimizer
@@ -283,4 +283,4 @@ class SWALR(LRScheduler):
         return rates
 
 
-advise(globals()[name] for name in __all__)
+explain_wrong_arguments(globals()[name] for name in __all__)

@@ -9,7 +9,7 @@ Each rule is a few lines of code to copy and change; its docstring gives the for
 
 import sys
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from .feedback_alignment import *
 from .gradient_transforms import *
 from .surrogate import *
@@ -17,4 +17,4 @@ from .surrogate import *
 _MODULES = ("feedback_alignment", "gradient_transforms", "surrogate")
 __all__ = [name for module in _MODULES for name in sys.modules[f"{__name__}.{module}"].__all__]
 
-_advise(globals()[name] for name in __all__)
+_explain_wrong_arguments(globals()[name] for name in __all__)

@@ -13,6 +13,8 @@ from ..engine.grad_mode import inference_mode
 from ..engine.tensor import Tensor
 from ..lowbit.fusion import packed_norm
 from ..lowbit.packed_layers import Codes, PackedSum
+from ..nn.convolution import Conv2d
+from ..nn.linear import Linear
 from ..nn.module import Module
 from ..specs.low_bit import codes_of
 
@@ -88,21 +90,20 @@ def _parts(model: Module) -> list[Part]:
         if not _has_weights(layer):
             continue
         form: Any = layer.form if isinstance(layer, PackedSum) else layer
-        kind = type(form).__name__
         inputs, outputs = (
-            (form.in_channels, form.out_channels) if "Conv" in kind else (form.in_features, form.out_features)
+            (form.in_features, form.out_features) if isinstance(form, Linear) else (form.in_channels, form.out_channels)
         )
-        part = Part(f"{kind}({inputs}, {outputs})")
+        part = Part(f"{type(form).__name__}({inputs}, {outputs})")
         if isinstance(layer, PackedSum) and layer.arithmetic != "float":
             part.arithmetic = layer.arithmetic
-            room = codes_of(layer.arithmetic, inputs) * (32 if layer.arithmetic == "binary" else 1)
-            part.used = inputs / room
+            capacity = codes_of(layer.arithmetic, inputs) * (32 if layer.arithmetic == "binary" else 1)
+            part.used = inputs / capacity
         parts.append(part)
     return parts
 
 
 def _has_weights(module: Module) -> bool:
-    return isinstance(module, PackedSum) or type(module).__name__ in ("Conv2d", "Linear")
+    return isinstance(module, (PackedSum, Conv2d, Linear))
 
 
 def _run(model: Module, batch: Tensor, with_steps: bool = False) -> _Times:
@@ -141,23 +142,23 @@ def _seconds(call: Callable[[], Any]) -> float:
     return perf_counter() - start
 
 
-def remark(name: str, packed: list[Part], whole: list[Part]) -> str:
+def remark(name: str, packed: list[Part], float_parts: list[Part]) -> str:
     """Return sentences that compare a packed network with the float one, and say why parts of it are slower."""
-    ratio = sum(part.seconds for part in whole) / sum(part.seconds for part in packed)
-    pairs = list(zip(packed, whole, strict=True))
+    ratio = sum(part.seconds for part in float_parts) / sum(part.seconds for part in packed)
+    pairs = list(zip(packed, float_parts, strict=True))
     changes = ", ".join(f"{a.name} {_micro(b.seconds)} to {_micro(a.seconds)}" for a, b in pairs)
     text = (
-        f"{name} is {ratio:.2f} times as fast as float. Microseconds for a batch, with the modules behind each layer: "
+        f"{name} is {ratio:.2f} times as fast as float. Microseconds for a batch, with the modules after each layer: "
         f"{changes}."
     )
     slower = [_why(a, b) for a, b in pairs if a.arithmetic != "float" and a.seconds > _SLOWER * b.seconds]
     return " ".join([text, *slower])
 
 
-def _why(packed: Part, whole: Part) -> str:
+def _why(packed: Part, float_part: Part) -> str:
     """Return where the time of a slower part goes."""
     layer = packed.steps["layer"]
-    causes = [f"the layer takes {_micro(layer)} instead of {_micro(whole.steps['layer'])}"]
+    causes = [f"the layer takes {_micro(layer)} instead of {_micro(float_part.steps['layer'])}"]
     if (codes := packed.steps.get("codes", 0.0)) > _FRACTION * layer:
         causes.append(f"{_micro(codes)} of this convert its float input to codes")
     if (factor := packed.steps.get("factor", 0.0)) > _FRACTION * layer:
@@ -166,9 +167,9 @@ def _why(packed: Part, whole: Part) -> str:
         causes.append(f"a single image takes {_micro(one)}, so this is mostly the fixed cost of a call")
     if packed.used < 1:
         causes.append(f"its input channels fill {packed.used:.0%} of the words of codes")
-    others = [part.seconds - part.steps["layer"] for part in (packed, whole)]
+    others = [part.seconds - part.steps["layer"] for part in (packed, float_part)]
     if others[0] > others[1] + _FRACTION * packed.seconds:
-        causes.append(f"the modules behind it take {_micro(others[0])} instead of {_micro(others[1])}")
+        causes.append(f"the modules after it take {_micro(others[0])} instead of {_micro(others[1])}")
     return f"{packed.name} is slower, with {packed.arithmetic} arithmetic: {'; '.join(causes)}."
 
 

@@ -1,7 +1,7 @@
-"""Errors for PyTorch names that are not available: an AttributeError with the reason and a pointer to the docs.
+"""Errors for names of PyTorch, MXNet, Gluon and numpy-ml that are not available, with the reason and a page to read.
 
-``pytorch_names.txt`` lists PyTorch's public names. ``REASONS`` says why some are not available and what to write
-instead.
+``pytorch_names.txt`` lists PyTorch's public names, and ``OTHER_LIBRARIES`` the names of the others that scripts use.
+``REASONS`` says why some are not available and what to write instead.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Absent:
         self._place = namespace, name
 
     def __repr__(self) -> str:
-        return f"<not here: {'.'.join(self._place)}>"
+        return f"<not available: {'.'.join(self._place)}>"
 
     def __get__(self, instance: Any, owner: type) -> Any:
         for cls in owner.__mro__:  # a second base class may have the name

@@ -1,6 +1,6 @@
 """Training: fit(), callbacks, gradient statistics, checkpoints, and the command line's tasks and trainer."""
 
-from ..ops.signatures import advise as _advise
+from ..ops.signatures import explain_wrong_arguments as _explain_wrong_arguments
 from .callbacks import BestWeights, Callback, CosineSchedule, EarlyStopping, LRScheduler, ModelCheckpoint
 from .checkpoint import CheckpointError, load_checkpoint, save_checkpoint
 from .diagnostics import LayerTime, TrainingError, profile
@@ -46,4 +46,4 @@ __all__ = [
     "true_gradients",
 ]
 
-_advise(globals()[name] for name in __all__)
+_explain_wrong_arguments(globals()[name] for name in __all__)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from ...engine.arguments import brief
+from ...engine.arguments import excerpt
 from ...engine.dtype import ALLOWED, BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, STORED, TYPES
 from ...engine.dtype import DTypeLike as DTypeLike
 from ...engine.dtype import default_dtype as default_dtype  # re-exported for the modules of ops
@@ -90,7 +90,7 @@ def as_dtype(dtype: DTypeLike, *, default: bool = False) -> np.dtype[Any]:
     if found is None or found not in ALLOWED:  # NumPy reads None as float64
         device = isinstance(dtype, str) and dtype.lower().partition(":")[0] in ("gpu", "tpu", "npu")
         hint = "; nor is it a device: the only one is 'cpu'" if device else ""
-        raise TypeError(f"dtype={brief(dtype)} is not an element type of a Tensor; choose {TYPES}{hint}")
+        raise TypeError(f"dtype={excerpt(dtype)} is not an element type of a Tensor; choose {TYPES}{hint}")
     return found
 
 

@@ -15,13 +15,13 @@ from ...engine.function import Function
 from ...engine.tensor import Tensor, wrap
 from ...formulas.losses import LOSSES, minus_first
 from ...kernel_set import kernels
-from ...ops.signatures import require_bound
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
 from ..pointwise.pointwise import Gradients, fused_or_composed
 from ..reduce.reduction import mean, sum
 from ..shape.broadcasting import broadcast_shape, expand
+from ..signatures import require_bound
 
 __all__ = ["accepts_size_average", "reduction_of"]
 
