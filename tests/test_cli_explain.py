@@ -69,11 +69,18 @@ def test_what_cannot_be_opened(digits, tmp_path, capsys):
         assert words in error and error.count("\n") == 1
 
 
+def test_images_for_a_run_with_data_of_its_own(digits, capsys):
+    assert main(["explain", str(digits), "--images", "pictures"]) == 1
+    assert "is a run of the task digits, which has its own data; leave --images out" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("conv2d", "--samples", "3"), "--samples is for the folder of a run"),
         (("RUN", "--samples", "0"), "must be from 1 to 1024"),
+        (("conv2d", "--set", "stride=x"), "--set 'stride=x': stride must be a whole number"),
+        (("RUN", "--held-out-images", "x"), "--held-out-images needs --images DIR"),
         (("RUN", "--set", "stride=2"), "--set is for an operator"),
         (("RUN", "--html", "page.html", "--megabytes", "1"), "--megabytes is for an operator"),
         (("conv2d", "--megabytes", "1"), "--megabytes 1 goes with --html"),

@@ -250,6 +250,14 @@ def test_held_out_images_of_their_own(pictures, capsys):
     draw_folder(Path("others"), 3, seed=5)
     assert train("--images", "pictures", "--held-out-images", "others", *QUICK, "--epochs", "1") == 0
     assert "training on 40 images, 6 held out" in capsys.readouterr().err
+    explain = ("explain", "runs/images", "--html", "page.html", "--samples", "1")
+    assert main([*explain, "--images", "pictures"]) == 1  # a fifth of pictures would be held out, trained on before
+    assert "the images in pictures are not those of runs/images/checkpoint.npz" in capsys.readouterr().err
+    assert main([*explain, "--images", "pictures", "--held-out-images", "others"]) == 0
+    assert main([*explain, "--held-out-images", "others"]) == 2
+    assert "--held-out-images needs --images DIR" in capsys.readouterr().err
+    next(Path("others/disc").iterdir()).unlink()
+    assert main([*explain, "--images", "pictures", "--held-out-images", "others"]) == 1
     draw_folder(Path("wrong"), 3, ("disc", "star"))
     assert train("--images", "pictures", "--held-out-images", "wrong", *QUICK) == 1
     assert "wrong has the class folders disc, star, expected disc, square" in capsys.readouterr().err

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, complain, say
+from .output import UsageError, complain, option, options_set, say
 
 if TYPE_CHECKING:
     from ..explanation.operators.operator import Operator
@@ -43,6 +43,9 @@ def add_command(commands: Any) -> None:
     )
     explain.add_argument("--samples", type=int, metavar="N", help="for a run: number of held-out samples (8)")
     explain.add_argument("--images", type=Path, metavar="DIR", help="for an image run: the folder of its images")
+    explain.add_argument(
+        "--held-out-images", type=Path, metavar="DIR", help="for an image run with this option: the same folder"
+    )
     explain.add_argument("--host", default="127.0.0.1", metavar="ADDRESS", help="serve at this address (127.0.0.1)")
     explain.add_argument("--port", type=int, default=0, metavar="N", help="serve at this port (a free one)")
     explain.add_argument("--no-browser", action="store_true", help="print the link without opening a browser")
@@ -101,9 +104,8 @@ def _explain(arguments: argparse.Namespace) -> int:
         return _explain_run(arguments, run)
     if arguments.megabytes is not None and not (arguments.html and 0 <= arguments.megabytes <= 1000):
         raise UsageError(f"--megabytes {arguments.megabytes:g} goes with --html, and must be from 0 to 1000")
-    for name in ("samples", "images"):
-        if getattr(arguments, name) is not None:
-            raise UsageError(f"--{name} is for the folder of a run; leave it out")
+    for name, value in options_set(arguments, ("samples", "images", "held_out_images")).items():
+        raise UsageError(f"{option(name, value)} is for the folder of a run; leave it out")
     try:
         own = ":" in arguments.operator
         operator = from_module(arguments.operator) if own else find(arguments.operator)
@@ -135,12 +137,14 @@ def _explain_run(arguments: argparse.Namespace, run: Path) -> int:
     samples = 8 if arguments.samples is None else arguments.samples
     if not 1 <= samples <= 1024:
         raise UsageError(f"--samples {samples} must be from 1 to 1024")
+    if arguments.held_out_images is not None and arguments.images is None:
+        raise UsageError("--held-out-images needs --images DIR, the folder that the run was trained on")
     if arguments.set:
         raise UsageError("--set is for an operator; leave it out with a run")
     if arguments.megabytes is not None:
         raise UsageError("--megabytes is for an operator; leave it out with a run")
     try:
-        model, batch, loss = held_out(run, samples, arguments.images)
+        model, batch, loss = held_out(run, samples, arguments.images, arguments.held_out_images)
     except (CheckpointError, TrainingError, RuntimeError, ImportError) as error:
         return complain(str(error), 1)
     explanation = explain(model, batch, loss)
@@ -160,7 +164,7 @@ def _settings(given: list[str], operator: Operator) -> dict[str, int | float | s
         try:
             found[name] = kinds.get(name, str)(value)
         except ValueError:
-            raise UsageError(f"--set {each!r}: {name} is a whole number") from None
+            raise UsageError(f"--set {each!r}: {name} must be a whole number") from None
     return found
 
 

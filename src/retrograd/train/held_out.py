@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files.state import reason, text
+from .._files.state import reason, same, text
 from ..data.series import Series
 from ..engine.tensor import Tensor
 from ..nn.module import Module
@@ -28,16 +28,16 @@ class HeldOut(NamedTuple):
     loss: Callable[[Tensor, Tensor], Tensor]
 
 
-def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
+def held_out(path: Path, samples: int, images: Path | None = None, held_out_images: Path | None = None) -> HeldOut:
     """Load the network of a run and its first held-out samples.
 
     path: the checkpoint, or the folder of the run.
     samples: the maximum number of samples.
-    images: for an image run, the folder of its images.
+    images: for an image run, the folder of its images; held_out_images: the folder of those held out, if it had one.
 
     Raises:
-        CheckpointError: there is no such checkpoint, it is damaged, or its samples cannot be found; the message says
-            what can be opened.
+        CheckpointError: there is no such checkpoint, it is damaged, or its samples cannot be found, or the images are
+            not those of the run; the message says what can be opened.
         TrainingError, ImageFolderError, RuntimeError, ImportError: its data cannot be used.
     """
     from .trainer import CHECKPOINT
@@ -51,7 +51,7 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
                 f"{path} is a run on text, whose samples depend on the previous ones; only runs on images and on a "
                 "series can be opened; for any other network, call retrograd.explain(model, batch, loss)"
             )
-        task = _task(name, path, state, images)
+        task = _task(name, path, state, images, held_out_images)
         model = saved_network(state, "series" if name == "series" else "images").eval()
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"{path} cannot be opened: {reason(error)}") from error
@@ -59,7 +59,9 @@ def held_out(path: Path, samples: int, images: Path | None = None) -> HeldOut:
     return HeldOut(model, batch, task.loss)
 
 
-def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> Task:
+def _task(name: str, path: Path, state: dict[str, Any], images: Path | None, held_out_images: Path | None) -> Task:
+    if name != "images" and (images or held_out_images):
+        raise CheckpointError(f"{path} is a run of the task {name}, which has its own data; leave --images out")
     if name == "digits":
         return digits_task()
     if name == "mnist5k":
@@ -75,7 +77,12 @@ def _task(name: str, path: Path, state: dict[str, Any], images: Path | None) -> 
         raise CheckpointError(f"{path} does not contain its images; name their folder with --images DIR")
     names = ("size", "channels", "held_out", "flip", "regularize")
     kind = ImageOptions(**{each: {"regularize": "light", **options}[each] for each in names})
-    task, _ = images_task(images, None, kind, Settings.from_dict(state["settings"]).seed)
+    task, _ = images_task(images, held_out_images, kind, Settings.from_dict(state["settings"]).seed)
     if list(task.classes) != list(state["classes"]):
         raise CheckpointError(f"{path} has other classes than the folders in {images}: {', '.join(state['classes'])}")
+    if not same(task.options["sha256"], options["sha256"]):
+        raise CheckpointError(
+            f"the images in {images} are not those of {path}, so those held out would differ; name the folder that it "
+            "was trained on, and with --held-out-images the one that it was tested on, if it had one"
+        )
     return task
