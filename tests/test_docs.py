@@ -4,33 +4,20 @@ from __future__ import annotations
 
 import doctest
 import functools
-import importlib
 import re
 import shlex
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import retrograd
+from docs_extensions import DOCS, extension
 from retrograd.engine.operator import OPERATORS
 from retrograd.torch_api.missing import pytorch_names
 from shown_commands import RETROGRAD, blocks, check, commands, last_of_each_chain, needs_mpi, run
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-
-
-def _pages() -> ModuleType:
-    before = sys.path.copy()
-    sys.path[:0] = [str(DOCS / "_ext"), str(DOCS.parent)]  # like conf.py
-    try:
-        return importlib.import_module("pages")
-    finally:
-        sys.path[:] = before
-
-
-pages = _pages()
+pages = extension("pages")
 code_blocks, operator_pages, results = pages.code_blocks, pages.operator_pages, pages.results
 FAMILIES = operator_pages.families()
 WRITTEN = [path.relative_to(DOCS).as_posix() for path in pages.written()]

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import re
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 import retrograd as rg
-
-EXTENSIONS = Path(__file__).resolve().parents[1] / "docs/_ext"
-
-
-def extension(name: str) -> ModuleType:
-    before = sys.path.copy()
-    sys.path[:0] = [str(EXTENSIONS), str(EXTENSIONS.parents[1])]  # like conf.py
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path[:] = before
-
+from docs_extensions import DOCS, extension
 
 docstrings, public_names, reference = (extension(name) for name in ("docstrings", "public_names", "reference"))
 formulas = extension("formulas")
@@ -109,7 +97,7 @@ def test_a_page_gets_the_entries_of_its_modules() -> None:
 def test_the_page_of_environment_variables_has_those_of_the_source() -> None:
     sources = Path(rg.__file__).parent.rglob("*.py")
     used = {name for path in sources for name in re.findall(r"RETROGRAD_[A-Z_]+", path.read_text(encoding="utf-8"))}
-    page = (EXTENSIONS.parent / "reference/environment.md").read_text(encoding="utf-8")
+    page = (DOCS / "reference/environment.md").read_text(encoding="utf-8")
     assert used == set(re.findall(r"^\| `(RETROGRAD_[A-Z_]+)` \|", page, re.MULTILINE)) and len(used) > 4
 
 
@@ -119,7 +107,7 @@ def test_known_limits_are_the_rows_in_which_another_library_is_better() -> None:
     text = results.behind([row, slow, replace(slow, name="elsewhere", level="avx2")])
     assert "\n1 of 2 rows, worst first.\n" in text and "elsewhere" not in text and "fast" not in text
     assert "| group | slow | 1 | 1 ms | 500 µs, onnxruntime | 0.50 |" in text
-    measured = results.quoted((EXTENSIONS.parent / "reference/known_limits.md").read_text(encoding="utf-8"))
+    measured = results.quoted((DOCS / "reference/known_limits.md").read_text(encoding="utf-8"))
     assert "## Time\n" in measured and "<!--" not in measured
 
 
@@ -136,6 +124,13 @@ def test_the_picture_of_the_packages_shows_what_they_import() -> None:
 def test_packages_that_import_each_other_cannot_be_drawn() -> None:
     with pytest.raises(ValueError, match="import each other: a -> b -> a"):
         pictures.reduced({"a": {"b"}, "b": {"a"}})
+
+
+def test_the_modules_do_not_need_sphinx() -> None:
+    """Tests use them where Sphinx is not installed."""
+    program = "import sys; sys.modules['sphinx'] = None; from docs_extensions import extension; extension('pages')"
+    folder = Path(__file__).parent
+    assert subprocess.run([sys.executable, "-c", program], cwd=folder, check=False).returncode == 0
 
 
 def test_links_that_lead_nowhere_and_files_of_other_machines_are_found(tmp_path: Path) -> None:

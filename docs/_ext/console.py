@@ -15,6 +15,11 @@ _PROGRAMS = {"retrograd": [sys.executable, "-m", "retrograd"], "python": [sys.ex
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
+def without_numbers(text: str) -> str:
+    """Return a text with 0 in place of every number, to compare outputs whose numbers may differ."""
+    return _NUMBER.sub("0", text)
+
+
 def run_console(code: str, where: str, measured: list[tuple[str, str]]) -> list[str]:
     """Run the commands of a block in the current folder and return the failures.
 
@@ -32,7 +37,7 @@ def run_console(code: str, where: str, measured: list[tuple[str, str]]) -> list[
         )
         if ended.returncode:
             return [f"{where}: {command} ended with {ended.returncode}\n{ended.stdout}{ended.stderr}"]
-        want, got = (_NUMBER.sub("0", output) for output in (shown, ended.stdout))
+        want, got = map(without_numbers, (shown, ended.stdout))
         if not doctest.OutputChecker().check_output(want, got, _FLAGS):
             faults.append(f"{where}: {command} printed\n{ended.stdout}instead of\n{shown}")
         else:

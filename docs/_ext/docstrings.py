@@ -16,7 +16,7 @@ import formulas
 
 _SECTIONS = {"Args", "Raises", "Returns", "Yields", "Attributes", "Example", "Examples"}
 _HEADER = re.compile(rf"({'|'.join(_SECTIONS)}):$")
-_LEAD = re.compile(r"(Source|Sources|Raises|Returns|Shapes|See also): ")
+_LEAD = re.compile(r"(Sources?|Raises|Returns|Shapes|See also): ")
 _ITEM = re.compile(r"(\*{0,2}[A-Za-z_][\w.]*(?:(?:, | and )\*{0,2}[A-Za-z_][\w.]*)*): (.*)")
 _EQUATION = re.compile(r"[\w\[\], ().*']+ (?:=|->) \S")
 _COLUMNS = re.compile(r"(\S.*?)\s{3,}(\S.*)")
@@ -124,7 +124,7 @@ def _is_program(lines: list[str]) -> bool:
     return any(isinstance(each, statements) for each in tree.body)
 
 
-def _nested(children: list[str], parameters: set[str]) -> list[str]:
+def _nested(children: list[str]) -> list[str]:
     """Return the block below a line that ends in a colon: a list of choices, of items, or preformatted lines."""
     children = _dedented(children)
     rows = [_COLUMNS.fullmatch(line) for line in children]
@@ -142,14 +142,14 @@ def _nested(children: list[str], parameters: set[str]) -> list[str]:
     return _preformatted(children)
 
 
-def _described(text: str, children: list[str], parameters: set[str]) -> list[str]:
+def _described(text: str, children: list[str]) -> list[str]:
     """Return the text of an item with what is indented below it."""
     if children and text.endswith(":") and not text.endswith("::"):
-        return [inline(text), *_nested(children, parameters)]
+        return [inline(text), *_nested(children)]
     return [inline(" ".join([text, *(line.strip() for line in children)]))]
 
 
-def _fields(items: list[tuple[str, list[str]]], parameters: set[str]) -> list[str]:
+def _fields(items: list[tuple[str, list[str]]]) -> list[str]:
     """Return the lines of a section for napoleon; a line that begins no item continues the one above."""
     lines: list[str] = []
     merged: list[tuple[str, list[str]]] = []
@@ -164,7 +164,7 @@ def _fields(items: list[tuple[str, list[str]]], parameters: set[str]) -> list[st
             lines += [inline(" ".join([line, *(each.strip() for each in deeper)])), ""]
             continue
         names = ", ".join(_escaped(name) for name in re.split(r", | and ", match[1]))
-        first, *rest = _described(match[2], deeper, parameters)
+        first, *rest = _described(match[2], deeper)
         lines += [f"{names}: {first}", *_shift(rest)]
     return lines
 
@@ -179,24 +179,24 @@ def _paragraph(block: list[str], parameters: set[str]) -> list[str]:
         body = _items(items[0][1]) if items[0][1] else []
         rest = [line for text, deeper in items[1:] for line in (text, *deeper)]
         if header[1] in ("Args", "Raises", "Attributes"):
-            found = _fields(body, parameters)
+            found = _fields(body)
         else:
             found = [inline(" ".join(each for line, deeper in body for each in (line, *(d.strip() for d in deeper))))]
         return [first, *_shift(found), "", *(_paragraph(rest, parameters) if rest else [])]
     match = _ITEM.match(first)
     if match and set(re.split(r", | and ", match[1].replace("*", ""))) <= parameters:
-        return ["Args:", *_shift(_fields(items, parameters)), ""]
-    return _prose(items, parameters)
+        return ["Args:", *_shift(_fields(items)), ""]
+    return _prose(items)
 
 
-def _prose(items: list[tuple[str, list[str]]], parameters: set[str]) -> list[str]:
+def _prose(items: list[tuple[str, list[str]]]) -> list[str]:
     """Return a paragraph; a line that starts an equation after the end of a sentence stays a line of its own."""
     lines: list[str] = []
     segments: list[str] = []
 
     def flush() -> None:
         texts = [inline(text) for text in segments]
-        texts = [re.sub(r"^(Sources?|Raises|Returns|Shapes|See also): ", r"**\1:** ", text) for text in texts]
+        texts = [f"**{lead[1]}:** {text[lead.end() :]}" if (lead := _LEAD.match(text)) else text for text in texts]
         lines.extend([*([f"| {text}" for text in texts] if len(texts) > 1 else texts), ""])
         segments.clear()
 
@@ -210,7 +210,7 @@ def _prose(items: list[tuple[str, list[str]]], parameters: set[str]) -> list[str
             segments.append(line)
         if deeper and line.endswith(":"):
             flush()
-            lines += _nested(deeper, parameters)
+            lines += _nested(deeper)
         elif deeper:
             segments[-1] += " " + " ".join(each.strip() for each in deeper)
     if segments:

@@ -9,50 +9,17 @@ from typing import Any
 
 _TOKEN = re.compile(r"(\s*)(\d+(?:\.\d+)?(?:e-?\d+)?|[A-Za-z]\w*'*|\*\*|//|<=|>=|==|!=|[-+*/=<>@()\[\],|])")
 _RELATIONS = {"=": "=", "==": "=", "<": "&lt;", ">": "&gt;", "<=": "≤", ">=": "≥", "!=": "≠"}
-_FUNCTIONS = {
-    *(
-        "exp",
-        "log",
-        "log1p",
-        "expm1",
-        "sqrt",
-        "sin",
-        "cos",
-        "tan",
-        "sinh",
-        "cosh",
-        "tanh",
-        "atan",
-        "erf",
-        "abs",
-        "sign",
-    ),
-    *("sigmoid", "softmax", "softplus", "relu", "max", "min", "sum", "mean", "floor", "ceil", "round", "sech"),
-}
+_FUNCTION_NAMES = """
+    exp log log1p expm1 sqrt sin cos tan sinh cosh tanh atan erf abs sign sigmoid softmax softplus relu max min sum
+    mean floor ceil round sech
+"""
+_FUNCTIONS = set(_FUNCTION_NAMES.split())
 # words between which no product is meant
-_PROSE = {
-    *(
-        "a",
-        "all",
-        "an",
-        "and",
-        "are",
-        "as",
-        "at",
-        "be",
-        "by",
-        "each",
-        "for",
-        "from",
-        "in",
-        "is",
-        "its",
-        "it",
-        "may",
-        "no",
-    ),
-    *("not", "of", "on", "or", "over", "that", "the", "then", "this", "to", "which", "with"),
-}
+_PROSE_WORDS = """
+    a all an and are as at be by each for from in is its it may no not of on or over that the then this to which
+    with
+"""
+_PROSE = set(_PROSE_WORDS.split())
 
 
 class _NoFormulaError(ValueError):

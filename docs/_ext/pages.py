@@ -1,6 +1,7 @@
 """Sphinx extension that completes pages with reference entries, results, tables of names, and the output of code.
 
-Code that fails, or prints something other than the page shows, fails the build. Only ``setup`` needs Sphinx.
+Code that fails, or prints something other than the page shows, fails the build. Only the functions that Sphinx calls
+import Sphinx.
 """
 
 from __future__ import annotations

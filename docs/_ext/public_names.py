@@ -13,15 +13,10 @@ import retrograd
 from retrograd.torch_api.missing import Absent
 
 # public modules that no ``__all__`` lists, because they are imported by their path
-_BY_PATH = (
-    *(
-        "distributed.algorithms.ddp_comm_hooks",
-        "distributed.checkpoint",
-        "distributed.optim",
-        "explanation.explanation",
-    ),
-    *("interop.sklearn", "nn.parallel", "onnx.vectors", "studies", "utils.tensorboard"),
-)
+_BY_PATH = """
+    distributed.algorithms.ddp_comm_hooks distributed.checkpoint distributed.optim explanation.explanation
+    interop.sklearn nn.parallel onnx.vectors studies utils.tensorboard
+"""
 # An object with several names is described under the first of these that has it.
 _FIRST = ("retrograd", "retrograd.nn", "retrograd.nn.functional", "retrograd.optim", "retrograd.data")
 
@@ -30,7 +25,9 @@ _FIRST = ("retrograd", "retrograd.nn", "retrograd.nn.functional", "retrograd.opt
 def namespaces() -> dict[str, types.ModuleType]:
     """Return the public modules of the package by their public paths."""
     found: dict[str, types.ModuleType] = {}
-    waiting = [(path, importlib.import_module(path)) for path in ("retrograd", *(f"retrograd.{at}" for at in _BY_PATH))]
+    waiting = [
+        (path, importlib.import_module(path)) for path in ("retrograd", *(f"retrograd.{at}" for at in _BY_PATH.split()))
+    ]
     while waiting:
         path, module = waiting.pop(0)
         if path not in found and module.__name__.startswith("retrograd"):
