@@ -105,6 +105,8 @@ def test_folders_and_csv(made, capsys):
     for arguments, message in (
         ((), "run classifies images; name PNG or JPEG files, or folders of them, after it"),
         (("new", "--steps", "3"), "--steps is for a series; "),
+        (("new", "--top", "1", "--json"), "--top is for the table; --json has all classes: leave it out"),
+        (("new", "--top", "1", "--csv"), "--top is for the table; --csv has all classes: leave it out"),
         (("new", "--mean", "0.5"), "--mean is for an ONNX model; a retrograd model needs no such option"),
     ):
         assert main(["predict", str(made / "run"), *arguments]) == 2

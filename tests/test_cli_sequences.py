@@ -182,6 +182,7 @@ def test_a_series_is_forecast(capsys: pytest.CaptureFixture[str]) -> None:
         (("file.csv",), 2, "to train on this file, write series --csv file.csv"),
         (("series", "--horizon", "0"), 2, "--horizon 0 must be an int of at least 1"),
         (("series", "--csv", "file.csv", "--column", "y"), 1, "file.csv, line 1: there is no column 'y'"),
+        (("series", "--csv", "named.csv", "--column", "a=b"), 1, "retrograd: a=b of named.csv: no period found"),
         (("series", "--csv", "none.csv", "--column", "x"), 1, "none.csv cannot be read: No such file"),
         (("text", "--text", "file.csv"), 1, "file.csv has 8 characters; training needs at least 10,000"),
     ],
@@ -190,6 +191,7 @@ def test_wrong_arguments_end_in_one_line(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], code: int, message: str
 ) -> None:
     Path("file.csv").write_text("x\n1\n2\n3\n")
+    Path("named.csv").write_text("a=b\n1\n2\n3\n")
     assert main(["train", *arguments]) == code
     out, err = capsys.readouterr()
     assert message in err and err.startswith("retrograd: ") and err.count("\n") == 1 and not out

@@ -55,7 +55,7 @@ def _export(arguments: argparse.Namespace) -> int:
     except (CheckpointError, OnnxError, ImportError, OSError) as error:
         return complain(str(error), 1)
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None
+        raise UsageError(as_typed(error, arguments)) from None
     size = f"{file.stat().st_size / 1e6:.2f} MB"
     outputs = ", ".join(options["output_names"])
     say(f"{file}: {size}; inputs {', '.join(options['input_names'])}; outputs {outputs}")

@@ -52,6 +52,6 @@ def _launch(arguments: argparse.Namespace) -> int:
         )
     except ValueError as error:
         words = {"restarts": "--max-restarts", "script": "SCRIPT"}
-        raise UsageError(as_typed(error, words).removeprefix("launch: ")) from None
+        raise UsageError(as_typed(error, arguments, words).removeprefix("launch: ")) from None
     except DistBackendError as error:
         return complain(str(error), 1)

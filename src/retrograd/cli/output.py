@@ -7,7 +7,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from signal import SIGPIPE
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ __all__ = [
     "complain",
     "guarded",
     "option",
+    "options_for",
     "options_set",
     "say",
     "use_threads",
@@ -86,13 +87,29 @@ def option(name: str, value: Any) -> str:
     return f"--no-{name}" if value is False else f"--{name.replace('_', '-')}"
 
 
-def as_typed(error: Exception, words: Mapping[str, str] | None = None) -> str:
+def options_for(kind: str, arguments: argparse.Namespace, kinds: Mapping[str, Collection[str]], why: str = "") -> Any:
+    """Return the options set by the user as a dict: those of this kind of use.
+
+    kinds: the names of the options of each kind. why: the clause of the message before the advice.
+
+    Raises:
+        UsageError: an option is for other kinds only.
+    """
+    own = kinds.get(kind, ())
+    for other, names in kinds.items():
+        for name, value in options_set(arguments, [name for name in names if name not in own]).items():
+            raise UsageError(f"{option(name, value)} is for {other}; {why}leave it out")
+    return options_set(arguments, tuple(own))
+
+
+def as_typed(error: Exception, arguments: argparse.Namespace, words: Mapping[str, str] | None = None) -> str:
     """Return the message of an error with the option as it is typed: "batch_size=0 must" as "--batch-size 0 must".
 
-    words: what to write for arguments that are not options of the same name.
+    arguments: of the command; other names, such as those of columns, stay as they are.
+    words: what to write for names that are not options.
     """
     found = re.match(r"(?:[\w.]+: )?([a-z][a-z_-]*)=(\S+)", str(error))
-    if found is None:
+    if found is None or found[1].replace("-", "_") not in {*vars(arguments), *(words or {})}:
         return str(error)
     value = found[2]
     with suppress(ValueError):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, as_typed, complain, option, options_set, say
+from .output import UsageError, as_typed, complain, option, options_for, options_set, say
 
 if TYPE_CHECKING:
     from ..train.inference import SeriesRun, TextRun
@@ -58,7 +58,7 @@ def add_command(commands: Any) -> None:
         help="fast kernels, or plain NumPy (compiled)",
     )
     add = predict.add_argument_group("with images").add_argument
-    add("--top", type=int, metavar="N", help="classes to show per image (3)")
+    add("--top", type=int, metavar="N", help="classes to show per image (3); --csv and --json have all")
     add(
         "--invert",
         action="store_true",
@@ -135,16 +135,8 @@ def _predict(arguments: argparse.Namespace) -> int:
 
 
 def _chosen(arguments: argparse.Namespace, kind: str) -> dict[str, Any]:
-    """Return the options for a kind of run, the user's or the defaults.
-
-    Raises:
-        UsageError: an option is for other kinds only.
-    """
-    own = _OPTIONS[kind]
-    for other, names in _OPTIONS.items():
-        for name, value in options_set(arguments, [name for name in names if name not in own]).items():
-            raise UsageError(f"{option(name, value)} is for {other}; {arguments.model} is for {kind}: leave it out")
-    return {**own, **options_set(arguments, tuple(own))}
+    """Return the options for a kind of run, the user's or the defaults."""
+    return {**_OPTIONS[kind], **options_for(kind, arguments, _OPTIONS, f"{arguments.model} is for {kind}: ")}
 
 
 def _print(arguments: argparse.Namespace, answer: Any, rows: Iterator[Sequence[Any]], table: Callable[[], str]) -> None:
@@ -196,8 +188,12 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
     except (OnnxError, SafetensorsError):
         raise
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None  # an option does not fit the ONNX model
+        raise UsageError(as_typed(error, arguments)) from None  # an option does not fit the ONNX model
     options = _chosen(arguments, "images")
+    if arguments.top is not None and (arguments.csv or arguments.json):
+        raise UsageError(
+            f"--top is for the table; --{'csv' if arguments.csv else 'json'} has all classes: leave it out"
+        )
     if options["top"] < 1:
         raise UsageError(f"--top {options['top']} must be at least 1")
     if not arguments.inputs:
@@ -298,7 +294,7 @@ def _forecast(arguments: argparse.Namespace, run: SeriesRun) -> int:
     try:
         found = run.forecast(values, options["steps"], options["level"], labels)
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None
+        raise UsageError(as_typed(error, arguments)) from None
     names = ("label", "forecast", "lower", "upper")
     numbers = (
         [float(value) if math.isfinite(value) else None for value in each]
@@ -348,7 +344,7 @@ def _continue(arguments: argparse.Namespace, run: TextRun) -> int:
         except TextError as error:
             raise UsageError(f"the prompt {prompt!r} cannot be continued: {error}") from None
         except ValueError as error:
-            raise UsageError(as_typed(error).replace("--length", "--steps")) from None
+            raise UsageError(as_typed(error, arguments, {"length": "--steps"})) from None
         answers.append({"prompt": prompt or text[0], "text": text})
     rows = iter([list(answers[0]), *(list(each.values()) for each in answers)])
     _print(arguments, answers, rows, lambda: "\n\n".join(each["text"] for each in answers))

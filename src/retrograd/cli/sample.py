@@ -7,15 +7,15 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from .output import UsageError, as_typed, complain, option, options_set, say
+from .output import UsageError, as_typed, complain, options_for, say
 
 __all__ = ["add_command"]
 
-_PHOTOS = "photos"
+_PHOTOS, _FOR_TEXT, _FOR_PHOTOS = "photos", "the run of a text network", "'retrograd sample photos'"
 _MAX_COUNT = 100_000  # pictures of each class
 _OPTIONS: dict[str, dict[str, Any]] = {  # of each use, with the defaults
-    "text": {"length": 1000, "temperature": 0.8, "prompt": None, "kernels": "compiled"},
-    _PHOTOS: {"count": 100, "output": Path(_PHOTOS)},
+    _FOR_TEXT: {"length": 1000, "temperature": 0.8, "prompt": None, "kernels": "compiled"},
+    _FOR_PHOTOS: {"count": 100, "output": Path(_PHOTOS)},
 }
 
 
@@ -43,16 +43,11 @@ def add_command(commands: Any) -> None:
 
 
 def _sample(arguments: argparse.Namespace) -> int:
-    use, other = (_PHOTOS, "text") if arguments.what == _PHOTOS else ("text", _PHOTOS)
-    for name, value in options_set(arguments, tuple(_OPTIONS[other])).items():
-        where = "the run of a text network" if use == _PHOTOS else "'retrograd sample photos'"
-        raise UsageError(f"{option(name, value)} is for {where}; leave it out")
+    use = _FOR_PHOTOS if arguments.what == _PHOTOS else _FOR_TEXT
+    chosen = {**_OPTIONS[use], **options_for(use, arguments, _OPTIONS)}
     if arguments.seed < 0:
         raise UsageError(f"--seed {arguments.seed} must be 0 or more")
-    chosen = {**_OPTIONS[use], **options_set(arguments, tuple(_OPTIONS[use]))}
-    return (
-        _photos(arguments.seed, **chosen) if use == _PHOTOS else _text(Path(arguments.what), arguments.seed, **chosen)
-    )
+    return _photos(arguments.seed, **chosen) if use == _FOR_PHOTOS else _text(arguments, **chosen)
 
 
 def _photos(seed: int, count: int, output: Path) -> int:
@@ -73,7 +68,7 @@ def _photos(seed: int, count: int, output: Path) -> int:
     return 0
 
 
-def _text(run: Path, seed: int, length: int, temperature: float, prompt: str | None, kernels: str) -> int:
+def _text(arguments: argparse.Namespace, length: int, temperature: float, prompt: str | None, kernels: str) -> int:
     from ..data.text import TextError
     from ..kernel_set import use_kernels
     from ..train import CheckpointError
@@ -81,12 +76,12 @@ def _text(run: Path, seed: int, length: int, temperature: float, prompt: str | N
 
     with use_kernels(kernels):
         try:
-            text = TextRun(run).write(length, temperature, seed, prompt)
+            text = TextRun(arguments.what).write(length, temperature, arguments.seed, prompt)
         except CheckpointError as error:
             return complain(str(error), 1)
         except TextError as error:
             raise UsageError(f"--prompt: {error}") from None
         except ValueError as error:
-            raise UsageError(as_typed(error)) from None
+            raise UsageError(as_typed(error, arguments)) from None
     say(text)
     return 0

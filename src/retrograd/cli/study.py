@@ -54,7 +54,7 @@ def _study(arguments: argparse.Namespace) -> int:
         use_threads(arguments.threads)
         recipe = replace(recipe, **options_set(arguments, _OPTIONS))
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None
+        raise UsageError(as_typed(error, arguments)) from None
     needed = ("matplotlib", "safetensors") if arguments.study == "low-bit" else ("matplotlib",)
     missing = [package for package in needed if find_spec(package) is None]
     if missing:  # report this before the work, which takes minutes

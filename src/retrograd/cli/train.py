@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .output import UsageError, as_typed, complain, option, options_set, say, use_threads
+from .output import UsageError, as_typed, complain, option, options_for, options_set, say, use_threads
 from .workers import check_launched, check_workers, is_worker, join_workers, launched, same_folder, start_workers
 
 if TYPE_CHECKING:
@@ -25,10 +25,10 @@ _OPTIONS = ("epochs", "batch_size", "lr", "schedule", "seed", "kernels")  # fiel
 _IMAGE_OPTIONS = ("size", "channels", "held_out", "flip", "regularize")  # fields of ImageOptions
 _SERIES_OPTIONS = ("column", "period", "horizon")  # fields of SeriesOptions
 _TASKS = ("digits", "mnist5k", "text", "series")
-_DATA_OPTIONS = {  # task -> its data options
+_DATA_OPTIONS = {  # data options of each task
     "--images": ("size", "channels", "held_out", "flip", "regularize", "held_out_images"),
-    "text": ("text",),
-    "series": ("csv", "column", "period", "horizon"),
+    "the task text": ("text",),
+    "the task series": ("csv", "column", "period", "horizon"),
 }
 
 
@@ -230,7 +230,7 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
                 task, settings, output, arguments.checkpoint_every, progress, lock, arguments.gradients_every, workers
             )
         except ValueError as error:
-            raise UsageError(as_typed(error)) from None
+            raise UsageError(as_typed(error, arguments)) from None
         if arguments.resume:
             trainer.load_checkpoint()
         progress.unit = task.samples
@@ -326,7 +326,7 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
         try:
             return dataclasses.replace(DEFAULTS[name], **chosen)
         except ValueError as error:
-            raise UsageError(as_typed(error)) from None
+            raise UsageError(as_typed(error, arguments)) from None
     try:
         settings = Settings.from_dict(saved["settings"])
     except (KeyError, ValueError) as error:
@@ -341,7 +341,7 @@ def _settings(arguments: argparse.Namespace, name: str, saved: dict[str, Any] | 
     try:
         return dataclasses.replace(settings, epochs=epochs)
     except ValueError as error:
-        raise UsageError(as_typed(error)) from None
+        raise UsageError(as_typed(error, arguments)) from None
 
 
 def _unless_chosen(arguments: argparse.Namespace, defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -368,11 +368,7 @@ def _set_threads(arguments: argparse.Namespace, settings: Settings) -> None:
 
 def _check_data_options(arguments: argparse.Namespace) -> None:
     """Check that data options are used only with their task."""
-    for task, names in _DATA_OPTIONS.items():
-        chosen = options_set(arguments, names)
-        if chosen and task != (arguments.task or "--images"):
-            where = task if task.startswith("--") else f"the task {task}"
-            raise UsageError(f"{option(*next(iter(chosen.items())))} is for {where}; leave it out")
+    options_for(f"the task {arguments.task}" if arguments.task else "--images", arguments, _DATA_OPTIONS)
     if arguments.held_out is not None and arguments.held_out_images is not None:
         raise UsageError("--held-out and --held-out-images exclude each other; leave one out")
     if arguments.column is not None and arguments.csv is None:
@@ -404,7 +400,7 @@ def _seeded_task(
         with use_kernels(settings.kernels):
             return make(arguments, settings, saved, progress)
     except TrainingError as error:
-        raise TrainingError(as_typed(error)) from error
+        raise TrainingError(as_typed(error, arguments)) from error
     except (ImportError, RuntimeError) as error:
         raise TrainingError(str(error)) from error
 
@@ -460,7 +456,7 @@ def _data_options(kind: Any, arguments: argparse.Namespace, names: Sequence[str]
         try:
             return kind(**chosen)
         except ValueError as error:
-            raise UsageError(as_typed(error)) from None
+            raise UsageError(as_typed(error, arguments)) from None
     try:
         stored = {"regularize": "light", **saved["options"]}  # earlier checkpoints lack it
         options = kind(**{name: stored[name] for name in names})

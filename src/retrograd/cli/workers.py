@@ -112,7 +112,7 @@ def start_workers(arguments: argparse.Namespace, argv: Sequence[str], output: Pa
             say=lambda text: complain(text, 0),
         )
     except ValueError as error:
-        raise UsageError(as_typed(error, {"restarts": "--max-restarts"})) from None
+        raise UsageError(as_typed(error, arguments, {"restarts": "--max-restarts"})) from None
     except DistError as error:
         return complain(str(error), 1)
 
