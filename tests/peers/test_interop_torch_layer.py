@@ -215,7 +215,9 @@ def test_dlpack_refuses() -> None:
 
 
 @pytest.mark.parametrize(("page", "count"), [(PAGE, 10), (README, 1)], ids=["page", "README"])
-def test_the_page_runs(page: Path, count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_runs(
+    page: Path, count: int, kernel_set: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     text, names = page.read_text(encoding="utf-8"), {"__name__": "__main__"}
     blocks = re.findall(r"^```py\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
@@ -225,8 +227,15 @@ def test_the_page_runs(page: Path, count: int, tmp_path: Path, monkeypatch: pyte
         file.write_text(block, encoding="utf-8")
         exec(compile(block, str(file), "exec"), names)
     if page == PAGE:
-        assert "28 times smaller" in README.read_text(encoding="utf-8")
+        readme = " ".join(README.read_text(encoding="utf-8").split())
+        ratios = re.search(r"64 images: (\d+) us in PyTorch, (\d+) us here: ([\d.]+) times as fast", text)
+        assert ratios is not None and f"{int(ratios[1]) / int(ratios[2]):.1f}" == ratios[3]
+        assert (
+            "28 times smaller" in readme and f"found it {ratios[3]} times as fast for 64 images on one core" in readme
+        )
         assert 28 <= names["sizes"][0] / names["sizes"][1] < 29
+        if kernel_set == "compiled":
+            assert names["theirs"] / names["mine"] > 2
 
 
 def test_what_is_public_has_docstrings() -> None:
