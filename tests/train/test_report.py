@@ -113,6 +113,25 @@ def test_without_matplotlib_the_message_says_what_to_install(trainer, monkeypatc
     assert os.listdir(trainer.output) == ["checkpoint.npz"]
 
 
+def test_kernels_of_the_report_are_compiled_only_if_it_follows(make_trainer, monkeypatch):
+    begun, said = [], []
+    for module in ("trainer", "report"):
+        monkeypatch.setattr(f"retrograd.train.{module}.begin_compiling", lambda *kernels: begun.append(kernels))
+    task = small_task()
+    task.report_kernels = (("softmax.softmax",), ())
+    trainer = make_trainer(task=task)
+    trainer.run()
+    assert begun == [(task.kernels,)]
+    with monkeypatch.context() as patch:
+        patch.setitem(sys.modules, "matplotlib", None)
+        patch.setattr(trainer.progress, "say", said.append)
+        with pytest.raises(PicturesMissing):
+            write_report(trainer)
+    assert len(begun) == 1 and not said
+    trainer.run(report=True)
+    assert begun[1:] == [(task.kernels,), task.report_kernels]
+
+
 def test_matplotlib_is_quiet_without_a_home_folder(tmp_path):
     """Its cache folder cannot be created there; the message about it, and those about fonts, are not shown."""
     (tmp_path / "file").touch()

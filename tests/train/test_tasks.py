@@ -231,7 +231,6 @@ if name == "mnist5k":
     task.held_out.tensors = tuple(type(tensor)(tensor.array[:99]) for tensor in task.held_out.tensors)
 trainer = Trainer(task, Settings(epochs=1, batch_size={"images": 16, "text": 8, "series": 8}.get(name, 64)), folder)
 trainer.run()
-trainer.report_compilation and trainer.report_compilation.stop()
 assert set(task.kernels) <= {kernel.path for kernel in registered()}
 print(*({kernel.path for kernel in registered() if "f" in kernel} - set(task.kernels)))
 write_report(trainer)

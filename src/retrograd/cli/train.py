@@ -207,6 +207,7 @@ def _train_with_others(arguments: argparse.Namespace, name: str) -> int:
 def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace, name: str, workers: Any) -> int:
     """Train in a folder, with the other processes if there are any."""
     from ..train import CheckpointError, Progress, Stopped, Trainer, TrainingError, make_progress
+    from ..train.html_page import has_pictures
 
     files = options_set(arguments, ("images", "held_out_images", "text", "csv"))
     words = [f"{option(key, path)} {shlex.quote(str(path))}" for key, path in files.items()]
@@ -235,9 +236,9 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
             trainer.load_checkpoint()
         progress.unit = task.samples
         _say_start(trainer, progress, saved)
-        trainer.run()
+        trainer.run(report=not silent and has_pictures())
         shares = [] if workers is None else workers.shares()
-        return 0 if workers is not None and not workers.is_first else _finish(trainer, command, shares)
+        return 0 if silent else _finish(trainer, command, shares)
     except (TrainingError, CheckpointError) as error:
         if trainer is not None and trainer.monitor is not None and trainer.monitor.statistics is not None:
             progress.say(f"the gradients when they were last measured:\n{trainer.monitor.statistics}")
@@ -250,6 +251,9 @@ def _train_in(lock: RunLock | None, output: Path, arguments: argparse.Namespace,
         if trainer is None or not trainer.path.exists():
             raise
         return complain(f"interrupted; {trainer.path} holds the last checkpoint. Continue with: {command}", 130)
+    finally:
+        if trainer is not None and trainer.report_compilation is not None:
+            trainer.report_compilation.stop()
 
 
 def _output(arguments: argparse.Namespace, name: str) -> RunLock:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from importlib import resources
+from importlib.util import find_spec
 from string import Template
 from typing import Any
 
@@ -33,6 +34,7 @@ __all__ = [
     "filled",
     "forecasts",
     "gray",
+    "has_pictures",
     "png_uri",
     "times_table",
 ]
@@ -47,6 +49,14 @@ _SERIES = {"#040404": "var(--first)", "#050505": "var(--second)", "#060606": "va
 
 class PicturesMissing(RuntimeError):  # noqa: N818  a missing package, not an error
     """Matplotlib is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__('the curves need Matplotlib, which is not installed: pip install "retrograd[train]"')
+
+
+def has_pictures() -> bool:
+    """Return whether Matplotlib is installed, without importing it."""
+    return find_spec("matplotlib") is not None
 
 
 def curves(
@@ -127,9 +137,7 @@ def _new_axes(title: str, size: tuple[float, float]) -> Iterator[tuple[Any, Any]
         from matplotlib import ticker
         from matplotlib.figure import Figure
     except ImportError:
-        raise PicturesMissing(
-            'the curves need Matplotlib, which is not installed: pip install "retrograd[train]"'
-        ) from None
+        raise PicturesMissing from None
     ink, muted, grid = _THEME
     options: Any = {"svg.fonttype": "none", "svg.hashsalt": title, "font.family": "DejaVu Sans", "font.size": 10}
     with matplotlib.rc_context(options):

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 from .._files.atomic import write_atomically
 from ..explanation.model import ModelExplanation
-from ..kernel_set import use_kernels
+from ..kernel_set import begin_compiling, use_kernels
 from ..nn.module import Module
 from .diagnostics import leaves, profile
 from .environment import machine, versions
 from .gradients import RATIO, LayerGradients, figure, rows_of, share
-from .html_page import definitions, facts_tiles, filled, times_table
+from .html_page import PicturesMissing, definitions, facts_tiles, filled, has_pictures, times_table
 from .progress import Progress, counted
 from .task import Settings, Task
 from .trainer import Trainer
@@ -124,10 +124,15 @@ def write_report(trainer: Trainer, shares: Sequence[Mapping[str, Any]] = ()) -> 
         PicturesMissing: Matplotlib is not installed.
         ReportError: the file could not be written; an earlier one is unchanged.
     """
+    if not has_pictures():
+        raise PicturesMissing
     path = trainer.output / REPORT
     parts = "curves, times and gradients" if trainer.task.explained else "curves and times"
     trainer.progress.say(f"writing the report: {parts} of {counted(len(leaves(trainer.model)), 'layer')}")
     compilation = trainer.report_compilation
+    if compilation is None:
+        with use_kernels(trainer.settings.kernels):
+            compilation = begin_compiling(*trainer.task.report_kernels)
     if compilation is not None:
         left = compilation.done < compilation.total
         compilation.finish(trainer.progress.compiling if left else Progress().compiling)

@@ -251,8 +251,10 @@ class Trainer(Fit):
         self.stop_request = StopRequest()
         self.report_compilation: Any = None
 
-    def run(self) -> None:
+    def run(self, report: bool = False) -> None:
         """Train from the current state to the last epoch, writing checkpoints.
+
+        report: whether a report follows; then the kernels that only it uses are compiled during training.
 
         Raises:
             TrainingError: bad data, or a loss that is NaN or infinite; the message says where. No checkpoint contains
@@ -267,7 +269,7 @@ class Trainer(Fit):
             compilation = self.task.compilation or begin_compiling(self.task.kernels)
             if compilation is not None:
                 compilation.finish(self.progress.compiling)  # nothing to save yet, so Ctrl-C stops immediately
-            if self.workers is None or self.workers.is_first:
+            if report:
                 self.report_compilation = begin_compiling(*self.task.report_kernels)
             try:
                 with StopRequest() as self.stop_request:
