@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import errno
 import json
 import os
 import re
@@ -345,8 +346,8 @@ def test_sample_photos_writes_pictures_to_train_on(capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (("photos", "--output", "full"), 2, "--output: full is not empty; choose another folder with --output"),
-        (("photos", "--output", "full/file.txt"), 1, "full/file.txt cannot be written: Not a directory"),
+        (("photos", "--output", "full"), 2, "--output: full is not empty; choose another folder, or remove it"),
+        (("photos", "--output", "full/file.txt"), 2, "--output: full/file.txt is not a folder; choose another"),
         (("photos", "--count", "0"), 2, "--count 0 must be at least 1 and at most 100000"),
         (("photos", "--seed", "-1"), 2, "--seed -1 must be 0 or more"),
         (("photos", "--length", "9"), 2, "--length is for the run of a text network; leave it out"),
@@ -360,6 +361,27 @@ def test_wrong_arguments_of_sample(capsys, arguments, code, message):
     out, err = capsys.readouterr()
     assert message in err and err.count("\n") == 1 and not out
     assert os.listdir() == ["full"] and os.listdir("full") == ["file.txt"]
+
+
+@pytest.mark.parametrize("exists", [False, True])
+def test_sample_photos_that_ends_early_leaves_no_picture(capsys, monkeypatch, exists):
+    def fail(name, random):
+        if name == "dog":
+            raise error
+        return drawing("disc", random)
+
+    if exists:
+        Path("photos").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr("retrograd.data.drawings.drawing", fail)
+        error = KeyboardInterrupt()
+        assert main(["sample", "photos"]) == 130
+        error = OSError(errno.ENOSPC, "No space left on device")
+        assert main(["sample", "photos"]) == 1
+    assert "photos/cat was not written: no space is left on the disk; free some" in capsys.readouterr().err
+    assert [str(path) for path in Path().rglob("*")] == ["photos"] * exists
+    assert main(["sample", "photos", "--count", "1"]) == 0
+    assert len([*Path().rglob("*")]) == 5
 
 
 def test_sample_photos_without_pillow(capsys, monkeypatch):

@@ -57,12 +57,10 @@ def _photos(seed: int, count: int, output: Path) -> int:
         raise UsageError(f"--count {count} must be at least 1 and at most {_MAX_COUNT}")
     try:
         size = draw_photos(output, count, seed)
-    except ImportError as error:
-        return complain(str(error), 1)
     except FileExistsError as error:
         raise UsageError(f"--output: {error}") from None
-    except OSError as error:
-        return complain(f"{output} cannot be written: {error.strerror or error}", 1)
+    except (ImportError, OSError) as error:
+        return complain(str(error), 1)
     folders = ", ".join(f"{count} in {output / name}" for name in CLASSES)
     say(f"{folders}; {size / 1e6:.1f} MB. Train on them: retrograd train --images {shlex.quote(str(output))}")
     return 0

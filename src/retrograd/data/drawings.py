@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._files.atomic import make_folder, writing
 from .image_transform import pillow
 
 __all__ = ["CLASSES", "draw_photos", "drawing"]
@@ -24,15 +27,36 @@ def draw_photos(folder: Path, count: int, seed: int) -> int:
 
     Raises:
         ImportError: Pillow is not installed.
-        FileExistsError: the folder exists and is not empty.
-        OSError: a file could not be written.
+        FileExistsError: the folder is not empty, or is a file.
+        OSError: a file could not be written. Then, or if the call is interrupted, no drawing is left.
     """
     pillow("drawing images")
-    if folder.exists() and any(folder.iterdir()):
-        raise FileExistsError(f"{folder} is not empty; choose another folder with --output, or remove it")
+    new = not folder.exists()
+    with writing(folder / CLASSES[0]):
+        empty = new or folder.is_dir() and not any(folder.iterdir())
+    if not empty:
+        what = "not empty" if folder.is_dir() else "not a folder"
+        raise FileExistsError(f"{folder} is {what}; choose another folder, or remove it")
+    home = folder.parent if new else folder  # which may be a mount point or the current folder, so it is not replaced
+    unfinished = home / f".retrograd-{os.urandom(8).hex()}.tmp"
+    try:
+        with writing(folder / CLASSES[0]):
+            make_folder(home)
+            size = _write(unfinished, count, seed)
+            for name in () if new else CLASSES:
+                os.rename(unfinished / name, folder / name)
+            if new:
+                os.rename(unfinished, folder)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+    return size
+
+
+def _write(folder: Path, count: int, seed: int) -> int:
+    """Write the drawings to a new folder and return the bytes written."""
     size = 0
     for label, name in enumerate(CLASSES):
-        (folder / name).mkdir(parents=True, exist_ok=True)
+        (folder / name).mkdir(parents=True)
         for number in range(count):
             buffer = io.BytesIO()
             drawing(name, np.random.default_rng((seed, label, number))).save(buffer, format="PNG")
