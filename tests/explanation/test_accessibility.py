@@ -81,7 +81,7 @@ def test_a_model(axe, browser, tmp_path):
     with opened(browser, address) as page:
         page.wait_for_selector("#entry .checks")
         page.click("text=Follow it to the loss")
-        page.wait_for_selector("#map .on-road")
+        page.wait_for_selector("#map .on-path")
         check(page, axe)
         page.locator("#map .layer").last.click()
         page.wait_for_function("() => window.retrograd.page.document.operator === 'head'")

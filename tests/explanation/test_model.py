@@ -140,13 +140,14 @@ def test_dead_and_not_finite_entries_are_counted():
     assert [each["not_finite"] for each in rows] == [2 + 3 + 1, 2, 2]
 
 
-def test_the_road_leads_to_the_loss():
+def test_the_path_leads_to_the_loss():
     rg.manual_seed(0)
     model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
     x = rg.tensor(np.random.default_rng(0).standard_normal((6, 3)).astype(np.float32))
     explanation = rg.explain(model, x, lambda y: (y * y).sum())
-    steps = explanation.road("0", "gw", (1, 2))
+    steps = explanation.path_to_loss("0", "gw", (1, 2))
     assert [each.path for each in steps] == ["0", "1", "2"]
+    assert explanation.road("0", "gw", (1, 2)) == steps  # its earlier name
     products = explanation.layers[0].gy[:, 1] * x.numpy()[:, 2]
     most = int(np.abs(products).argmax())
     assert steps[0].index == (most, 1) and steps[0].share == pytest.approx(products[most] / products.sum(), rel=1e-4)

@@ -103,16 +103,16 @@ def test_a_factor_leads_to_its_part(browser, served):
 
 
 @pytest.mark.parametrize("which", ["served", "file"])
-def test_the_road_is_drawn_over_the_map(browser, request, which):
+def test_the_path_is_drawn_over_the_map(browser, request, which):
     with opened(browser, request.getfixturevalue(which)) as page:
         taken(page)
         page.click("text=Follow it to the loss")
-        page.wait_for_selector("#map .on-road .road button")
-        roads = page.locator("#map .road button")
-        assert roads.count() == 4  # the layer that flattens passes it on
+        page.wait_for_selector("#map .on-path .stops button")
+        stops = page.locator("#map .stops button")
+        assert stops.count() == 4  # the layer that flattens passes it on
         assert "This path alone carries" in page.inner_text("#map .say")
-        assert page.locator("#map .end.on-road").count() == 1
-        roads.nth(3).click()
+        assert page.locator("#map .end.on-path").count() == 1
+        stops.nth(3).click()
         page.wait_for_function("() => window.retrograd.page.document.operator === 'head'")
         assert page.evaluate(PINNED)["name"] == "gy"
 

@@ -354,7 +354,7 @@ def gradient_at(name: str, cell: Any, arrays: dict[str, np.ndarray], t: int, sta
 
 @pytest.mark.parametrize("name", CELLS)
 def test_gradients_of_the_states(name: str) -> None:
-    """gh and gc of every step are derivatives of the loss, and the road is the product of the gates."""
+    """gh and gc of every step are derivatives of the loss, and the kept share is the product of the gates."""
     explanation = find(name).with_settings({"batch": 2, "units": 3})
     arrays = {key: array.values for key, array in explanation.arrays.items()}
     for t in range(len(arrays["y"])):

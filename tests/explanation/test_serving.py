@@ -67,7 +67,7 @@ def test_what_is_answered_about_a_model(model):
     assert taken["count"] == 200 and taken["sum"] == pytest.approx(gw.ravel()[17], rel=1e-4)
     numerical = answer(model, "/api/numerical?layer=0&array=gw&index=17")["numerical"]
     assert numerical == pytest.approx(gw.ravel()[17], rel=1e-3)
-    steps = answer(model, "/api/road?layer=0&array=gw&index=17")["steps"]
+    steps = answer(model, "/api/path_to_loss?layer=0&array=gw&index=17")["steps"]
     assert [each["path"] for each in steps] == ["0", "1", "3"]
     assert [each["path"] for each in answer(model, "/api/model")["layers"]] == ["0", "1", "2", "3"]
     small = answer(rg.explain(nn.Sequential(nn.Linear(2, 3)), rg.ones(2, 2), lambda y: y.sum()), "/api/layer?layer=0")
@@ -98,7 +98,7 @@ def test_an_explanation_is_served_with_its_own_arrays():
         ("taken?layer=0&array=gw&index=", "must be a whole number"),
         ("numerical?layer=0&array=y&index=0", "no numerical gradient of y"),
         ("numerical?layer=0&array=gw&index=540", "no numerical gradient of gw"),
-        ("road?layer=0&array=gw&index=540", "no entry 540"),
+        ("path_to_loss?layer=0&array=gw&index=540", "no entry 540"),
         ("traces?layer=0", "too large to step through"),
         ("through_time?layer=0&sequence=0&unit=0&input=0", "conv2d has no steps in time"),
         ("through_time?layer=0&sequence=0&unit=0", "input='' must be a whole number"),

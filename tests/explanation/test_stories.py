@@ -103,7 +103,7 @@ def test_many_samples_are_added_in_three_terms():
 
 
 @pytest.mark.parametrize("name", ["lstm", "gru"])
-def test_the_road_is_the_product_that_is_said(name):
+def test_the_kept_share_is_the_product_that_is_said(name):
     given = find(name).with_settings({"steps": 5, "units": 3, "batch": 2})
     gate = {"lstm": "f", "gru": "z"}[name]
     steps = given.stories[0].steps

@@ -24,7 +24,7 @@ from retrograd.explanation.operators.recurrent_cells import DIAGRAMS
 def test_the_ways_to_a_state_are_all_its_products(name):
     explanation = find(name).with_settings({"batch": 2})
     arrays, diagram = {each: array.values for each, array in explanation.arrays.items()}, DIAGRAMS[name]
-    named = {each for pair in (*diagram.states, *diagram.gates) for each in pair} | {diagram.between, diagram.road}
+    named = {each for pair in (*diagram.states, *diagram.gates) for each in pair} | {diagram.between, diagram.kept}
     assert named - {""} <= arrays.keys()
     assert {gate for join in diagram.joins for gate in join.gates} == {gate for gate, _ in diagram.gates}
     for _, gradient in diagram.states:
@@ -99,7 +99,7 @@ def test_the_picture(browser, tmp_path, name, gate, settings):
         page.get_by_label("unit that is shown").select_option("1")
         assert page.evaluate(PINNED)["at"] % units == 1
         if gate:
-            product = number(page.locator(".road-product").inner_text())
+            product = number(page.locator(".kept-product").inner_text())
             assert product == pytest.approx(np.prod(arrays[gate][1:, 0, 1]), rel=6e-3)
         else:
             assert "No gate carries the gradient through" in page.locator(".told").inner_text()
@@ -164,8 +164,8 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
     run = large()
     values = {name: array.values for name, array in run.layer("l1").arrays.items()}
     with opened(browser, f"{written(tmp_path, run.to_html())}#layer=l1&tab=time&entry=gc:0") as page:
-        page.wait_for_function("() => document.querySelector('.told .road-product')")
-        assert number(page.locator(".road-product").inner_text()) == pytest.approx(values["kept"][0, 0, 0], rel=6e-3)
+        page.wait_for_function("() => document.querySelector('.told .kept-product')")
+        assert number(page.locator(".kept-product").inner_text()) == pytest.approx(values["kept"][0, 0, 0], rel=6e-3)
         label = page.locator(".diagram [aria-label^='f[1, 0, 0]']").get_attribute("aria-label")
         assert number(label.split(" = ")[1].split(",")[0]) == pytest.approx(values["f"][1, 0, 0], rel=1e-5)
         page.get_by_label("unit that is shown").select_option("30")  # a file has no more than the first of them
@@ -175,4 +175,4 @@ def test_the_picture_of_a_large_layer(browser, tmp_path):
         )  # the selected entry is requested meanwhile, and its answer does not change the caption
         assert "contains only a part" in page.locator(".told").inner_text()
         page.get_by_label("unit that is shown").select_option("0")
-        page.wait_for_function("() => document.querySelector('.told .road-product')")
+        page.wait_for_function("() => document.querySelector('.told .kept-product')")

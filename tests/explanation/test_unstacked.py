@@ -81,10 +81,10 @@ def test_every_layer_and_direction_has_the_models_gradients(kind, options, shape
         np.testing.assert_array_equal(back[::-1], forward)
 
 
-def test_the_road_goes_through_all_layers():
+def test_the_path_goes_through_all_layers():
     model, _, run = explained(nn.GRU(3, 4, num_layers=2, batch_first=True), (2, 3, 3))
-    assert [step.path for step in run.road("first", "gw", (0, 1))] == ["first", "rnn.l0", "rnn.l1", "head"]
-    step = run.road("rnn.l1", "gw_ih", (0, 1))[0]
+    assert [step.path for step in run.path_to_loss("first", "gw", (0, 1))] == ["first", "rnn.l0", "rnn.l1", "head"]
+    step = run.path_to_loss("rnn.l1", "gw_ih", (0, 1))[0]
     assert step.path == "rnn.l1" and step.value == run.layer("rnn.l1").arrays["gy"].values[step.index]
 
 

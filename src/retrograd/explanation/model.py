@@ -200,7 +200,7 @@ class ModelExplanation(HasPage):
             raise ValueError(f"explain: {path} got no gradient: the loss does not depend on it")
         return Explanation(case_of_layer(layer), layer.as_read(layer.gy))
 
-    def road(self, path: str, name: str, index: tuple[int, ...]) -> list[Step]:
+    def path_to_loss(self, path: str, name: str, index: tuple[int, ...]) -> list[Step]:
         """Follow a gradient entry toward the loss, each time along the largest product of the sum.
 
         Each step is an entry of a layer's upstream gradient, with the share of its product in the previous step's sum.
@@ -219,6 +219,8 @@ class ModelExplanation(HasPage):
             if reads is not None:
                 flat = self._layers[reads].entry_of_x(flat)
         return steps
+
+    road = path_to_loss  # its earlier name
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map of the layers as plain data: shapes, gradient norms, dead units and non-finite entries."""

@@ -7,7 +7,7 @@ GET /api/block?layer=...&array=gw&start=0,2,0,0   a part of an array, as large a
 GET /api/taken?layer=...&array=gw&index=17        an entry (its flat index) and its 200 largest products
 GET /api/through_time?layer=...&sequence=0&unit=2&input=0   one unit of a recurrent layer at every step
 GET /api/numerical?layer=...&array=gw&index=17    its central difference
-GET /api/road?layer=...&array=gw&index=17         the largest products from this entry to the loss
+GET /api/path_to_loss?layer=...&array=gw&index=17 the largest products from this entry to the loss
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
             raise ValueError(f"explain: there is no numerical gradient of {name[:40]} at {index}")
         return {"numerical": number(float(explanation.numerical(name, [index])[0]))}
 
-    def road(query: Query) -> dict[str, Any]:
+    def path_to_loss(query: Query) -> dict[str, Any]:
         values = _array(_layer(model, query), query)
         index = _whole("index", query.get("index", ""))
         if not 0 <= index < values.size:
             raise ValueError(f"explain: there is no entry {index}")
         place = tuple(int(i) for i in np.unravel_index(index, values.shape))
-        return {"steps": [asdict(step) for step in model.road(query["layer"], query["array"], place)]}
+        return {"steps": [asdict(step) for step in model.path_to_loss(query["layer"], query["array"], place)]}
 
     return {
         "model": lambda query: model.to_dict(),
@@ -80,7 +80,7 @@ def answers_of(model: ModelExplanation) -> dict[str, Callable[[Query], dict[str,
         "taken": entry,
         "through_time": steps,
         "numerical": numerical,
-        "road": road,
+        "path_to_loss": path_to_loss,
     }
 
 
@@ -122,7 +122,7 @@ def as_page(model: ModelExplanation) -> str:
         if is_small(explanation):
             documents[layer.path] = whole(explanation)
             name, at = first(explanation)
-            answers |= dict(_answer("road", model, layer.path, name, at))
+            answers |= dict(_answer("path_to_loss", model, layer.path, name, at))
         else:
             answers |= dict(_part(model, layer.path, explanation))
     contents = {"documents": documents, "answers": answers}
@@ -135,7 +135,9 @@ def _part(model: ModelExplanation, path: str, explanation: Explanation) -> Itera
     name, at = first(explanation)
     apart = entry_products(explanation, name, at) if name in explanation.sums else None
     if apart is not None:
-        for question in ("taken", "numerical", "road") if explanation.arrays[name].role == "gradient" else ("taken",):
+        for question in (
+            ("taken", "numerical", "path_to_loss") if explanation.arrays[name].role == "gradient" else ("taken",)
+        ):
             yield from _answer(question, model, path, name, at)
     if explanation.case.diagram is not None:
         for sequence, unit in {(0, 0), unit_of(explanation, name, at)}:

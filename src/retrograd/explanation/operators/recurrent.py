@@ -32,30 +32,30 @@ def stories(cell: Cell, arrays: Arrays, sums: Sums) -> list[Story]:
     steps, batch, units = arrays["y"].shape
     if steps < 2 or not batch * units:
         return []
-    story = _over_a_gate(cell, arrays, sums) if cell.road else _over_the_weights(arrays, sums)
+    story = _over_a_gate(cell, arrays, sums) if cell.kept else _over_the_weights(arrays, sums)
     return [Story("Where does the gradient fade?", story)]
 
 
 def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
-    state, gate = cell.states[-1], cell.road
-    gradient, gates, road = arrays[f"g{state}"], arrays[gate], arrays["kept"]
-    last, size = len(road) - 1, road[0].size
-    unit = int(np.abs(road[0]).argmin())  # the sequence and unit with the least gradient left
+    state, gate = cell.states[-1], cell.kept
+    gradient, gates, kept = arrays[f"g{state}"], arrays[gate], arrays["kept"]
+    last, size = len(kept) - 1, kept[0].size
+    unit = int(np.abs(kept[0]).argmin())  # the sequence and unit with the least gradient left
     names = {
-        name: [label(name, t * size + unit, road.shape) for t in range(last + 1)]
+        name: [label(name, t * size + unit, kept.shape) for t in range(last + 1)]
         for name in (state, f"g{state}", gate, "kept")
     }
     own, now = names[f"g{state}"], gates.reshape(last + 1, -1)[:, unit]
     value = gradient.reshape(last + 1, -1)[:, unit]
     number = _number(sums[f"g{state}"], unit, gate)
     product = " · ".join(fmt(each) for each in now[1:])
-    left = float(road.reshape(last + 1, -1)[0, unit])
+    left = float(kept.reshape(last + 1, -1)[0, unit])
     worst = 1 + int(np.abs(now[1:]).argmin())
     best = size + int(np.abs(gates[1:]).argmax())  # of all units
-    whole = f"{label(gate, best, road.shape)} keeps {_percent(gates.flat[best])}"
-    kept = f"The nearer it is to 1, the more passes: {whole}."
+    whole = f"{label(gate, best, kept.shape)} keeps {_percent(gates.flat[best])}"
+    best_gate = f"The nearer it is to 1, the more passes: {whole}."
     place = worst * size + unit
-    slope = label(f"slope_{gate}", place, road.shape)
+    slope = label(f"slope_{gate}", place, kept.shape)
     over = "one over this step's own output h, and " if "c" in cell.states else "over gy, over the weights, and "
     return (
         Step(
@@ -78,14 +78,14 @@ def _over_a_gate(cell: Cell, arrays: Arrays, sums: Sums) -> tuple[Step, ...]:
         ),
         Step(
             f"It fades most where {gate} is smallest: at step {worst}, {names[gate][worst]} = {fmt(now[worst])}, and "
-            f"{_percent(1 - abs(now[worst]))} is lost in this one step. {kept} That is what the state is for.",
+            f"{_percent(1 - abs(now[worst]))} is lost in this one step. {best_gate} That is what the state is for.",
             "time",
             gate,
             place,
             into=f"g{state}",
         ),
         Step(
-            f"All other paths to earlier steps lead through a gate, as {label(f'ga_{gate}', place, road.shape)}: "
+            f"All other paths to earlier steps lead through a gate, as {label(f'ga_{gate}', place, kept.shape)}: "
             f"there they are multiplied by the slope of a sigmoid, never above 1/4 and here {slope} = "
             f"{fmt(arrays[f'slope_{gate}'].flat[place])}, or by that of tanh, never above 1, and then by weights "
             "w_hh. Over many steps only the path along the states lasts.",
@@ -271,13 +271,13 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         return found | {"h": replace(found["h"], copies=("y", np.arange(y.size).reshape(y.shape)))}
 
     def sums(arrays: Arrays) -> dict[str, list[Products]]:
-        return equations.sums | (_road(cell.road, T, N * H) if cell.road else {})
+        return equations.sums | (_kept_shares(cell.kept, T, N * H) if cell.kept else {})
 
     weights = [f"{each}={each}" for each in inputs if each not in ("x", *_STATES)]
     states = [each if each in inputs else "None" for each in _STATES]
     bias = "" if "b_ih" in inputs else ", bias=False"
     sizes = f"{name!r}, {name!r}, {Ci}, {H}{bias}"
-    road = f"kept[t, n, h] = {cell.road}[t + 1, n, h] · {cell.road}[t + 2, n, h] · …   up to the last step"
+    kept = f"kept[t, n, h] = {cell.kept}[t + 1, n, h] · {cell.kept}[t + 2, n, h] · …   up to the last step"
     called = ""
     if not inputs.keys().isdisjoint(_STATES):
         called = ", (h0, c0)" if "c" in cell.states else ", h0"
@@ -291,7 +291,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
         },
         output=("tnh", "the output h of every step"),
         sums=sums,
-        formulas=equations.formulas | ({"kept": road} if cell.road else {}),
+        formulas=equations.formulas | ({"kept": kept} if cell.kept else {}),
         source=f"{layer}(x{called})[0]",
         program=f"recurrent_layer(x, {', '.join(states)}, [Weights({', '.join(weights)})], recurrence({sizes}))[0]",
         imports=_IMPORTS,
@@ -302,7 +302,7 @@ def _case(name: str, cell: Cell, inputs: Arrays, options: Mapping[str, Any]) -> 
     )
 
 
-def _road(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
+def _kept_shares(gate: str, steps: int, size: int) -> dict[str, list[Products]]:
     """Return the product of the gates of all later steps; 1 at the last step, which has none."""
     entries = np.arange(size)
     return {

@@ -39,7 +39,7 @@ class Cell:
         the gradients of the step, and those of the step before that do not go through the weights
     texts: equations besides those of the weights
     about: descriptions of the arrays, in the order of the page
-    road: the gate by which a gradient is multiplied on its path back through the state
+    kept: the gate by which a gradient is multiplied on its path back through the state
     states: what a step receives from the one before
     """
 
@@ -49,7 +49,7 @@ class Cell:
     back: Back
     texts: tuple[str, ...]
     about: Mapping[str, str]
-    road: str = ""
+    kept: str = ""
     states: tuple[str, ...] = ("h",)
 
 
@@ -82,18 +82,18 @@ def unrolled(cell: Cell, arrays: Arrays) -> Arrays:
         {name: np.stack([step[name] for step in steps]) for name in steps[0] if name in cell.about}
         for steps in (values, found[::-1])
     )
-    made = forward | backward | _road(cell, forward)
+    made = forward | backward | _kept_shares(cell, forward)
     return {name: made[name] for name in cell.about}
 
 
-def _road(cell: Cell, values: Arrays) -> Arrays:
+def _kept_shares(cell: Cell, values: Arrays) -> Arrays:
     """Return the product of the gates of all later steps, for each step."""
-    if not cell.road:
+    if not cell.kept:
         return {}
-    road = np.ones_like(values[cell.road])
-    for t in reversed(range(len(road) - 1)):
-        road[t] = road[t + 1] * values[cell.road][t + 1]
-    return {"kept": road}
+    kept = np.ones_like(values[cell.kept])
+    for t in reversed(range(len(kept) - 1)):
+        kept[t] = kept[t + 1] * values[cell.kept][t + 1]
+    return {"kept": kept}
 
 
 def _lstm(sums: Arrays, before: Arrays) -> Arrays:
@@ -142,7 +142,7 @@ _OUTPUT = {
     "h": "the output, y",
     "gh": "how much the loss grows with the output: through gy, and through the next step",
 }
-_ROAD = "the product of {} from the next step to the last: what remains of a gradient on this path"
+_KEPT_TEXT = "the product of {} from the next step to the last: what remains of a gradient on this path"
 
 
 def _rnn(step: Step, name: str) -> Cell:
@@ -161,7 +161,7 @@ _LSTM_ABOUT = {
     "c": "the cell state",
     "gc": "how much the loss grows with the cell state: through the output, and through the next cell state",
     "f": "the forget gate: how much of the cell state is kept",
-    "kept": _ROAD.format("f"),
+    "kept": _KEPT_TEXT.format("f"),
     "i": "the input gate: how much of g is added to the cell state",
     "g": "the candidate for the cell state",
     "o": "the output gate: how much of tanh(c) is output",
@@ -183,7 +183,7 @@ _LSTM_TEXTS = (
 _GRU_ABOUT = {
     **_OUTPUT,
     "z": "the update gate: how much of the output before is kept",
-    "kept": _ROAD.format("z"),
+    "kept": _KEPT_TEXT.format("z"),
     "n": "the candidate for the new output",
     "r": "the reset gate: how much of m is used",
     "m": "the term from the output before, which the reset gate multiplies",
@@ -270,8 +270,8 @@ class Diagram:
     gates: pairs of a gate and its gradient, from left to right
     between: the array on the path from the first state to the second
     ways: the paths of the gradient; together they are all products of the states' gradients
-    road: the product of the gates by which a gradient is multiplied from step to step
-    about: the explanation shown if there is no road
+    kept: the product of the gates by which a gradient is multiplied from step to step
+    about: the explanation shown if no gate keeps a share
     """
 
     states: tuple[tuple[str, str], ...]
@@ -279,7 +279,7 @@ class Diagram:
     joins: tuple[Join, ...]
     ways: tuple[GradientPath, ...]
     between: str = ""
-    road: str = ""
+    kept: str = ""
     about: str = ""
 
     def to_dict(self) -> dict[str, Any]:
@@ -312,7 +312,7 @@ _LSTM_DIAGRAM = Diagram(
         _through_gates("ga_i", "ga_f", "ga_g", "ga_o"),
     ),
     between="tanh_c",
-    road="kept",
+    kept="kept",
 )
 _GRU_DIAGRAM = Diagram(
     states=(("h", "gh"),),
@@ -327,7 +327,7 @@ _GRU_DIAGRAM = Diagram(
         _from_loss(),
         _through_gates("ga_r", "ga_z", "gm"),
     ),
-    road="kept",
+    kept="kept",
 )
 
 

@@ -90,7 +90,7 @@ export class Diagram {
     this.tracks = [];
     this.labels = [];
     this.grounds = new Map();
-    const layers = { ground: s("g", {}), road: s("g", { class: "road" }), lines: s("g", {}), ways: s("g", {}), cells: s("g", {}) };
+    const layers = { ground: s("g", {}), kept: s("g", { class: "kept" }), lines: s("g", {}), ways: s("g", {}), cells: s("g", {}) };
     for (let t = this.first - 1; t < last; t++) {
       if (t < 0 && this.left === LEFT) continue;
       const own = t >= this.first;
@@ -103,7 +103,7 @@ export class Diagram {
       if (own || t < 0) for (const way of this.data.ways) ways.append(...this.#way(way, t));
       layers.lines.append(lines);
       layers.ways.append(ways);
-      if (this.data.road && own && t + 1 < last) layers.road.append(this.#fade(t));
+      if (this.data.kept && own && t + 1 < last) layers.kept.append(this.#fade(t));
     }
     this.picture = s(
       "svg",
@@ -158,9 +158,9 @@ export class Diagram {
       nodes.push(node);
     }
     if (own) for (const sign of this.step.signs) group.append(mark(sign));
-    if (own && this.data.road) {
+    if (own && this.data.kept) {
       const { x, y } = this.step.share;
-      const node = this.#cell({ name: this.data.road, x: x - 33, y: y - 9, width: 56, height: 17, share: true }, t);
+      const node = this.#cell({ name: this.data.kept, x: x - 33, y: y - 9, width: 56, height: 17, share: true }, t);
       group.append(node.element);
       nodes.push(node);
     }
@@ -207,14 +207,14 @@ export class Diagram {
     return number ? [element, number] : [element];
   }
 
-  /** The road from a step back to the previous one; its width shows the remaining share. */
+  /** The share kept from a step back to the previous one, as the width of a band. */
   #fade(t) {
     const { step } = this;
     const y = step.level(this.data.states[0][1]);
     const [from, to] = [this.#x(t + 1) + step.state.left, this.#x(t) + step.state.right];
     const band = s("path", { class: "fade" });
     this.labels.push(() => {
-      const [late, early] = [t + 1, t].map((each) => this.value(this.data.road, each) ?? 0);
+      const [late, early] = [t + 1, t].map((each) => this.value(this.data.kept, each) ?? 0);
       const [a, b] = [late, early].map((value) => 0.75 + 12 * Math.min(1, Math.abs(value)));
       band.setAttribute("d", `M${from} ${y - a}L${to} ${y - b}V${y + b}L${from} ${y + a}Z`);
       band.style.opacity = 0.1 + 0.35 * Math.min(1, (Math.abs(late) + Math.abs(early)) / 2);

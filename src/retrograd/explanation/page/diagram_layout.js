@@ -215,7 +215,7 @@ export class Step {
     return { points: [[state.right, from], [this.down, from], [this.down, arrival], [end, arrival]], label: null };
   }
 
-  /** The place of the road's share next to a state's gradient. */
+  /** The place of the kept share next to a state's gradient. */
   get share() {
     return { x: this.state.middle, y: LANE - 9, anchor: "middle" };
   }

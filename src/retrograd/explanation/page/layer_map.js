@@ -7,7 +7,7 @@ import { count, long, small } from "page/number_format";
 const extents = (shape) => shape.join("×");
 
 export class LayerMap {
-  /** choose(path): opens a layer; follow(step): follows a step of the road */
+  /** choose(path): opens a layer; follow(step): follows a step of the path */
   constructor(element, map, { choose, follow }) {
     Object.assign(this, { element, map, choose, follow });
     this.scale = logarithmic(map.layers.flatMap((each) => norms(each).map(([, value]) => value)));
@@ -40,8 +40,8 @@ export class LayerMap {
       ...marks(layer).map(([kind, text]) => h("span", { class: `mark ${kind}` }, text)),
     );
     if (layer.why_not) button.classList.add("closed");
-    const road = h("div", { class: "road" });
-    return { layer, button, road, element: h("li", {}, button, road) };
+    const stops = h("div", { class: "stops" });
+    return { layer, button, stops, element: h("li", {}, button, stops) };
   }
 
   #bar(name, value) {
@@ -98,9 +98,9 @@ export class LayerMap {
     const passed = new Set(steps.map(({ path }) => path));
     for (const step of steps) {
       share *= step.share;
-      const { road, element } = this.rows.get(step.path);
-      element.classList.add("on-road");
-      road.append(
+      const { stops, element } = this.rows.get(step.path);
+      element.classList.add("on-path");
+      stops.append(
         h(
           "button",
           { onclick: () => this.follow(step), title: `this entry's product is ${percent(step.share)} of the previous sum` },
@@ -111,9 +111,9 @@ export class LayerMap {
     }
     const paths = [...this.rows.keys()];
     const [from, to] = [paths.indexOf(steps[0].path), paths.indexOf(steps.at(-1).path)];
-    for (const path of paths.slice(from, to)) this.rows.get(path).element.classList.add(passed.has(path) ? "on-road" : "by-road");
+    for (const path of paths.slice(from, to)) this.rows.get(path).element.classList.add(passed.has(path) ? "on-path" : "beside-path");
     const arrived = to === paths.length - 1;
-    this.end.classList.toggle("on-road", arrived);
+    this.end.classList.toggle("on-path", arrived);
     const rest = arrived ? "" : " It ends before a layer that cannot be explained.";
     this.say.textContent = `${label}: the largest product of each sum, from here to the loss. This path alone carries ${percent(share)}.${rest}`;
     this.details.open = true;
@@ -122,11 +122,11 @@ export class LayerMap {
   }
 
   clear() {
-    for (const { road, element } of this.rows.values()) {
-      road.replaceChildren();
-      element.classList.remove("on-road", "by-road");
+    for (const { stops, element } of this.rows.values()) {
+      stops.replaceChildren();
+      element.classList.remove("on-path", "beside-path");
     }
-    this.end.classList.remove("on-road");
+    this.end.classList.remove("on-path");
     this.say.textContent = "";
   }
 }

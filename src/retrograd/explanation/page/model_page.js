@@ -63,7 +63,7 @@ export class ModelView {
     button.disabled = true;
     button.textContent = "Following …";
     try {
-      const { steps } = await this.page.source.ask("road", { layer: this.path, array: array.name, index: at });
+      const { steps } = await this.page.source.ask("path_to_loss", { layer: this.path, array: array.name, index: at });
       $("entry").classList.remove("open"); // on a phone it covers the map
       this.map.showPath(`${this.path} ${array.label(at)}`, steps);
       button.textContent = "Follow it to the loss";
