@@ -9,14 +9,14 @@ import time
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import retrograd
 
 from . import libraries, machine, picture, report, scaling_page
-from .harness import Effort, Result, mean
+from .harness import Effort, Result
 from .suites import (
-    convolution,
     convolution_memory,
     distributed,
     errors,
@@ -29,16 +29,18 @@ from .turns import Plan, measure
 
 TIMED = (
     *("convolution", "networks", "matmul", "lowbit", "layers", "losses", "optimizers", "overhead", "attention"),
-    *("recurrent", "lowbit training", "poolings", "pointwise", "shapes", "normalizations", "reductions", "rules"),
-    "exchange",
+    *("recurrent", "lowbit training", "poolings", "pointwise", "moves", "normalizations", "reductions", "rules"),
+    *("exchange", "shapes"),
 )
 SUITES = (*TIMED, "errors", "memory", "startup", "search", "distributed")
 # Suites of many operators at three sizes, with hundreds of rows. They are measured in fewer rounds and, by default,
 # only with two threads and without torch.compile.
 BROAD = (
-    *("losses", "attention", "poolings", "pointwise", "shapes", "normalizations", "reductions", "optimizers"),
+    *("losses", "attention", "poolings", "pointwise", "moves", "normalizations", "reductions", "optimizers"),
     "overhead",
 )
+
+DRAWN = ("shapes",)  # suites whose rows are drawn by a seed
 
 
 def main() -> int:
@@ -110,18 +112,17 @@ def _suite(name: str, threads: int | None, effort: Effort, arguments: argparse.N
             yield from convolution_memory.results(threads, arguments.quick)
             yield from recurrent_memory.results(threads, arguments.quick)
         return
-    if name in BROAD:
+    if name in (*BROAD, *DRAWN):
         effort = replace(effort, rounds=min(effort.rounds, 5))
     compile = arguments.compile == "all" or (arguments.compile == "some" and name not in BROAD)
     found = []
     suite = f"benchmarks.suites.{name.replace(' ', '_')}"
-    for result in measure(Plan(suite, threads, arguments.quick, compile, arguments.kernels), effort):
+    seed = arguments.seed if name in DRAWN else None
+    for result in measure(Plan(suite, threads, arguments.quick, compile, arguments.kernels, seed), effort):
         found.append(result)
         yield result
-    if name == "convolution" and not arguments.quick:
-        for label, (groups, goal) in convolution.means().items():
-            if result := mean(f"convolution: {label}", found, groups, threads, goal):
-                yield result
+    if summaries := None if arguments.quick else getattr(import_module(suite), "summaries", None):
+        yield from summaries(found, threads, arguments.level)
 
 
 def _threads(suite: str, requested: list[int] | None) -> list[int | None]:
@@ -148,6 +149,7 @@ def _parser() -> argparse.ArgumentParser:
         help="restrict both libraries to these instructions; the results become further columns of the tables",
     )
     parser.add_argument("--quick", action="store_true", help="few rows and rounds, as a smoke test; writes no files")
+    parser.add_argument("--seed", type=int, default=0, help="draws other shapes in the suite of drawn shapes")
     parser.add_argument("--kernels", choices=("compiled", "textbook"), default="compiled")
     parser.add_argument(
         "--compile",

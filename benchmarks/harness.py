@@ -9,7 +9,7 @@ spread of those ratios shows how reliable the median is.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import geometric_mean, median
 from typing import Any
@@ -145,22 +145,31 @@ def time_block(call: Call, length: int) -> float:
     return median(times)
 
 
-def mean(name: str, results: list[Result], groups: tuple[str, ...], threads: int, goal: float) -> Result | None:
-    """Return the geometric mean of the ratios of some groups together; None if they have no rows."""
-    ratios = [result.ratio for result in results if result.group in groups and result.ratio]
-    if not ratios:
-        return None
-    value = geometric_mean(ratios)
-    return Result(
-        group="geometric means of ratios",
-        name=f"{name} ({len(ratios)} rows)",
-        threads=threads,
-        unit="times",
-        ours=value,
-        ratio=value,
-        target=f">= {goal:g}",
-        passed=value >= goal,
-    )
+def worst_tenth(ratios: Sequence[float]) -> float:
+    """Return the ratio that a tenth of the rows do not reach."""
+    return float(np.quantile(ratios, 0.1))
+
+
+def summary(
+    name: str,
+    results: Sequence[Result],
+    threads: int,
+    goal: float | None,
+    figure: Callable[[list[float]], float] = geometric_mean,
+) -> Iterator[Result]:
+    """Yield one figure of the ratios of several rows, by default their geometric mean; nothing without rows."""
+    if ratios := [result.ratio for result in results if result.ratio]:
+        value = figure(ratios)
+        yield Result(
+            group="figures of several rows",
+            name=f"{name} ({len(ratios)} rows)",
+            threads=threads,
+            unit="times",
+            ours=value,
+            ratio=value,
+            target="" if goal is None else f">= {goal:g}",
+            passed=None if goal is None else value >= goal,
+        )
 
 
 def below(group: str, name: str, unit: str, ours: float, theirs: dict[str, float], limit: float | None) -> Result:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 import retrograd
 from retrograd.kernels.compiled.memory import layout
@@ -20,6 +21,7 @@ _CHANNELS_LAST = {4: torch.channels_last, 5: torch.channels_last_3d}
 
 def set_threads(count: int) -> None:
     retrograd.set_num_threads(count)
+    threadpool_limits(count, "blas")  # of NumPy
     torch.set_num_threads(count)
     running = retrograd.get_num_threads(), torch.get_num_threads()
     if running != (count, count):

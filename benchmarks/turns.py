@@ -27,6 +27,7 @@ class Plan:
     """The measurement of a suite: its rows, with this number of threads.
 
     suite: the module with the rows. compile: add torch.compile to PyTorch's variants. kernels: retrograd's kernel set.
+    seed: of the rows of a suite that draws them.
     """
 
     suite: str
@@ -34,6 +35,7 @@ class Plan:
     quick: bool = False
     compile: bool = False
     kernels: str = "compiled"
+    seed: int | None = None
 
 
 def measure(plan: Plan, effort: Effort) -> Iterator[Result]:
@@ -142,7 +144,8 @@ class _Bench:
 
         library.use_kernels(plan.kernels)
         libraries.set_threads(plan.threads)
-        self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd)
+        drawn = {} if plan.seed is None else {"seed": plan.seed}
+        self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd, **drawn)
         self._retrograd = retrograd
         gc.disable()  # garbage is collected between two rows instead
 

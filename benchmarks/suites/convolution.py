@@ -7,6 +7,7 @@ are in convolution_memory.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -20,7 +21,7 @@ from retrograd.specs.convolution_options import AUTO
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 
 from .. import libraries as lib
-from ..harness import Call, Row, Rows
+from ..harness import Call, Result, Row, Rows, summary
 
 PASSES = ("forward", "input gradient", "weight gradient")
 GROUP = "convolution"
@@ -118,15 +119,18 @@ def rows(quick: bool, compile: bool) -> Rows:
     for group, shapes in SHAPES.items():
         for shape in shapes[:1] if quick else shapes:
             for kind in PASSES:
-                yield _row(group, shape, kind)
+                yield row(f"{GROUP} {group}", shape, kind, shape.target)
 
 
-def means() -> dict[str, tuple[tuple[str, ...], float]]:
-    """Return the means: name -> the groups of rows that it combines, and the target of their geometric mean."""
-    return {name: (tuple(f"{GROUP} {group}" for group in groups), goal) for name, (groups, goal) in MEANS.items()}
+def summaries(found: list[Result], threads: int, level: str) -> Iterator[Result]:
+    """Yield the geometric means of MEANS."""
+    for label, (groups, goal) in MEANS.items():
+        names = tuple(f"{GROUP} {group}" for group in groups)
+        yield from summary(f"{GROUP}: {label}", [each for each in found if each.group in names], threads, goal)
 
 
-def _row(group: str, shape: Shape, kind: str) -> Row:
+def row(group: str, shape: Shape, kind: str, target: float | None) -> Row:
+    """Return the row of one pass."""
     arrays = shape.arrays()
     call = ours(shape, kind, arrays)
     theirs = {layout: peer(shape, kind, *tensors) for layout, tensors in lib.layouts(arrays).items()}
@@ -135,7 +139,7 @@ def _row(group: str, shape: Shape, kind: str) -> Row:
         return [(call().numpy(), theirs[lib.CONTIGUOUS]().numpy())]
 
     name = f"{shape}{' transposed' if shape.transposed else ''} {kind}"
-    return Row(f"{GROUP} {group}", name, call, theirs, shape.target, values)
+    return Row(group, name, call, theirs, target, values)
 
 
 def ours(shape: Shape, kind: str, arrays: list[np.ndarray]) -> Call:

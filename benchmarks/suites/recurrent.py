@@ -32,7 +32,7 @@ class Shape(NamedTuple):
     batch: int
     inputs: int
     units: int
-    goal: float
+    goal: float | None = None
 
     def __str__(self) -> str:
         return f"({self.steps}, {self.batch}, {self.inputs}, {self.units})"
@@ -60,9 +60,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def rows(quick: bool, compile: bool) -> Rows:
     for shape in SHAPES[1:2] if quick else SHAPES:
         for mode in MODES:
-            yield from _pair(mode, shape, {})
+            yield from pair(mode, shape, {})
     for name, options in VARIANTS.items():
-        yield from _pair("LSTM", MIDDLE, options, name, 1.2)
+        yield from pair("LSTM", MIDDLE, options, name, 1.2)
     for mode in MODES:
         yield _last_step(mode)
     yield from _lengths(MIDDLE)
@@ -76,7 +76,7 @@ def _layers(mode: str, shape: Shape, options: dict[str, Any]) -> tuple[Any, Any]
     return ours, theirs
 
 
-def _pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal: float | None = None) -> Iterator[Row]:
+def pair(mode: str, shape: Shape, options: dict[str, Any], name: str = "", goal: float | None = None) -> Iterator[Row]:
     """Return a row for inference and one for training."""
     ours, theirs = _layers(mode, shape, options)
     data = lib.random(shape.steps, shape.batch, shape.inputs)
