@@ -7,12 +7,12 @@ import heapq
 import shutil
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterable
 from importlib.util import find_spec
 from itertools import combinations
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,15 +36,28 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     return None
 
 
+@pytest.hookimpl(trylast=True)  # when the cases are known
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Mark the cases that run at night. With ``--draw`` pytest makes no items of them, which would take ten seconds.
+
+    A case that the command line names is not left out.
+    """
+    calls, test = metafunc._calls, metafunc.definition
+    if test.get_closest_marker("pairwise"):
+        mark_unsampled_as_nightly(calls)
+    seed = test.config.getoption("--draw")
+    named = any("[" in argument for argument in test.config.args)
+    if seed is not None and not named and "not nightly" in test.config.option.markexpr:
+        mark_undrawn_as_nightly(seed, test.nodeid, calls)
+        by_day = [call for call in calls if not is_nightly(call) and not test.get_closest_marker("nightly")]
+        calls[:] = by_day or calls[:1]  # without any, pytest would make an item without parameters
+
+
 @pytest.hookimpl(tryfirst=True)  # before pytest deselects the nightly tests
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     seed = config.getoption("--tenth")
     if seed is not None:
         items[:] = [item for item in items if is_drawn(seed, item.nodeid)]
-    mark_unsampled_as_nightly(items)
-    seed = config.getoption("--draw")
-    if seed is not None:
-        mark_undrawn_as_nightly(seed, items)
 
 
 @pytest.hookimpl(trylast=True)
@@ -73,31 +86,26 @@ def is_drawn(seed: str, name: str) -> bool:
     return Random(f"{seed} {name}").random() < 0.1
 
 
-def mark_unsampled_as_nightly(items: list[pytest.Item]) -> None:
-    """Mark the tests of each ``pairwise`` grid that do not belong to its sample as nightly."""
-    grids: dict[object, dict[Combination, list[pytest.Item]]] = defaultdict(lambda: defaultdict(list))
-    for item in items:
-        if item.get_closest_marker("pairwise") and not item.get_closest_marker("nightly"):
-            grids[item.function][tuple(enumerate(item.callspec._idlist))].append(item)  # type: ignore[attr-defined]
-    for grid in grids.values():
-        sample = set(pairwise(grid))
-        for combination, found in grid.items():
-            for item in found if combination not in sample else ():
-                item.add_marker("nightly")
+def is_nightly(call: Any) -> bool:
+    """Return whether a case (pytest's CallSpec2) runs at night only."""
+    return any(mark.name == "nightly" for mark in call.marks)
 
 
-def mark_undrawn_as_nightly(seed: str, items: list[pytest.Item]) -> None:
-    """Mark the cases of large tests that are not drawn as nightly; at least one case of each test is drawn."""
-    cases: dict[str, list[pytest.Item]] = defaultdict(list)
-    for item in items:
-        if not item.get_closest_marker("nightly"):
-            cases[item.nodeid.partition("[")[0]].append(item)
-    for name, found in cases.items():
-        share = DRAWN.get(name.split("/")[1].partition("::")[0], 1)
-        drawn = set(Random(f"{seed} {name}").sample(range(len(found)), -(-len(found) // share)))
-        for at, item in enumerate(found):
-            if at not in drawn:
-                item.add_marker("nightly")
+def mark_unsampled_as_nightly(calls: list[Any]) -> None:
+    """Mark the cases of a ``pairwise`` grid that do not belong to its sample as nightly."""
+    grid = {tuple(enumerate(call._idlist)): call for call in calls if not is_nightly(call)}
+    for combination in grid.keys() - set(pairwise(grid)):
+        grid[combination].marks.append(pytest.mark.nightly.mark)
+
+
+def mark_undrawn_as_nightly(seed: str, name: str, calls: list[Any]) -> None:
+    """Mark the cases of a large test that are not drawn as nightly; at least one case is drawn."""
+    found = [call for call in calls if not is_nightly(call)]
+    share = DRAWN.get(name.split("/")[1].partition("::")[0], 1)
+    drawn = set(Random(f"{seed} {name}").sample(range(len(found)), -(-len(found) // share)))
+    for at, call in enumerate(found):
+        if at not in drawn:
+            call.marks.append(pytest.mark.nightly.mark)
 
 
 def pairwise(grid: Iterable[Combination]) -> list[Combination]:

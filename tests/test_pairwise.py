@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 import sys
+from collections import Counter
 from itertools import combinations, product
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +14,15 @@ from typing import Any
 
 import pytest
 
-from conftest import DRAWN, Combination, is_drawn, mark_undrawn_as_nightly, mark_unsampled_as_nightly, pairwise
+from conftest import (
+    DRAWN,
+    Combination,
+    is_drawn,
+    is_nightly,
+    mark_undrawn_as_nightly,
+    mark_unsampled_as_nightly,
+    pairwise,
+)
 
 
 def grid(*sizes: int) -> list[Combination]:
@@ -39,24 +49,21 @@ def test_of_a_grid_with_gaps() -> None:
     assert pairs(pairwise(some)) == pairs(some)
 
 
-class Item(SimpleNamespace):
-    def get_closest_marker(self, name: str) -> bool:
-        return name in self.marks
-
-    def add_marker(self, name: str) -> None:
-        self.marks.add(name)
+def case(*values: str) -> Any:
+    """A case of a parametrized test, of which the draw uses these attributes."""
+    return SimpleNamespace(_idlist=list(values), marks=[])
 
 
 def test_a_draw_has_a_part_of_the_cases_of_large_tests() -> None:
     """The same seed draws the same cases, each test keeps one, and all of them are drawn on some day."""
 
     def drawn(seed: str) -> set[str]:
-        many = [Item(nodeid=f"tests/kernels/test_a.py::test_a[{case}]", marks=set()) for case in range(30)]
-        one = Item(nodeid="tests/kernels/test_a.py::test_b", marks=set())
-        elsewhere = [Item(nodeid=f"tests/nn/test_c.py::test_c[{case}]", marks=set()) for case in range(30)]
-        mark_undrawn_as_nightly(seed, [*many, one, *elsewhere])
-        assert not one.marks and not any(item.marks for item in elsewhere)
-        return {item.nodeid for item in many if not item.marks}
+        many, one, elsewhere = [[case(str(at)) for at in range(count)] for count in (30, 1, 30)]
+        mark_undrawn_as_nightly(seed, "tests/kernels/test_a.py::test_a", many)
+        mark_undrawn_as_nightly(seed, "tests/kernels/test_a.py::test_b", one)
+        mark_undrawn_as_nightly(seed, "tests/nn/test_c.py::test_c", elsewhere)
+        assert not any(map(is_nightly, [*one, *elsewhere]))
+        return {each._idlist[0] for each in many if not is_nightly(each)}
 
     days = [drawn(f"2026-11-{day}") for day in range(1, 31)]
     assert DRAWN["kernels"] == 3 and {len(each) for each in days} == {10}
@@ -64,31 +71,59 @@ def test_a_draw_has_a_part_of_the_cases_of_large_tests() -> None:
 
 
 def test_the_others_run_at_night() -> None:
-    """Unmarked tests always run. A combination that is nightly anyway does not count as covering its pairs."""
-
-    def items(function: str, *marks: str) -> list[Any]:
-        each = [SimpleNamespace(_idlist=[value for _, value in one]) for one in grid(4, 3, 2)]
-        return [Item(function=function, callspec=one, marks=set(marks)) for one in each]
-
-    whole, marked, nights = items("one"), items("two", "pairwise"), items("three", "pairwise")
-    for item in nights[:6]:  # all with the first value
-        item.marks.add("nightly")
-    mark_unsampled_as_nightly([*whole, *marked, *nights])
-    assert not any(item.marks for item in whole)
-    assert sum("nightly" not in item.marks for item in marked) == 12
-    by_day = [tuple(enumerate(item.callspec._idlist)) for item in nights if "nightly" not in item.marks]
+    """A combination that is nightly anyway does not count as covering its pairs."""
+    marked, nights = [[case(*(value for _, value in one)) for one in grid(4, 3, 2)] for _ in range(2)]
+    for each in nights[:6]:  # all with the first value
+        each.marks.append(pytest.mark.nightly.mark)
+    mark_unsampled_as_nightly(marked)
+    mark_unsampled_as_nightly(nights)
+    assert sum(not is_nightly(each) for each in marked) == 12
+    by_day = [tuple(enumerate(each._idlist)) for each in nights if not is_nightly(each)]
     assert pairs(by_day) == pairs([one for one in grid(4, 3, 2) if one[0][1] != "0"])
 
 
+def collected(*arguments: str) -> set[str]:
+    line = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    ended = subprocess.run(line, capture_output=True, text=True, check=False)
+    return {line for line in ended.stdout.splitlines() if "::" in line}
+
+
+def test_pytest_collects_what_is_drawn(tmp_path: Path) -> None:
+    """Unmarked tests stay whole, tests whose cases are all nightly stay out, and a named case is collected."""
+    folder = tmp_path / "tests"
+    folder.mkdir()
+    shutil.copy(Path(__file__).with_name("conftest.py"), folder)
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = --import-mode=importlib -m 'not nightly'\nmarkers =\n  nightly:\n  pairwise:\n"
+    )
+    (folder / "test_docs.py").write_text(
+        "import pytest\n"
+        "each = pytest.mark.parametrize\n"
+        "@each('case', range(9))\ndef test_large(case): pass\n"
+        "@each('case', [pytest.param(0, marks=pytest.mark.nightly)])\ndef test_long(case): pass\n"
+        "@pytest.mark.pairwise\n@each('a', range(2))\n@each('b', range(2))\n@each('c', range(2))\n"
+        "def test_grid(a, b, c): pass\n"
+        "@pytest.mark.nightly\n@each('case', range(9))\ndef test_night(case): pass\n"
+        "def test_plain(): pass\n"
+    )
+    shutil.copy(folder / "test_docs.py", folder / "test_other.py")
+
+    def counts(*arguments: str) -> Counter[str]:
+        return Counter(name.partition("[")[0] for name in collected(f"--rootdir={tmp_path}", *arguments))
+
+    large, small = "tests/test_docs.py::test_", "tests/test_other.py::test_"
+    whole = {
+        f"{file}{name}": count for file in (large, small) for name, count in (("large", 9), ("grid", 4), ("plain", 1))
+    }
+    assert counts(str(folder)) == whole
+    assert counts("--draw", "7", str(folder)) == {**whole, f"{large}large": 3, f"{large}grid": 2}
+    cases = [f"{folder / 'test_docs.py'}::test_large[{at}]" for at in range(9)]
+    assert counts("--draw", "7", *cases) == {f"{large}large": 9}
+
+
 def test_a_tenth_is_drawn_by_its_seed_and_the_same_in_every_process() -> None:
-    here = Path(__file__).parent
-
-    def chosen(*arguments: str) -> set[str]:
-        line = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
-        ended = subprocess.run([*line, here / "test_geometry.py"], capture_output=True, text=True, check=False)
-        return {line for line in ended.stdout.splitlines() if "::" in line}
-
-    every = chosen()
+    here = str(Path(__file__).with_name("test_geometry.py"))
+    every = collected(here)
     tenths = [{name for name in every if is_drawn(seed, name)} for seed in "12"]
-    assert chosen("--tenth", "1") == tenths[0] not in (tenths[1], set())
+    assert collected("--tenth", "1", here) == tenths[0] not in (tenths[1], set())
     assert all(len(every) / 30 < len(tenth) < len(every) / 4 for tenth in tenths)
