@@ -37,29 +37,27 @@ def matrix(function: Callable[..., Any], inputs: int, *first: int) -> list[list[
     return [[Fraction(entry).limit_denominator(10**7) for entry in row] for row in zip(*columns, strict=True)]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4])
-def test_transforms_are_exact(size: int) -> None:
+# taps, positions of a tile, the kind of its transform, its points
+TRANSFORMS = [(3, 2, 4, 4), (3, 3, 5, 5), (3, 4, 6, 6), (5, 2, 7, 6), (2, 3, 3, 4)]
+
+
+@pytest.mark.parametrize(("taps", "size", "kind", "count"), TRANSFORMS)
+def test_transforms_are_exact(taps: int, size: int, kind: int, count: int) -> None:
     """Sum over points e of A[j, e] G[e, r] B[e, i] is 1 where i = j + r, else 0; and the adjoints are transposed."""
     points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_transforms_jit")
-    used = range(size + 2)
-    inputs = matrix(points.points_of_input, 6, size + 2)
-    outputs = matrix(points.tile_of_points, 6, size + 2)
-    weights = matrix(points.points_of_weights, 3)
-    for j, r, i in product(range(size), range(3), used):
-        assert sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in used) == (i == j + r)
-    gradient = matrix(points.points_of_gradient, 4, size + 2)
-    back = matrix(points.weights_of_points, 6)
+    used = range(count)
+    inputs = matrix(points.points_of_input, 6, kind)
+    outputs = matrix(points.tile_of_points, 6, kind)
+    weights = matrix(points.points_of_weights, 5, taps)
+    for j, r, i in product(range(size), range(taps), used):
+        total = sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in used)
+        assert abs(total - (i == j + r)) < Fraction(1, 10**5)
+    if taps == 2:  # only for input gradients
+        return
+    gradient = matrix(points.points_of_gradient, 4, kind)
+    back = matrix(points.weights_of_points, 6, taps)
     assert all(gradient[e][j] == outputs[j][e] for e in used for j in range(size))
-    assert all(back[r][e] == weights[e][r] for e in range(6) for r in range(3))
-
-
-def test_transforms_of_two_taps_are_exact() -> None:
-    points = pytest.importorskip("retrograd.kernels.compiled.convolution.winograd_transforms_jit")
-    inputs = matrix(points.points_of_input, 6, 3)
-    outputs = matrix(points.tile_of_points, 6, 3)
-    weights = matrix(points.points_of_two_weights, 2)
-    for j, r, i in product(range(3), range(2), range(4)):
-        assert sum(outputs[j][e] * weights[e][r] * inputs[e][i] for e in range(4)) == (i == j + r)
+    assert all(back[r][e] == weights[e][r] for e in range(6) for r in range(taps))
 
 
 # ---------------------------------------------------------------- the passes
@@ -68,8 +66,8 @@ def test_transforms_of_two_taps_are_exact() -> None:
 FORCED = Options("winograd")
 
 
-def window_of(input: tuple[int, ...], padding: Any, kernel: Any = 3) -> Window:
-    return conv_window(input, kernel, 1, padding)
+def window_of(input: tuple[int, ...], padding: Any, kernel: Any = 3, dilation: Any = 1) -> Window:
+    return conv_window(input, kernel, 1, padding, dilation)
 
 
 def check(window: Window, batch: int, inputs: int, outputs: int, source: Source) -> None:
@@ -118,6 +116,35 @@ def test_layouts(layout: str) -> None:
         check(window_of((6, 7), ((1, 1), (0, 1))), 2, 9, 6, Source(np.random.default_rng(1), dtype, (layout,)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("padding", [0, 2, ((0, 3), (4, 1)), ((6, 0), (2, 9))], ids=str)
+def test_five_taps(padding: Any, dtype: type) -> None:
+    source = Source(np.random.default_rng(6), dtype, ("channels_last", "contiguous"))
+    for extents, inputs, outputs in (((6, 7), 3, 18), ((9, 8), 17, 5), ((13, 5), 8, 8), ((6, 22), 1, 33)):
+        window = window_of(extents, padding, 5)
+        if min(window.output) > 1:
+            assert choose("conv", window, FORCED, 2, inputs, outputs, "f") == "winograd"
+            check(window, 2, inputs, outputs, source)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dilation", [2, 3, (1, 2), (4, 1)], ids=str)
+@pytest.mark.parametrize("padding", [0, 2, 3, ((0, 5), (7, 1))], ids=str)
+def test_dilation(padding: Any, dilation: Any, dtype: type) -> None:
+    """One convolution without dilation for each residue of the positions."""
+    source = Source(np.random.default_rng(7), dtype, ("channels_last", "contiguous"))
+    for kernel, extents, inputs, outputs in ((3, (17, 14), 5, 18), (3, (11, 13), 17, 3), (5, (21, 20), 9, 16)):
+        window = window_of(extents, padding, kernel, dilation)
+        if all(size >= 2 * d for size, d in zip(window.output, window.dilation, strict=True)):
+            assert choose("conv", window, FORCED, 2, inputs, outputs, "f") == "winograd"
+            check(window, 2, inputs, outputs, source)
+
+
+def test_dilation_of_three_axes() -> None:
+    window = window_of((4, 9, 12), ((1, 1), (2, 2), (1, 3)), 3, (1, 2, 2))
+    check(window, 2, 5, 17, Source(np.random.default_rng(8), np.float32, ("channels_last",)))
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_three_axes(depth: int) -> None:
     """Taps along D are added up in the products."""
@@ -162,7 +189,12 @@ def test_operands_larger_than_the_cache(extents: tuple[int, int], apart: bool) -
 def test_bits_do_not_depend_on_threads() -> None:
     rng = np.random.default_rng(3)
     threads = kernels.get_num_threads()
-    for window, inputs, outputs in ((window_of((23, 21), 1), 40, 33), (window_of((12, 13), 1), 150, 130)):
+    for window, inputs, outputs in (
+        (window_of((23, 21), 1), 40, 33),
+        (window_of((12, 13), 1), 150, 130),
+        (window_of((19, 22), 2, 5), 40, 33),
+        (window_of((19, 22), 2, 3, 2), 150, 130),
+    ):
         case = Case(window, 3, inputs, outputs, False)
         arrays: Trio = tuple(Source(rng, np.float32, ("channels_last",)).arrays(case.x, case.w, case.y))  # type: ignore[assignment]
         found = []
@@ -179,41 +211,48 @@ def test_bits_do_not_depend_on_threads() -> None:
 
 
 def by_taps(x: np.ndarray, w: np.ndarray, g: np.ndarray) -> Trio:
-    """y, gx and gw in float64 of 3x3 taps with padding 1, one product for each tap."""
+    """y, gx and gw in float64 of taps with as many outputs as inputs, one product for each tap."""
     x, g = (array.transpose(0, 2, 3, 1).astype(np.float64) for array in (x, g))
     w = w.transpose(2, 3, 0, 1).astype(np.float64)
-    _, high, wide, ci = x.shape
-    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
+    (_, high, wide, ci), low = x.shape, len(w) // 2
+    padded = np.pad(x, ((0, 0), (low, low), (low, low), (0, 0)))
     y, gx, gw = np.zeros(g.shape), np.zeros(padded.shape), np.zeros(w.shape)
-    for i, j in product(range(3), repeat=2):
+    for i, j in product(range(len(w)), repeat=2):
         seen = padded[:, i : i + high, j : j + wide]
         y += seen @ w[i, j].T
         gx[:, i : i + high, j : j + wide] += g @ w[i, j]
         gw[i, j] = g.reshape(-1, g.shape[-1]).T @ seen.reshape(-1, ci)
-    return y.transpose(0, 3, 1, 2), gx[:, 1:-1, 1:-1].transpose(0, 3, 1, 2), gw.transpose(2, 3, 0, 1)
+    return y.transpose(0, 3, 1, 2), gx[:, low:-low, low:-low].transpose(0, 3, 1, 2), gw.transpose(2, 3, 0, 1)
 
 
 SHAPES = [(64, 56), (128, 28), (256, 14), (512, 7)]
 
 
-def check_errors(batch: int, channels: int, extent: int, relu: bool) -> None:
-    """At most 2.5e-6 in the root mean square and 1.5e-5 anywhere, of the root mean square of the result."""
+def check_errors(batch: int, channels: int, extent: int, relu: bool, taps: int = 3) -> None:
+    """At most 2.5e-6 in the root mean square and 1.5e-5 anywhere (5 taps: 2.5e-5), of that of the result."""
     rng = np.random.default_rng(channels)
     x, g = (rng.standard_normal((batch, extent, extent, channels)).astype(np.float32) for _ in range(2))
     if relu:
         x = np.maximum(x, 0)
-    w = rng.standard_normal((channels, channels, 3, 3)).astype(np.float32) / np.float32(3 * channels**0.5)
-    arrays, window = (x.transpose(0, 3, 1, 2), w, g.transpose(0, 3, 1, 2)), window_of((extent, extent), 1)
+    w = rng.standard_normal((channels, channels, taps, taps)).astype(np.float32) / np.float32(taps * channels**0.5)
+    arrays = x.transpose(0, 3, 1, 2), w, g.transpose(0, 3, 1, 2)
+    window = window_of((extent, extent), taps // 2, taps)
     for found, wanted in zip(trio(kernels, arrays, window, FORCED), by_taps(*arrays), strict=True):
         error, size = found - wanted, np.sqrt(np.mean(wanted**2))
         assert np.sqrt(np.mean(error**2)) <= 2.5e-6 * size
-        assert np.max(np.abs(error)) <= 1.5e-5 * size
+        assert np.max(np.abs(error)) <= (1.5e-5 if taps == 3 else 2.5e-5) * size
 
 
 @pytest.mark.parametrize("relu", [False, True], ids=["normal", "relu"])
 @pytest.mark.parametrize(("channels", "extent"), SHAPES)
 def test_errors(channels: int, extent: int, relu: bool) -> None:
     check_errors(1, channels, extent, relu)
+
+
+@pytest.mark.parametrize("relu", [False, True], ids=["normal", "relu"])
+@pytest.mark.parametrize(("channels", "extent"), SHAPES[1:])
+def test_errors_of_five_taps(channels: int, extent: int, relu: bool) -> None:
+    check_errors(1, channels, extent, relu, 5)
 
 
 @pytest.mark.nightly

@@ -18,8 +18,9 @@ TEXTBOOK_ALGORITHMS = ("singa", "mxnet", "pytorch", "numpy_ml")  # each a file o
 ALGORITHMS = ("auto", "exact", "direct", "depthwise", "pointwise", "winograd", *TEXTBOOK_ALGORITHMS)
 NEEDS = {
     "winograd": (
-        "3x3 taps (3-D: along the last two axes), stride 1, dilation 1, one group, and at least 2 inputs and 2 outputs "
-        "on each of those two axes; or a transposed convolution of 4x4 taps with stride 2, dilation 1, one group"
+        "3x3 or 5x5 taps (3-D: along the last two axes, with dilation 1 along the first), stride 1, one group, and "
+        "inputs and outputs of at least 2 times the dilation on each of these two axes; or a transposed convolution of "
+        "4x4 taps with stride 2, dilation 1, one group"
     ),
     "depthwise": "as many groups as input channels and as output channels",
     "pointwise": "one tap, and a group of more than one channel (for others there is 'depthwise')",
@@ -52,10 +53,13 @@ def suits(algorithm: str, window: Window, inputs: int, outputs: int, transposed:
             return True
         return (
             window.ndim in (2, 3)
-            and window.kernel[-2:] == (3, 3)
+            and window.kernel[-2:] in ((3, 3), (5, 5))
             and window.groups == 1
-            and max(window.stride) == max(window.dilation) == 1
-            and min(*window.output[-2:], *window.input[-2:]) > 1
+            and max(*window.stride, *window.dilation[:-2]) == 1
+            and all(
+                min(axis) >= 2 * dilation
+                for dilation, *axis in zip(window.dilation[-2:], window.output[-2:], window.input[-2:], strict=True)
+            )
         )
     if algorithm == "depthwise":
         return depthwise

@@ -22,7 +22,7 @@ from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
 from ..machine.microkernel import tile
 from . import axes, depthwise, direct, fold, planar, rowwise, winograd
-from .winograd import PAIRS, POINTS_OF_TWO, tiles_of
+from .winograd import PAIRS, POINTS_OF_TWO, points_of_axis, residues, tile_sizes
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
 
@@ -119,15 +119,16 @@ def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job
         work = pixels * window.taps * window.groups * depth * vectors
     found = {name: float(work)}
     if winograd.can(window):
-        slices, inputs_read = batch * prod(window.output[:-2]), batch * prod(window.input[:-2])
-        tiles, points = 1, 1
-        for extent in window.output[-2:]:
-            sizes = tiles_of(extent)
-            tiles, points = tiles * len(sizes), points * sum(size + 2 for size in sizes)
-        taps = window.taps // 9
-        products = slices * points * taps * depth * vectors
-        transforms = tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
+        side = window.kernel[-1]
+        taps = window.taps // side**2
+        products = transforms = 0
+        for _, _, part in residues(window):
+            slices, inputs_read = batch * prod(part.output[:-2]), batch * prod(part.input[:-2])
+            tiles = prod(len(tile_sizes(extent, side)) for extent in part.output[-2:])
+            products += slices * prod(points_of_axis(extent, side) for extent in part.output[-2:])
+            transforms += tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
         lines = PAIRS * taps * depth * vectors
+        products *= taps * depth * vectors
         found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_VECTOR)
     elif job == "conv_input_grad" and winograd.can_by_phases(window):
         tiles, vectors = batch * winograd.tiles_of_phases(window), -(-inputs // lanes)
@@ -189,8 +190,12 @@ def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: i
     if algorithm == "winograd" and winograd.can_by_phases(window):
         return pairs * winograd.tiles_of_phases(window) * POINTS_OF_TWO
     if algorithm == "winograd":
-        points = prod(sum(size + 2 for size in tiles_of(extent)) for extent in window.output[-2:])
-        return pairs * prod(window.output[:-2]) * points * (window.taps // 9)
+        side = window.kernel[-1]
+        points = sum(
+            prod(part.output[:-2]) * prod(points_of_axis(extent, side) for extent in part.output[-2:])
+            for _, _, part in residues(window)
+        )
+        return pairs * points * (window.taps // side**2)
     return pairs * window.taps * prod(window.output)
 
 

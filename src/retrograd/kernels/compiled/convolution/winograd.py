@@ -1,4 +1,4 @@
-"""Winograd convolution with 3x3 and 2x2 taps, and the plan of its tiles.
+"""Winograd convolution with 3x3, 5x5 and 2x2 taps, and the plan of its tiles.
 
 The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 if 4 does not divide it (for two taps
 along H and W: of 3 positions, the last one of the remainder). A tile of m positions needs the values of its product at
@@ -10,7 +10,9 @@ A line is a row of tiles, a slice all lines of one position along D of one image
 slices, whose transformed input and output fit the cache.
 
 Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), plus smaller tiles that fill up the output.
-The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms.
+The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms. Five taps have
+tiles of 2 positions, which need all 6 points. A dilated convolution is one without dilation for each residue of its
+positions modulo the dilation.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -63,7 +65,7 @@ WINOGRAD = record(
     lines=1,  # of a slice
     counts_h=3,
     counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
-    side=1,  # taps along H and W: 3 or 2
+    side=1,  # taps along H and W: 3, 5 or 2
     together=1,  # consecutive pairs whose products share one spare matrix, see below
     rows=1,  # of the micro-kernel's tile
     product=PRODUCT.words,
@@ -135,14 +137,27 @@ def tiles_of(extent: int) -> list[int]:
     return [4] * whole + [rest] * (rest > 0)
 
 
+def tile_sizes(extent: int, side: int) -> list[int]:
+    """The tiles of ``extent`` positions for ``side`` taps: 3, 5 or 2; the last one of 5 or 2 taps may be partial."""
+    if side == 3:
+        return tiles_of(extent)
+    most = 2 if side == 5 else 3
+    return [min(most, extent - begin) for begin in range(0, extent, most)]
+
+
+def points_of_axis(extent: int, side: int) -> int:
+    """The sum of the points of all tiles along an axis."""
+    sizes = tile_sizes(extent, side)
+    return sum(size + 2 for size in sizes) if side == 3 else len(sizes) * (POINTS if side == 5 else 4)
+
+
 def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
     """The tiles along an axis, and the numbers that need 4, 5, 6 points."""
-    if axis.kernel == 2:
-        sizes = [min(3, axis.output - begin) for begin in range(0, axis.output, 3)]
-        counts = [len(sizes), 0, 0]
-    else:
-        sizes = tiles_of(axis.output)
+    sizes = tile_sizes(axis.output, axis.kernel)
+    if axis.kernel == 3:
         counts = [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
+    else:
+        counts = [len(sizes)] * 3 if axis.kernel == 5 else [len(sizes), 0, 0]
     words, begin = [], 0
     for size in sizes:
         words.append(TILE.pack(begin=begin, size=size))
@@ -282,7 +297,7 @@ def transform_plan(
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
     weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
-    tiles = batch * axes[0].output * -(-axes[1].output // 4) * -(-axes[2].output // 4)
+    tiles = batch * axes[0].output * prod(len(tile_sizes(axis.output, axis.kernel)) for axis in axes[1:])
     # each small block reads the weights again: their total work must outweigh that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
@@ -319,7 +334,7 @@ def transform_sum_plan(
     return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
 
 
-# ---- Convolutions of 3x3 taps by Winograd's transforms --------------------------------------------------------------
+# ---- Convolutions by Winograd's transforms --------------------------------------------------------------
 
 _gather = kernel("convolution.winograd.gather")
 _weight_grad = kernel("convolution.winograd.weight_grad")
@@ -329,7 +344,6 @@ _multiply = kernel("convolution.winograd.multiply_pairs")
 _accumulate = kernel("convolution.winograd.accumulate")
 _transform_back = kernel("convolution.winograd.transform_back")
 _weights = kernel("convolution.winograd_transforms.weights")
-_two_weights = kernel("convolution.winograd_transforms.two_weights")
 _weights_back = kernel("convolution.winograd_transforms.weights_back")
 
 
@@ -341,8 +355,48 @@ def can(window: Window) -> bool:
 @lru_cache(maxsize=4096)
 def _turned(window: Window) -> Window:
     """The window of the convolution with a flipped kernel that is the input gradient of this one."""
-    padding = tuple((r - 1 - low, r - 1 - high) for r, (low, high) in zip(window.kernel, window.padding, strict=True))
+    reach = [(r - 1) * d for r, d in zip(window.kernel, window.dilation, strict=True)]
+    padding = tuple((most - low, most - high) for most, (low, high) in zip(reach, window.padding, strict=True))
     return replace(window, input=window.output, output=window.input, padding=padding)
+
+
+class Residue(NamedTuple):
+    """One of the convolutions without dilation that a dilated one consists of."""
+
+    read: Any  # index of its positions in x, (N, C, *I)
+    written: Any  # in y
+    window: Window
+
+
+@lru_cache(maxsize=4096)
+def residues(window: Window) -> list[Residue]:
+    """The convolution itself, or one for each residue of y's positions along H and W modulo the dilation.
+
+    Position o = q*dilation + residue reads i = (q + r)*dilation + residue - low.
+    """
+    steps = window.dilation[-2:]
+    if max(steps) == 1:
+        return [Residue(..., ..., window)]
+    found = []
+    for places in product(*map(range, steps)):
+        axes = []
+        for place, step, extent, output, (low, _) in zip(
+            places, steps, window.input[-2:], window.output[-2:], window.padding[-2:], strict=True
+        ):
+            ahead, begin = divmod(place - low, step)
+            axes.append((begin, -(-(extent - begin) // step), -(-(output - place) // step), -ahead))
+        lead = window.ndim - 2
+        part = replace(
+            window,
+            input=(*window.input[:lead], *(axis[1] for axis in axes)),
+            output=(*window.output[:lead], *(axis[2] for axis in axes)),
+            dilation=(1,) * window.ndim,
+            padding=(*window.padding[:lead], *((axis[3], 0) for axis in axes)),
+        )
+        read = (..., *(slice(axis[0], None, step) for axis, step in zip(axes, steps, strict=True)))
+        written = (..., *(slice(place, None, step) for place, step in zip(places, steps, strict=True)))
+        found.append(Residue(read, written, part))
+    return found
 
 
 def can_by_phases(window: Window) -> bool:
@@ -442,21 +496,35 @@ def _transformed(
     x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, turned: int
 ) -> np.ndarray:
     """``w`` is dense in the order (*R, channels of x, channels of y)."""
+    transformed = None
+    for read, written, part in residues(window):
+        transformed = _filled(x[read], w, transformed, bias, y[written], part, turned)
+    return y
+
+
+def _filled(
+    x: np.ndarray,
+    w: np.ndarray,
+    transformed: np.ndarray | None,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    window: Window,
+    turned: int,
+) -> np.ndarray:
+    """Fill ``y``; return the transformed weights, for the other residues."""
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
     plan, zeros, taps, width, panels, _, together = _call(
         window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False
     )
-    transformed = aligned(plan.weights, dtype)
-    if window.kernel[-1] == 2:
-        _two_weights[dtype](depth, w, transformed, depth, columns, width, panels)
-    else:
-        _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, turned)
+    if transformed is None:
+        transformed, side = aligned(plan.weights, dtype), window.kernel[-1]
+        _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, side, turned)
     table = per_thread(plan.table, "i8")
     init = zeros if bias is None else bias
     if not plan.shared:
         work = per_thread(plan.work, dtype)
         _gather[dtype](len(plan.blocks), x, transformed, init, y, zeros, work, plan.work, plan.words, table, plan.table)
-        return y
+        return transformed
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
         _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, index, table, plan.table)
@@ -464,15 +532,32 @@ def _transformed(
         _transform_back[dtype](
             (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table
         )
-    return y
+    return transformed
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The weight gradient in the order of memory (*R, Ci, Co); both tensors have contiguous channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
-    plan, zeros, taps, _, _, step, _ = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
-    partials, gw = aligned(plan.weights, dtype), np.empty((*window.kernel, depth, columns), x.dtype, like=x)
+    gw = np.empty((*window.kernel, depth, columns), x.dtype, like=x)
+    work = []
+    for read, written, part in residues(window):
+        some_x, some_g = x[read], g[written]
+        call = _call(part, x.shape[0], depth, columns, dtype, some_x.strides, some_g.strides, True)
+        work.append((some_x, some_g, call))
+    _, _, (plan, _, taps, _, _, step, _) = work[0]
     elements = plan.weights // len(plan.parts)
+    partials = aligned(sum(call.plan.weights for _, _, call in work), dtype)
+    parts = 0
+    for some_x, some_g, call in work:
+        _add_to(partials[parts * elements :], some_x, some_g, call, elements)
+        parts += len(call.plan.parts)
+    _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, window.kernel[-1], parts)
+    return gw
+
+
+def _add_to(partials: np.ndarray, x: np.ndarray, g: np.ndarray, call: _Call, elements: int) -> None:
+    """Fill the partial sums of the gradient to the transformed weights, each of ``elements``."""
+    dtype, plan, zeros = x.dtype.char, call.plan, call.zeros
     table = per_thread(plan.table, "i8")
     if not plan.shared:
         work = per_thread(plan.work, dtype)
@@ -490,15 +575,13 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
             table,
             plan.table,
         )
-    else:
-        work = shared(plan.work, dtype)
-        for index, block in enumerate(plan.blocks):
-            lines = block.inputs * block.lines
-            count = lines + (block.last - block.first) * block.lines
-            _transform_both[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
-            _accumulate[dtype](taps * PAIRS, partials, zeros, work, plan.words, index, table, plan.table)
-    _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, len(plan.parts))
-    return gw
+        return
+    work = shared(plan.work, dtype)
+    for index, block in enumerate(plan.blocks):
+        lines = block.inputs * block.lines
+        count = lines + (block.last - block.first) * block.lines
+        _transform_both[dtype](count, x, g, zeros, work, plan.words, index, lines, table, plan.table)
+        _accumulate[dtype](call.taps * PAIRS, partials, zeros, work, plan.words, index, table, plan.table)
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> int:
@@ -507,10 +590,21 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     if window.kernel[-1] == 4:
         return _temporary_of_phases(window, batch, inputs, outputs, dtype)
+    sums = job == "conv_weight_grad"
     if gradient:
-        plan = _call(_turned(window), batch, outputs, inputs, dtype, y, x, False).plan
-    else:
-        plan = _call(window, batch, inputs, outputs, dtype, x, y, job == "conv_weight_grad").plan
+        window, inputs, outputs, x, y = _turned(window), outputs, inputs, y, x
+    weights, most = 0, 0
+    for read, written, part in residues(window):
+        strides = (_strides_of(each, index) for each, index in ((x, read), (y, written)))
+        plan = _call(part, batch, inputs, outputs, dtype, *strides, sums).plan
+        weights = weights + plan.weights if sums else plan.weights
+        most = max(most, plan.work * (1 if plan.shared else cores()))
     turned = inputs * outputs * window.taps if gradient else 0  # weights in another order
-    blocks = plan.work * (1 if plan.shared else cores())
-    return (plan.weights + blocks + turned) * size
+    return (weights + most + turned) * size
+
+
+def _strides_of(strides: tuple[int, ...], index: Any) -> tuple[int, ...]:
+    """The strides of a view of an array with these strides."""
+    if index is ...:
+        return strides
+    return (*strides[:-2], *(stride * part.step for stride, part in zip(strides[-2:], index[1:], strict=True)))

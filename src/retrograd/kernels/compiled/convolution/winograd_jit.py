@@ -131,8 +131,11 @@ def _block(plan, index):  # type: ignore[no-untyped-def]
 
 @helper
 def _kind(plan, size):  # type: ignore[no-untyped-def]
-    """The kind of transform of a tile of ``size`` positions; tiles of two taps may be partial."""
-    return size + 2 if plan[WINOGRAD.side] == 3 else 3
+    """The kind of transform of a tile of ``size`` positions; tiles of two or five taps may be partial."""
+    side = plan[WINOGRAD.side]
+    if side == 3:
+        return size + 2
+    return 7 if side == 5 else 3
 
 
 @helper
@@ -191,7 +194,7 @@ def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, bac
             if back:
                 transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w)
             else:
-                transform_gradient(y, plan, begin, rows, tile, kind_h, kind_w)
+                transform_gradient(y, plan, begin, rows, tile, kind_h, kind_w, size_h, size_w)
 
 
 @helper

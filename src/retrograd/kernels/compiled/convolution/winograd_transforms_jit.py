@@ -1,8 +1,8 @@
 # mypy: ignore-errors
 """Winograd transforms along one axis, of tiles, and of weights.
 
-There are 3 taps and tiles of 4, 3 and 2 positions (``kind`` 6, 5, 4: so many points), and 2 taps and tiles of 3
-positions (``kind`` 3: 4 points).
+There are 3 taps and tiles of 4, 3 and 2 positions (``kind`` 6, 5, 4: so many points), 5 taps and tiles of 2 positions
+(``kind`` 7: 6 points), and 2 taps and tiles of 3 positions (``kind`` 3: 4 points). The last two may be partial.
 
 A correlation of taps w with m positions of x is y = A ((G w) * (B x)). With the taps, the tile and its input seen as
 the coefficients of polynomials, G and B evaluate them at some points (infinity: the highest coefficient), and A
@@ -43,15 +43,22 @@ from .winograd import PAIRS, POINTS, SLOTS, WINOGRAD
 _P, _Q = 0.625, 1.5
 _P2, _Q2 = _P * _P, _Q * _Q
 _P3, _Q3 = _P * _P2, _Q * _Q2
+_P4, _Q4 = _P2 * _P2, _Q2 * _Q2
 _SUM, _PRODUCT, _APART = _P2 + _Q2, _P2 * _Q2, _P2 - _Q2
 # of G: 1 over the product of the distances to the other finite points
 _AT_0, _AT_P, _AT_Q = 1 / _PRODUCT, 1 / (2 * _P2 * _APART), -1 / (2 * _Q2 * _APART)
 
 
 @helper
+def points_of_kind(kind):  # type: ignore[no-untyped-def]
+    """The number of points of a tile."""
+    return min(POINTS, max(4, kind))
+
+
+@helper
 def points_of_input(kind, x0, x1, x2, x3, x4, x5):  # type: ignore[no-untyped-def]
     """B x: the values of a tile's input at the points; those that the tile does not use are undefined."""
-    if kind == 6:
+    if kind > 5:
         even_p, odd_p = x4 - x2 * _Q2, (x3 - x1 * _Q2) * _P
         even_q, odd_q = x4 - x2 * _P2, (x3 - x1 * _P2) * _Q
         return (
@@ -83,6 +90,8 @@ def points_of_input(kind, x0, x1, x2, x3, x4, x5):  # type: ignore[no-untyped-de
 def tile_of_points(kind, m0, m1, m2, m3, m4, m5):  # type: ignore[no-untyped-def]
     """A m: the positions of a tile from the values at its points; missing positions are undefined."""
     plus, minus = m1 + m2, m1 - m2
+    if kind == 7:
+        return m0 + plus + (m4 + m5), minus * _P + (m4 - m5) * _Q + m3, plus, minus
     if kind == 6:
         more, less = m4 + m5, m4 - m5
         return m0 + plus + more, minus * _P + less * _Q, plus * _P2 + more * _Q2, minus * _P3 + less * _Q3 + m3
@@ -96,6 +105,9 @@ def tile_of_points(kind, m0, m1, m2, m3, m4, m5):  # type: ignore[no-untyped-def
 @helper
 def points_of_gradient(kind, y0, y1, y2, y3):  # type: ignore[no-untyped-def]
     """A^T y: the values at the points of a tile of the output's gradient."""
+    if kind == 7:
+        odd_p, odd_q = y1 * _P, y1 * _Q
+        return y0, y0 + odd_p, y0 - odd_p, y1, y0 + odd_q, y0 - odd_q
     if kind == 6:
         even_p, odd_p = y0 + y2 * _P2, y1 * _P + y3 * _P3
         even_q, odd_q = y0 + y2 * _Q2, y1 * _Q + y3 * _Q3
@@ -108,26 +120,27 @@ def points_of_gradient(kind, y0, y1, y2, y3):  # type: ignore[no-untyped-def]
 
 
 @helper
-def points_of_weights(w0, w1, w2):  # type: ignore[no-untyped-def]
-    """G w: the values at the points of three taps."""
-    even_p, odd_p = (w0 + w2 * _P2) * _AT_P, w1 * (_P * _AT_P)
-    even_q, odd_q = (w0 + w2 * _Q2) * _AT_Q, w1 * (_Q * _AT_Q)
-    return w0 * _AT_0, even_p + odd_p, even_p - odd_p, w2, even_q + odd_q, even_q - odd_q
+def points_of_weights(side, w0, w1, w2, w3, w4):  # type: ignore[no-untyped-def]
+    """G w: the values at the points of ``side`` taps, 2 (whose tiles use the first four points), 3 or 5."""
+    even_p, even_q, odd_p, odd_q, highest = w0, w0, w1 * (_P * _AT_P), w1 * (_Q * _AT_Q), w1
+    if side > 2:
+        even_p, even_q, highest = w0 + w2 * _P2, w0 + w2 * _Q2, w2
+    if side > 3:
+        even_p, even_q, highest = even_p + w4 * _P4, even_q + w4 * _Q4, w4
+        odd_p, odd_q = odd_p + w3 * (_P3 * _AT_P), odd_q + w3 * (_Q3 * _AT_Q)
+    even_p, even_q = even_p * _AT_P, even_q * _AT_Q
+    return w0 * _AT_0, even_p + odd_p, even_p - odd_p, highest, even_q + odd_q, even_q - odd_q
 
 
 @helper
-def points_of_two_weights(w0, w1):  # type: ignore[no-untyped-def]
-    """G w: the values at the first four points of two taps."""
-    even, odd = w0 * _AT_P, w1 * (_P * _AT_P)
-    return w0 * _AT_0, even + odd, even - odd, w1
-
-
-@helper
-def weights_of_points(u0, u1, u2, u3, u4, u5):  # type: ignore[no-untyped-def]
-    """G^T u: the gradient to three taps from the gradient to their values at the points."""
+def weights_of_points(side, u0, u1, u2, u3, u4, u5):  # type: ignore[no-untyped-def]
+    """G^T u: the gradient to ``side`` taps, 3 or 5, from that to their values at the points; others are undefined."""
     plus_p, minus_p = (u1 + u2) * _AT_P, (u1 - u2) * (_P * _AT_P)
     plus_q, minus_q = (u4 + u5) * _AT_Q, (u4 - u5) * (_Q * _AT_Q)
-    return u0 * _AT_0 + plus_p + plus_q, minus_p + minus_q, plus_p * _P2 + plus_q * _Q2 + u3
+    w0, w1, w2 = u0 * _AT_0 + plus_p + plus_q, minus_p + minus_q, plus_p * _P2 + plus_q * _Q2
+    if side > 3:
+        return w0, w1, w2, minus_p * _P2 + minus_q * _Q2, plus_p * _P4 + plus_q * _Q4 + u3
+    return w0, w1, w2 + u3, w0, w1
 
 
 # ---- One tile of a convolution by Winograd's transforms -------------------------------------------------------------
@@ -211,7 +224,7 @@ def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: igno
     begin = tile * plan[WINOGRAD.depth_step]
     for c in range(0, plan[WINOGRAD.depth], one):
         left = plan[WINOGRAD.depth] - c
-        for i in range(max(4, kind_h)):
+        for i in range(points_of_kind(kind_h)):
             q = i * SLOTS
             v0, v1, v2, v3, v4, v5 = points_of_input(
                 kind_w,
@@ -223,7 +236,7 @@ def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: igno
                 load_first(pointer_like(x, scratch[q + 5]), c, left),
             )
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
-        for j in range(max(4, kind_w)):
+        for j in range(points_of_kind(kind_w)):
             v0, v1, v2, v3, v4, v5 = points_of_input(
                 kind_h,
                 load(values, j * one),
@@ -237,7 +250,7 @@ def transform_input(x, plan, scratch, rows, tile, kind_h, kind_w):  # type: igno
 
 
 @helper
-def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w):  # type: ignore[no-untyped-def]
+def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
     """A^T g A of a tile of the output's gradient, which begins at element ``begin``."""
     values, one = _values(g), lanes(g)
     to = tile * plan[WINOGRAD.column_step]
@@ -245,18 +258,20 @@ def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w):  # type: ign
     zero = full(g, 0.0)
     for k in range(0, plan[WINOGRAD.columns], one):
         left = plan[WINOGRAD.columns] - k
-        for i in range(kind_h - 2):
+        if size_h == 1:  # the missing line of a partial tile
+            keep(values, POINTS * one, one, zero, zero, zero, zero, zero, zero)
+        for i in range(size_h):
             at = begin + i * down + k
-            y2, y3 = zero, zero
-            if kind_w > 4:
+            y1, y2, y3 = zero, zero, zero
+            if size_w > 1:
+                y1 = load_first(g, at + right, left)
+            if size_w > 2:
                 y2 = load_first(g, at + 2 * right, left)
-            if kind_w > 5:
+            if size_w > 3:
                 y3 = load_first(g, at + 3 * right, left)
-            v0, v1, v2, v3, v4, v5 = points_of_gradient(
-                kind_w, load_first(g, at, left), load_first(g, at + right, left), y2, y3
-            )
+            v0, v1, v2, v3, v4, v5 = points_of_gradient(kind_w, load_first(g, at, left), y1, y2, y3)
             keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
-        for j in range(kind_w):
+        for j in range(points_of_kind(kind_w)):
             v0, v1, v2, v3, v4, v5 = points_of_gradient(
                 kind_h,
                 load(values, j * one),
@@ -275,7 +290,7 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
     for k in range(0, plan[WINOGRAD.columns], one):
         left = plan[WINOGRAD.columns] - k
         at = tile * plan[WINOGRAD.column_step] + k
-        for j in range(max(4, kind_w)):
+        for j in range(points_of_kind(kind_w)):
             m3 = load(pointer_like(y, rows[3 * SLOTS + j]), at)
             m4, m5 = m3, m3
             if kind_h > 4:
@@ -319,6 +334,14 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
 # ---- The weights of a convolution at the points of Winograd's transforms --------------------------------------------
 
 
+@helper
+def _tap(w, at, step, tap, side, left):  # type: ignore[no-untyped-def]
+    """Tap number ``tap`` of a kernel line; zeros if it has fewer."""
+    if tap < side:
+        return load_first(w, at + tap * step, left)
+    return full(w, 0.0)
+
+
 def weights(
     task: int,
     worker: int,
@@ -329,68 +352,47 @@ def weights(
     width: int,
     panels: int,
     taps: int,
+    side: int,
     turned: int,
 ) -> None:
-    """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c; w is (taps, 3, 3, depth, columns).
+    """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c.
 
-    ``turned``: of the kernel flipped on every axis, for the input gradient.
+    w is (taps, side, side, depth, columns). ``turned``: of the kernel flipped on every axis, for the input gradient.
+    Two taps have only the pairs of the first four points.
     """
     values, one = _values(w), lanes(w)
     tap, sign, c = depth * columns, 1, task % depth
-    first, own = task // depth * 9 * tap, task // depth * PAIRS * panels * depth * width
+    area = side * side
+    first, own = task // depth * area * tap, task // depth * PAIRS * panels * depth * width
     if turned != 0:
-        first, sign = (taps * 9 - 1) * tap - first, -1
+        first, sign = (taps * area - 1) * tap - first, -1
+    step = panels * depth * width
     for panel in range(panels):
         for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
             left = columns - k
             begin = first + c * columns + k
-            for i in range(3):
-                at = begin + sign * 3 * i * tap
+            for i in range(side):
+                at = begin + sign * side * i * tap
                 v0, v1, v2, v3, v4, v5 = points_of_weights(
+                    side,
                     load_first(w, at, left),
                     load_first(w, at + sign * tap, left),
-                    load_first(w, at + sign * 2 * tap, left),
+                    _tap(w, at, sign * tap, 2, side, left),
+                    _tap(w, at, sign * tap, 3, side, left),
+                    _tap(w, at, sign * tap, 4, side, left),
                 )
                 keep(values, i * POINTS * one, one, v0, v1, v2, v3, v4, v5)
-            step = panels * depth * width
-            for j in range(POINTS):
+            for j in range(POINTS if side > 2 else 4):
                 v0, v1, v2, v3, v4, v5 = points_of_weights(
-                    load(values, j * one), load(values, (POINTS + j) * one), load(values, (2 * POINTS + j) * one)
+                    side,
+                    load(values, j * one),
+                    load(values, (POINTS + j) * one),
+                    load(values, (2 * POINTS + j) * one),
+                    load(values, (3 * POINTS + j) * one),
+                    load(values, (4 * POINTS + j) * one),
                 )
                 to = own + j * step + (panel * depth + c) * width + k - panel * width
                 keep(target, to, POINTS * step, v0, v1, v2, v3, v4, v5)
-
-
-def two_weights(
-    task: int,
-    worker: int,
-    w: Array,
-    target: Array,
-    depth: int,
-    columns: int,
-    width: int,
-    panels: int,
-) -> None:
-    """As ``weights`` for two taps on both axes, flipped: ``target`` has only the pairs of the first four points.
-
-    w is (2, 2, depth, columns).
-    """
-    values, one = _values(w), lanes(w)
-    tap, step = depth * columns, panels * depth * width
-    for panel in range(panels):
-        for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
-            left, at = columns - k, task * columns + k
-            for i in range(2):
-                line = at + (1 - i) * 2 * tap
-                v0, v1, v2, v3 = points_of_two_weights(load_first(w, line + tap, left), load_first(w, line, left))
-                keep(values, i * POINTS * one, one, v0, v1, v2, v3, v3, v3)
-            for j in range(4):
-                v0, v1, v2, v3 = points_of_two_weights(load(values, j * one), load(values, (POINTS + j) * one))
-                to = j * step + (panel * depth + task) * width + k - panel * width
-                store(target, to, v0)
-                store(target, to + POINTS * step, v1)
-                store(target, to + 2 * POINTS * step, v2)
-                store(target, to + 3 * POINTS * step, v3)
 
 
 def weights_back(
@@ -402,14 +404,16 @@ def weights_back(
     columns: int,
     step: int,
     taps: int,
+    side: int,
     parts: int,
 ) -> None:
     """``gw[t, :, :, c, k] = G^T (sum over parts of partials[part, t, e, c, k]) G`` for one t and c.
 
-    gw is (taps, 3, 3, depth, columns).
+    gw is (taps, side, side, depth, columns).
     """
     values, one = _values(gw), lanes(gw)
     pair, c, tap = depth * step, task % depth, task // depth
+    across = depth * columns
     for k in range(0, columns, one):
         left = columns - k
         for e in range(PAIRS):
@@ -419,7 +423,8 @@ def weights_back(
                 total = total + load(partials, part * taps * PAIRS * pair + at)
             store(values, e * one, total)
         for j in range(POINTS):
-            w0, w1, w2 = weights_of_points(
+            w0, w1, w2, w3, w4 = weights_of_points(
+                side,
                 load(values, j * one),
                 load(values, (POINTS + j) * one),
                 load(values, (2 * POINTS + j) * one),
@@ -427,12 +432,11 @@ def weights_back(
                 load(values, (4 * POINTS + j) * one),
                 load(values, (5 * POINTS + j) * one),
             )
-            store(values, j * one, w0)
-            store(values, (POINTS + j) * one, w1)
-            store(values, (2 * POINTS + j) * one, w2)
-        for i in range(3):
+            keep(values, j * one, POINTS * one, w0, w1, w2, w3, w4, w4)
+        for i in range(side):
             q = i * POINTS * one
-            w0, w1, w2 = weights_of_points(
+            w0, w1, w2, w3, w4 = weights_of_points(
+                side,
                 load(values, q),
                 load(values, q + one),
                 load(values, q + 2 * one),
@@ -440,7 +444,10 @@ def weights_back(
                 load(values, q + 4 * one),
                 load(values, q + 5 * one),
             )
-            at = ((tap * 9 + 3 * i) * depth + c) * columns + k
+            at = (tap * side + i) * side * across + c * columns + k
             store_first(gw, at, w0, left)
-            store_first(gw, at + depth * columns, w1, left)
-            store_first(gw, at + 2 * depth * columns, w2, left)
+            store_first(gw, at + across, w1, left)
+            store_first(gw, at + 2 * across, w2, left)
+            if side > 3:
+                store_first(gw, at + 3 * across, w3, left)
+                store_first(gw, at + 4 * across, w4, left)
