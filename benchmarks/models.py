@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -132,6 +133,96 @@ def mobilenet_v2(nn: Any, classes: int = 1000) -> Any:
     )
 
 
+def cifar(nn: Any) -> Any:
+    """Six 3×3 convolutions with batch norm for (N, 3, 32, 32): 0.3 million parameters."""
+    layers: list[Any] = []
+    for in_channels, out in ((3, 32), (32, 32), (32, 64), (64, 64), (64, 128), (128, 128)):
+        layers += [nn.Conv2d(in_channels, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+        if in_channels == out and out < 128:
+            layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10))
+
+
+def unet(nn: Any, classes: int = 3, width: int = 32) -> Any:
+    """U-Net of three levels for (N, 3, H, W): O. Ronneberger et al., "U-Net", 2015."""
+    cat = _library_of(nn).cat
+
+    def double(in_channels: int, out: int) -> Any:
+        first = [nn.Conv2d(in_channels, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+        second = [nn.Conv2d(out, out, 3, padding=1, bias=False), nn.BatchNorm2d(out), nn.ReLU()]
+        return nn.Sequential(*first, *second)
+
+    class UNet(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.pool = nn.MaxPool2d(2)
+            self.down = nn.ModuleList([double(3, width), double(width, 2 * width), double(2 * width, 4 * width)])
+            self.up = nn.ModuleList([nn.ConvTranspose2d(size * width, size * width // 2, 2, 2) for size in (4, 2)])
+            self.join = nn.ModuleList([double(4 * width, 2 * width), double(2 * width, width)])
+            self.head = nn.Conv2d(width, classes, 1)
+
+        def forward(self, x: Any) -> Any:
+            first = self.down[0](x)
+            second = self.down[1](self.pool(first))
+            y = self.down[2](self.pool(second))
+            for up, join, seen in zip(self.up, self.join, (second, first), strict=True):
+                y = join(cat([seen, up(y)], 1))
+            return self.head(y)
+
+    return UNet()
+
+
+def gpt(nn: Any, vocabulary: int = 65, width: int = 192, heads: int = 6, layers: int = 4, context: int = 128) -> Any:
+    """A small GPT from codes (N, T) to scores (N, T, vocabulary): A. Radford et al., 2018."""
+    functional, arange = nn.functional, _library_of(nn).arange
+
+    class Block(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+            self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+            self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+        def forward(self, x: Any) -> Any:
+            n, t, c = x.shape
+            q, k, v = (a.view(n, t, heads, c // heads).transpose(1, 2) for a in self.qkv(self.ln_1(x)).split(c, 2))
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.proj(y.transpose(1, 2).reshape(n, t, c))
+            return x + self.mlp(self.ln_2(x))
+
+    class GPT(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.codes, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
+            self.blocks = nn.Sequential(*(Block() for _ in range(layers)))
+            self.ln, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.ln(self.blocks(self.codes(x) + self.places(arange(x.shape[1])))))
+
+    return GPT()
+
+
+def language_model(nn: Any, words: int = 10_000, width: int = 200) -> Any:
+    """A two-layer LSTM from codes (N, T) to scores (N, T, words): W. Zaremba et al., 2014, the small network."""
+
+    class LanguageModel(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.embedding = nn.Embedding(words, width)
+            self.lstm = nn.LSTM(width, width, 2, batch_first=True)
+            self.head = nn.Linear(width, words)
+
+        def forward(self, x: Any) -> Any:
+            return self.head(self.lstm(self.embedding(x))[0])
+
+    return LanguageModel()
+
+
+def _library_of(nn: Any) -> Any:
+    return import_module(nn.__name__.partition(".")[0])
+
+
 CHARACTERS = 103
 
 
@@ -151,14 +242,15 @@ def characters(nn: Any, batch_first: bool = False) -> Any:
     return Characters()
 
 
-# ---- in several processes --------------------------------------------------------------------------------------------
+# ---- networks with their data ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A network and the batch of each process: `samples` images of a shape, or rows of characters.
+    """A network and the batch of each process: `samples` images of a shape, or rows of codes.
 
-    same: whether both libraries give the same losses, as they do without dropout and batch norm.
+    same: whether both libraries give the same losses, as they do without dropout and batch norm. dense: whether each
+    position of an image has a label.
     """
 
     make: Callable[[Any], Any]
@@ -167,6 +259,7 @@ class Workload:
     classes: int
     optimizer: Callable[[Any, Any], Any]
     same: bool = True
+    dense: bool = False
 
     def batch(self, processes: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the samples of all processes, and their labels."""
@@ -175,9 +268,12 @@ class Workload:
         if len(self.shape) == 1:
             codes = rng.integers(0, self.classes, (2, count, *self.shape))
             return codes[0], codes[1]
-        return rng.standard_normal((count, *self.shape), np.float32), rng.integers(0, self.classes, count)
+        places = self.shape[1:] if self.dense else ()
+        return rng.standard_normal((count, *self.shape), np.float32), rng.integers(0, self.classes, (count, *places))
 
     def loss(self, functional: Any, scores: Any, labels: Any) -> Any:
+        if self.dense:
+            return functional.cross_entropy(scores, labels)
         return functional.cross_entropy(scores.reshape(-1, self.classes), labels.reshape(-1))
 
 
@@ -189,9 +285,24 @@ def _adam(optim: Any, parameters: Any) -> Any:
     return optim.Adam(parameters, lr=1e-4)
 
 
+# in several processes
 WORKLOADS = {
     "LeNet": Workload(lenet, 256, (1, 28, 28), 10, _momentum),
     "mnist5k": Workload(mnist, 256, (1, 28, 28), 10, _adam, same=False),
     "characters": Workload(lambda nn: characters(nn, batch_first=True), 64, (64,), CHARACTERS, _adam),
     "VGG-11": Workload(vgg11, 32, (3, 32, 32), 1000, _momentum),
+}
+
+# in one process
+NETWORKS = {
+    "LeNet, batch 1": Workload(lenet, 1, (1, 28, 28), 10, _momentum),
+    "LeNet, batch 16": Workload(lenet, 16, (1, 28, 28), 10, _momentum),
+    "LeNet, batch 64": Workload(lenet, 64, (1, 28, 28), 10, _momentum),
+    "CIFAR network, batch 32": Workload(cifar, 32, (3, 32, 32), 10, _adam),
+    "U-Net, batch 4, 64×64": Workload(unet, 4, (3, 64, 64), 3, _adam, dense=True),
+    "GPT, batch 8, 128 codes": Workload(gpt, 8, (128,), 65, _adam),
+    "LSTM language model, batch 20, 35 words": Workload(language_model, 20, (35,), 10_000, _momentum),
+    "MobileNetV2, batch 1, 96×96": Workload(mobilenet_v2, 1, (3, 96, 96), 1000, _momentum, same=False),
+    "MobileNetV2, batch 8, 224×224": Workload(mobilenet_v2, 8, (3, 224, 224), 1000, _momentum, same=False),
+    "ResNet-18, batch 8, 224×224": Workload(resnet18, 8, (3, 224, 224), 1000, _momentum),
 }

@@ -1,14 +1,16 @@
-"""Training steps of LeNet on 28×28 images, and training on mnist5k.
+"""Whole networks: training steps and inference, and training on mnist5k.
 
-A LeNet step is forward, loss, backward and SGD with momentum. The training on mnist5k is that of a typical script:
-batches of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
+A training step is forward, loss, backward and optimizer. The training on mnist5k is that of a typical script: batches
+of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
 
-The target is against PyTorch eager as a user writes it; its fused optimizer and torch.compile are measured too.
+The target is against PyTorch eager as a user writes it, with contiguous or channels-last arrays; torch.compile is
+measured too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -18,75 +20,74 @@ import retrograd
 from retrograd.data import DataLoader, MNIST5k
 
 from .. import libraries as lib
-from ..harness import Call, Row, Rows
-from ..models import lenet, mnist
+from ..harness import Call, Result, Row, Rows, summary
+from ..models import NETWORKS, Workload, mnist
 
-TARGET = 2.0
-FUSED = "fused SGD"
+TRAINING, INFERENCE = "networks: training", "networks: inference"
+SCRIPT = "networks: script"
+TARGET = 2.0  # of the script
+MEANS = {  # targets of the geometric means
+    TRAINING: {"": 1.5, "avx2": 1.5},
+    INFERENCE: {"": 1.2, "avx2": 1.2},
+}
+LAYOUTS = (lib.CONTIGUOUS, lib.CHANNELS_LAST)
 
 
 def rows(quick: bool, compile: bool) -> Rows:
-    for batch in (16,) if quick else (1, 16, 64):
-        yield _row(batch, compile and lib.can_compile() and not quick)
+    compile = compile and lib.can_compile() and not quick
+    for name, work in list(NETWORKS.items())[: 2 if quick else None]:
+        yield from _rows(name, work, compile)
     yield _script()
 
 
-def _row(batch: int, compile: bool) -> Row:
-    retrograd.manual_seed(0)
-    images = lib.random(batch, 1, 28, 28)
-    labels = np.arange(batch, dtype=np.int64) % 10
-    net = lenet(retrograd.nn)
-    state = {name: tensor.numpy().copy() for name, tensor in net.state_dict().items()}
-    theirs = {layout: _peer_step(images, labels, state, layout) for layout in (lib.CONTIGUOUS, lib.CHANNELS_LAST)}
-    theirs[FUSED] = _peer_step(images, labels, state, lib.CONTIGUOUS, fused=True)
-    if compile:
-        theirs[lib.COMPILED] = _peer_step(images, labels, state, lib.CONTIGUOUS, compile=True)
-    ours = _step(net, retrograd.Tensor(images), retrograd.Tensor(labels))
+def summaries(found: list[Result], threads: int, level: str) -> Iterator[Result]:
+    """Yield the geometric means of training and of inference."""
+    for group, goals in MEANS.items():
+        some = [result for result in found if result.group == group]
+        yield from summary(group, some, threads, goals[level], geometric_mean)
 
-    def values() -> list[tuple[np.ndarray, np.ndarray]]:
+
+def _rows(name: str, work: Workload, compile: bool) -> Rows:
+    """Yield a row for training and one for inference."""
+    retrograd.manual_seed(0)
+    data, labels = work.batch(1)
+    net = work.make(retrograd.nn)
+    state = {key: tensor.numpy().copy() for key, tensor in net.state_dict().items()}
+    layouts = LAYOUTS if data.ndim == 4 else LAYOUTS[:1]
+    x, y = retrograd.Tensor(data), retrograd.Tensor(labels)
+    ours = _step(retrograd, work, net, x, y)
+    theirs = {layout: _peer(work, data, labels, state, layout) for layout in layouts}
+    if compile:
+        theirs[lib.COMPILED] = _peer(work, data, labels, state, lib.CONTIGUOUS, compile=True)
+
+    def losses() -> list[tuple[np.ndarray, np.ndarray]]:
         # the losses of three steps agree only if forward, backward and optimizer do
         return [(_losses(ours), _losses(theirs[lib.CONTIGUOUS]))]
 
-    against = (lib.CONTIGUOUS, lib.CHANNELS_LAST)
-    return Row("networks", f"LeNet training step, batch {batch}", ours, theirs, TARGET, values, against=against)
+    yield Row(TRAINING, name, ours, theirs, 1.0, losses if work.same else None, against=layouts)
+
+    still = work.make(retrograd.nn)
+    still.load_state_dict({key: retrograd.Tensor(array.copy()) for key, array in state.items()})
+    read = _inference(retrograd, still, x)
+    peers = {layout: _peer_inference(work, data, state, layout) for layout in layouts}
+    if compile:
+        peers[lib.COMPILED] = _peer_inference(work, data, state, lib.CONTIGUOUS, compile=True)
+
+    def scores() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(read().numpy(), peers[lib.CONTIGUOUS]().numpy())]
+
+    yield Row(INFERENCE, name, read, peers, 1.0, scores, against=layouts)
 
 
 def _losses(step: Call) -> np.ndarray:
     return np.array([step().item() for _ in range(3)])
 
 
-def _step(net: Any, x: Any, y: Any) -> Call:
-    loss_of = retrograd.nn.CrossEntropyLoss()
-    optimizer = retrograd.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
-
-    def step() -> Any:
-        optimizer.zero_grad()
-        loss = loss_of(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
-
-
-def _peer_step(
-    images: np.ndarray,
-    labels: np.ndarray,
-    state: dict[str, np.ndarray],
-    layout: str,
-    fused: bool = False,
-    compile: bool = False,
-) -> Call:
-    net = lenet(torch.nn)
-    net.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
-    if layout == lib.CHANNELS_LAST:
-        net = net.to(memory_format=torch.channels_last)
-    x, y = lib.theirs(images, layout), torch.tensor(labels)
-    loss_of = torch.nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9, fused=fused or None)
+def _step(library: Any, work: Workload, net: Any, x: Any, y: Any, compile: bool = False) -> Call:
+    optimizer, functional = work.optimizer(library.optim, net.parameters()), library.nn.functional
 
     def forward() -> Any:
-        return loss_of(net(x), y)
+        return work.loss(functional, net(x), y)
 
     forward = lib.compiled(forward) if compile else forward
 
@@ -98,6 +99,36 @@ def _peer_step(
         return loss
 
     return step
+
+
+def _inference(library: Any, net: Any, x: Any) -> Call:
+    net.eval()
+
+    def read() -> Any:
+        with library.no_grad():
+            return net(x)
+
+    return read
+
+
+def _peer_network(work: Workload, state: dict[str, np.ndarray], layout: str) -> Any:
+    net = work.make(torch.nn)
+    net.load_state_dict({name: torch.tensor(array) for name, array in state.items()})
+    return net.to(memory_format=torch.channels_last) if layout == lib.CHANNELS_LAST else net
+
+
+def _peer(
+    work: Workload, data: np.ndarray, labels: np.ndarray, state: dict[str, np.ndarray], layout: str, **options: bool
+) -> Call:
+    net = _peer_network(work, state, layout)
+    return _step(torch, work, net, lib.theirs(data, layout), torch.tensor(labels), **options)
+
+
+def _peer_inference(
+    work: Workload, data: np.ndarray, state: dict[str, np.ndarray], layout: str, compile: bool = False
+) -> Call:
+    net = _peer_network(work, state, layout)
+    return _inference(torch, lib.compiled(net) if compile else net, lib.theirs(data, layout))
 
 
 # ---- mnist5k -------------------------------------------------------------------------------------------------------
@@ -122,7 +153,7 @@ def _script() -> Row:
         return [(ours.detach().numpy(), theirs.detach().numpy())]
 
     return Row(
-        "networks",
+        SCRIPT,
         "mnist5k training, 64 images from the loader",
         _script_step(retrograd, net, DataLoader(data, 64, shuffle=True)),
         {
