@@ -17,7 +17,7 @@ import pytest
 
 from retrograd.kernels.textbook.algorithms import ALGORITHMS, cost, cost_table
 from retrograd.kernels.textbook.algorithms.unfold import UNIT, boxes, col2im, im2col
-from retrograd.specs.convolution_options import AUTO, Options
+from retrograd.specs.convolution_options import Options
 from retrograd.specs.convolution_options import TEXTBOOK_ALGORITHMS as NAMES
 from retrograd.specs.geometry import Window, conv_window
 from strategies import LAYOUTS, Case, numbers
@@ -94,11 +94,12 @@ def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() 
 # ---------------------------------------------------------------- memory
 
 
-def peak(run: Run, window: Window, options: Options = AUTO) -> int:
-    """The peak of allocated bytes during a call, without its result."""
+def peak(run: Run, window: Window, options: Options, limit: int) -> int:
+    """The peak of allocated bytes during a call, without its result: the least of three, or the first within the limit."""
     run(window, options)  # what is cached stays
-    found = []
-    for _ in range(3):  # other threads of the process, such as the test runner's, may allocate during one of them
+    found: list[int] = []
+    # other threads of the process, such as the test runner's, may allocate during one of them
+    while len(found) < 3 and not (found and found[-1] <= limit):
         tracemalloc.start()
         try:
             result = run(window, options)
@@ -129,7 +130,8 @@ def test_peak_memory_is_what_is_stated_and_within_the_limit(name: str, case: str
         for kernel, run in calls(name, geometry, np.float32).items():
             memory = getattr(stated, kernel).memory
             assert limit is None or memory <= limit
-            assert memory <= peak(run, geometry.window, Options(workspace=limit)) <= memory + slack, kernel
+            most = memory + slack
+            assert memory <= peak(run, geometry.window, Options(workspace=limit), most) <= most, kernel
 
 
 def test_weights_in_another_order_count() -> None:
@@ -139,7 +141,8 @@ def test_weights_in_another_order_count() -> None:
         copied = 0 if name == "pytorch" else prod(case.w)
         limit = least(name, case, 4, copied)
         for run in calls(name, case, np.float32, "every_other").values():
-            assert peak(run, case.window, Options(workspace=limit)) <= limit + 24_000
+            most = limit + 24_000
+            assert peak(run, case.window, Options(workspace=limit), most) <= most
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -291,17 +291,29 @@ def _tree(function: Any) -> ast.AST:
         return ast.Module([], [])
 
 
+@cache
+def _names(function: Any) -> list[tuple[str, str]]:
+    """Return ``("name", "")`` and ``("owner", "attribute")`` in a function's source, each once, in the tree's order."""
+    found: dict[tuple[str, str], None] = {}
+    for node in ast.walk(_tree(function)):
+        if isinstance(node, ast.Name):
+            found[node.id, ""] = None
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            found[node.value.id, node.attr] = None
+    return [*found]
+
+
 def referred(function: Any, layer: type | None = None) -> list[Any]:
     """Return the objects that a function's source names as ``name``, ``module.name`` or ``self.name``, each once."""
     inside = vars(inspect.getmodule(function) or object)
     found: dict[int, Any] = {}
-    for node in ast.walk(_tree(function)):
+    for name, attribute in _names(function):
         value = None
-        if isinstance(node, ast.Name):
-            value = inside.get(node.id)
-        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            owner = layer if node.value.id == "self" else inside.get(node.value.id)
-            value = getattr(owner, node.attr, None) if inspect.ismodule(owner) or owner is layer else None
+        if not attribute:
+            value = inside.get(name)
+        else:
+            owner = layer if name == "self" else inside.get(name)
+            value = getattr(owner, attribute, None) if inspect.ismodule(owner) or owner is layer else None
         if value is not None:
             found[id(value)] = value
     return [*found.values()]
@@ -368,12 +380,17 @@ def place_of(thing: Any) -> str:
 
 
 def _stop(depth: int, role: str, name: str, thing: Any) -> Stop:
+    return Stop(depth, role, name, *_source(thing))
+
+
+@cache
+def _source(thing: Any) -> tuple[str, int]:
+    """Return the file, relative to the package if it is inside, and the first line of a function or class."""
     try:
         file, (_, line) = Path(inspect.getsourcefile(thing) or ""), inspect.getsourcelines(thing)
     except (OSError, TypeError):
-        return Stop(depth, role, name, "?", 0)
-    inside = file.is_relative_to(_ROOT)
-    return Stop(depth, role, name, file.relative_to(_ROOT).as_posix() if inside else str(file), line)
+        return "?", 0
+    return file.relative_to(_ROOT).as_posix() if file.is_relative_to(_ROOT) else str(file), line
 
 
 # ---- The steps of a call --------------------------------------------------------------------------------------------
