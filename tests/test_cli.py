@@ -29,6 +29,12 @@ def _in_a_folder_of_its_own(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.fixture
+def no_report(monkeypatch):
+    """Runs in this process write no report, which takes longer than the run."""
+    monkeypatch.setattr("retrograd.train.report.write_report", lambda trainer, shares: "none")
+
+
 def train(*arguments: str) -> int:
     return main(["train", "digits", *arguments])
 
@@ -95,6 +101,7 @@ def test_no_run_overwrites_another(capsys, finished):
     assert "digits-2/checkpoint.npz holds a finished run" in err and os.path.exists("runs/digits-2/report.html")
 
 
+@pytest.mark.usefixtures("no_report")
 def test_two_runs_do_not_share_a_folder(capsys):
     endless = (*TEXTBOOK, "--epochs", "100000")
     first = spawn(*endless, "--output", "run")
@@ -111,10 +118,11 @@ def test_two_runs_do_not_share_a_folder(capsys):
     shutil.rmtree("run")
     with RunLock("runs/digits"):  # a run that has just started
         assert train(*QUICK, "--epochs", "1") == 0
-        assert sorted(os.listdir("runs/digits-2")) == ["checkpoint.npz", "explain.html", "report.html"]
+        assert os.listdir("runs/digits-2") == ["checkpoint.npz"]
     assert os.listdir("runs") == ["digits-2"]
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_resumed_run_keeps_its_settings(capsys, finished):
     assert train("--resume", "--output", "run", "--lr", "0.5") == 2
     assert "--lr 0.5 differs from the checkpoint's 0.003" in capsys.readouterr().err
@@ -123,6 +131,7 @@ def test_a_resumed_run_keeps_its_settings(capsys, finished):
     assert train("--resume", "--output", "run", "--batch-size", "256") == 0
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_run_that_is_extended(capsys, finished):
     constant = (*QUICK, "--schedule", "constant")
     assert train(*constant, "--epochs", "3", "--output", "long") == 0
@@ -212,6 +221,7 @@ def test_wrong_options_are_answered_in_one_line(capsys, arguments, message):
 # ---- faults --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("no_report")
 def test_a_full_disk_ends_in_one_line_and_keeps_the_checkpoint(capsys, monkeypatch, whole):
     fsync, calls = os.fsync, []
 
@@ -310,6 +320,7 @@ def test_kill_9_at_any_moment_loses_nothing(whole):
     assert kills and weights("run") == whole
 
 
+@pytest.mark.usefixtures("no_report")
 def test_ctrl_c_stops_after_a_step_and_says_how_to_go_on(whole):
     process = spawn(*QUICK, "--output", "a run")
     wait_for_checkpoint(Path("a run/checkpoint.npz"), process)

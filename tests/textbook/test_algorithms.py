@@ -17,8 +17,8 @@ import pytest
 
 from retrograd.kernels.textbook.algorithms import ALGORITHMS, cost, cost_table
 from retrograd.kernels.textbook.algorithms.unfold import UNIT, boxes, col2im, im2col
-from retrograd.specs.convolution_options import Options
 from retrograd.specs.convolution_options import TEXTBOOK_ALGORITHMS as NAMES
+from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_window
 from strategies import LAYOUTS, Case, numbers
 
@@ -95,7 +95,7 @@ def test_what_was_one_chunk_and_what_was_many_are_the_same_to_singa_and_mxnet() 
 
 
 def peak(run: Run, window: Window, options: Options, limit: int) -> int:
-    """The peak of allocated bytes during a call, without its result: the least of three, or the first within the limit."""
+    """The peak of allocated bytes during a call, without its result: of three the least, or the first within limit."""
     run(window, options)  # what is cached stays
     found: list[int] = []
     # other threads of the process, such as the test runner's, may allocate during one of them
