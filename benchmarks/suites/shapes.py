@@ -35,7 +35,7 @@ NAMES = ("geometric mean", "worst tenth", "worst")
 TARGETS = {
     SINGLE: {"": (1.5, 1.0, 0.8), "avx2": (1.4, 0.95, 0.75)},
     "drawn product": {"": (1.2, 1.0, None), "avx2": (1.05, 0.95, None)},
-    "drawn recurrent layer": {"": (2.0, 1.2, None), "avx2": (1.6, 1.1, None)},
+    "drawn recurrence": {"": (2.0, 1.2, None), "avx2": (1.6, 1.1, None)},
 }
 FAMILY = {"": 1.1, "avx2": 1.05}  # the mean of every family of convolutions
 Draw = np.random.Generator
@@ -171,7 +171,7 @@ def rows(quick: bool, compile: bool, seed: int = 0) -> Rows:
         yield _product(*product)
     for mode, layer in layers(seed, 1 if quick else COUNT["recurrent"]):
         for row in recurrent.pair(mode, layer, {}):
-            row.group, row.target = f"drawn recurrent layer: {row.group.partition(' ')[2]}", None
+            row.group, row.target = f"drawn recurrence: {row.group.partition(' ')[2]}", None
             yield row
 
 

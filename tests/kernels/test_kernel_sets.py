@@ -105,6 +105,7 @@ def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     yield "batch_norm_sums", k.batch_norm_sums(g, x, mean, inverse)
     yield "batch_norm_input_grad", k.batch_norm_input_grad(g, x, mean, inverse, weight, bias)
     yield "channel_affine", k.channel_affine(x, weight, bias, mean)
+    yield "fixed_scale", k.fixed_scale(mean, variance, weight, bias, 1e-5)
 
 
 def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -55,6 +55,11 @@ def check(kernels: Any, source: Source, shape: tuple[int, ...], eps: float = EPS
     gx = run(kernels.batch_norm_input_grad, g, x, mean, *(each.astype(source.dtype) for each in steps))
     assert_close(gx, expected[0], per_channel(rounding * inverse, x) * (2 + min(spread, M**0.5)) * 4)
 
+    eps_of_type, variance = np.finfo(source.dtype).eps, np.abs(mean) + source.dtype(0.1)
+    scale, shift = run(kernels.fixed_scale, mean, variance, weight, bias, eps)
+    wanted = weight.astype(np.float64) / np.sqrt(variance.astype(np.float64) + eps)
+    assert_close(scale, wanted, 4 * eps_of_type * np.abs(wanted))
+    assert_close(shift, bias - mean * wanted, 8 * eps_of_type * (np.abs(bias) + np.abs(mean * wanted)))
     y = run(kernels.channel_affine, x, weight, bias)
     assert_close(y, naive.channel_affine(x, weight, bias), 2 * np.finfo(source.dtype).eps)
     y = run(kernels.channel_affine, x, weight, bias, mean)

@@ -26,6 +26,7 @@ from .memory.layout import (
     rows_and_columns,
     transposition,
 )
+from .memory.packing import zeros_of
 from .moments import MERGED, MOMENTS, SUMS, moments
 from .reduction import sum
 from .reduction_grad import NORMALIZE, NORMALIZE_GRAD, normalize
@@ -36,6 +37,7 @@ __all__ = [
     "batch_norm_input_grad",
     "batch_norm_sums",
     "channel_affine",
+    "fixed_scale",
     "group_norm",
     "group_norm_grad",
     "layer_norm",
@@ -228,9 +230,15 @@ def affine_columns(
 ) -> np.ndarray:
     """(x - about) scale + shift per channel; channels are last in the memory of x."""
     plan = _plan(1, channels, x.size // channels, channels, True, 1)
-    y, table = np.empty_like(x), np.empty((3, plan.repeat, channels), x.dtype, like=x)
-    table[0], table[1], table[2] = 0 if about is None else about, scale, shift
-    mean, factor, level = table
+    y = np.empty_like(x)
+    if about is None:
+        about = zeros_of(channels, x.dtype.char)
+    if plan.repeat > 1:
+        table = np.empty((3, plan.repeat, channels), x.dtype, like=x)
+        table[0], table[1], table[2] = about, scale, shift
+        mean, factor, level = table
+    else:
+        mean, factor, level = (np.ascontiguousarray(row, like=row) for row in (about, scale, shift))
     NORMALIZE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
     return y
 
@@ -426,6 +434,24 @@ def batch_norm_input_grad(
 def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
     x = channels_last(x)
     return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)
+
+
+_FIXED_SCALE = kernel("normalization.fixed_scale")
+
+
+def fixed_scale(
+    mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
+) -> tuple[np.ndarray, np.ndarray]:
+    scale, shift = np.empty((2, mean.size), mean.dtype, like=mean)
+    _FIXED_SCALE[mean.dtype.char](
+        1,
+        *(np.ascontiguousarray(row, like=row) for row in (mean, variance, weight, bias)),
+        scale,
+        shift,
+        mean.size,
+        eps,
+    )
+    return scale, shift
 
 
 # ---- Layer, root-mean-square, group and instance normalization: every sample has separate statistics ----------------

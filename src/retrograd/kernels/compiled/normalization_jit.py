@@ -52,6 +52,26 @@ BLOCK = 4096  # elements written at a time, in order, from the end of a unit
 register(inverse_deviation)
 
 
+def fixed_scale(
+    task: int,
+    worker: int,
+    mean: Array,
+    variance: Array,
+    weight: Array,
+    bias: Array,
+    scale: Array,
+    shift: Array,
+    channels: int,
+    eps: float,
+) -> None:
+    """scale = weight / sqrt(variance + eps), shift = bias - mean * scale"""
+    for i in range(0, channels, lanes(mean)):
+        left = channels - i
+        factor = load_first(weight, i, left) * inverse_deviation(load_first(variance, i, left), eps)
+        store_first(scale, i, factor, left)
+        store_first(shift, i, load_first(bias, i, left) - load_first(mean, i, left) * factor, left)
+
+
 @helper
 def _steps(plan: Table) -> Any:
     """For the pieces, the steps from sample to sample, channel to channel, part to part, and from the first number to
