@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,11 @@ from hypothesis import strategies as st
 import naive
 from comparison import assert_close, assert_equal, assert_sums, run
 from kernels.sets import textbook_at_night
+from retrograd.kernels.compiled import thin_product
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
 
+matmul = import_module("retrograd.kernels.compiled.matmul")  # the package has a function of that name
 extents = st.one_of(st.integers(0, 30), st.sampled_from(CHANNELS))
 
 
@@ -86,6 +90,66 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
 def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, dtype: type) -> None:
     source = Source(np.random.default_rng(0), dtype, ("contiguous", "fortran"))
     check(kernel_set, source, (M, K), (K, N), bias=True)
+
+
+def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, transposed: bool) -> np.ndarray:
+    x = numbers(rng, shape if not transposed else (*shape[:-2], shape[-1], shape[-2]), dtype)
+    return x.swapaxes(-1, -2) if transposed else x
+
+
+# thin in one extent or two, above and below a vector, longer than a block of a sum
+THIN = [
+    (1, 9, 1),
+    (5, 3, 5),
+    (2, 300, 7),
+    (9, 4, 33),
+    (3, 1, 70),
+    (1, 2100, 18),
+    (26, 2, 3),
+    (7, 33, 16),
+    (13, 150, 49),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("M", "K", "N"), THIN)
+def test_every_plan_of_a_thin_product(M: int, K: int, N: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice among them is a question of speed alone; NaN in one row and one column stays in these."""
+    rng = np.random.default_rng(0)
+    steps = {False: (N, 1), True: (1, K)}
+    for first, second, lead in [(False, False, ()), (True, False, ()), (False, True, ()), (False, True, (3,))]:
+        choices = [*thin_product._choices(M, N, K, first and K > 1, *steps[second], np.dtype(dtype).char)]
+        assert {choice.kernel for choice in choices} >= {"strip"}
+        some = [choices[i] for i in {*rng.integers(0, len(choices), 3), len(choices) - 1}]
+        a, b = laid_out(rng, (*lead, M, K), dtype, first), laid_out(rng, (*lead, K, N), dtype, second)
+        bias = numbers(rng, (N,), dtype)
+        wrong_a, wrong_b = a.copy(), b.copy()
+        wrong_a[..., M // 2, K // 2] = np.nan
+        wrong_b[..., K // 3, N - 1] = np.inf
+        for choice in some:
+            monkeypatch.setattr(thin_product, "choose", lambda *_, choice=choice: choice._replace(cycles=0.0))
+            matmul._call.cache_clear()
+            assert_sums(run(matmul.matmul, a, b, bias), naive.matmul(a, b, bias), K + 1)
+            assert_close(run(matmul.matmul, wrong_a, b), naive.matmul(wrong_a, b), 1e-4)
+            assert_close(run(matmul.matmul, a, wrong_b), naive.matmul(a, wrong_b), 1e-4)
+    matmul._call.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("M", "K", "N", "batch"),
+    [(1, 1900, 1700, 1), (5000, 3, 260, 1), (9000, 40, 5, 1), (1, 40, 1500, 70), (3, 999, 2, 90)],
+)
+def test_bits_of_thin_products_do_not_depend_on_threads(M: int, K: int, N: int, batch: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, (batch, M, K), np.float32), numbers(rng, (batch, K, N), np.float32)
+    before = get_num_threads()
+    try:
+        set_num_threads(1)
+        one = matmul.matmul(a, b)
+        set_num_threads(3)
+        assert_equal(matmul.matmul(a, b), one)
+    finally:
+        set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -266,7 +266,7 @@ def test_several_results_in_given_memory() -> None:
 
 
 def test_given_scratch() -> None:
-    x, w = np.ones((6, 40), np.float32), np.ones((40, 8), np.float32)
+    x, w = np.ones((60, 40), np.float32), np.ones((80, 40), np.float32).T  # each thread copies the transposed one
     made = plan("matmul", x, w)
     memory = spoilt(made)
     (at, *_) = [at for at, buffer in enumerate(made.buffers) if buffer.kind == "each"]
@@ -276,13 +276,13 @@ def test_given_scratch() -> None:
     assert np.shares_memory(y, memory[result.buffer]) and (y == 40).all()
     with pytest.raises(ValueError, match=rf"buffer {at} of the plan is each of \d+ bytes, and 8 were given"):
         made.run(x, w, memory={at: np.zeros(1)})
-    with pytest.raises(ValueError, match="buffer 0 of the plan is input of 960 bytes"):
+    with pytest.raises(ValueError, match="buffer 0 of the plan is input of 9600 bytes"):
         made.run(x, w, memory={0: x})
 
 
 def test_bound_launches() -> None:
     """They run again on the same arrays, and refuse more threads than they have scratch for."""
-    x, w, y = np.ones((6, 40), np.float32), np.ones((40, 8), np.float32), np.empty((6, 8), np.float32)
+    x, w, y = np.ones((60, 40), np.float32), np.ones((80, 40), np.float32).T, np.empty((60, 80), np.float32)
     bound = plan("matmul", x, w).bound(x, w, into=y)
     assert bound.run() is y and (y == 40).all()
     x *= 2

@@ -161,8 +161,8 @@ def test_a_lifetime_that_is_too_short_is_found(monkeypatch: pytest.MonkeyPatch) 
 
     def run() -> Any:
         y = rg.exp(x)
-        z = rg.sin(y @ w)
-        return (rg.cos(z @ w) + y) @ w
+        z = rg.sin(w @ y)
+        return w @ (rg.cos(w @ z) + y)
 
     steps, training = rg.record_steps(run), rg.record_steps(Training(lenet).step)
     expected = steps.result.array.copy()
@@ -415,7 +415,7 @@ def test_what_it_says() -> None:
 
 @compiled
 def test_more_threads_than_there_is_scratch_for() -> None:
-    x, w = rg.randn(6, 40), rg.randn(40, 8)
+    x, w = rg.randn(60, 40), rg.randn(80, 40).T  # each thread copies the transposed one
     steps = rg.record_steps(lambda: x @ w)
     threads = rg.get_num_threads()
     arena = steps.in_arena()

@@ -2,7 +2,7 @@
 
 All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
 the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which stays in
-L2 while the rows of A stream by.
+L2 while the rows of A stream by. If that costs more than it saves, thin_product.py has the tiles and micro-kernels.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from . import thin_product as thin
 from .machine.launch import Launch, kernel
-from .machine.microkernel import MOST_ROWS, PRODUCT, even_product, tile
+from .machine.microkernel import PRODUCT, even_product, tile
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, channels_last
@@ -64,6 +65,7 @@ _LEAST_TASKS = 8  # ... as long as there are at least this many tasks
 class Product:
     """A plan of ``c = a @ b``."""
 
+    kernel: str
     words: np.ndarray
     tasks: int
     packed: int  # elements per thread of B that a task packs
@@ -100,20 +102,7 @@ def plan_product(
     each = -(-target_tasks // len(batch))
     panel_cuts = min(shape.panels, each)
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
-    parts = [
-        PART.pack(
-            a=a,
-            b=b,
-            c=c,
-            tile_first=t * tiles // tile_cuts,
-            tile_last=(t + 1) * tiles // tile_cuts,
-            panel_first=p * shape.panels // panel_cuts,
-            panel_last=(p + 1) * shape.panels // panel_cuts,
-        )
-        for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts))
-    ]
-    count = len(parts)
-    together = max(1, min(_PART_WORK * count // (rows * columns * depth * len(batch)), -(-count // _LEAST_TASKS)))
+    parts, together = _parts(batch, tiles, shape.panels, tile_cuts, panel_cuts, rows * columns * depth)
     words = MATMUL.pack(
         size=size,
         width=shape.width,
@@ -130,18 +119,94 @@ def plan_product(
         group=_GROUP,
         product=product_words,
         each=together,
-        count=count,
+        count=len(parts),
         parts=np.concatenate(parts),
     )
-    return Product(words, -(-count // together), _GROUP * block * shape.width if packing else 0)
+    packed = _GROUP * block * shape.width if packing else 0
+    return Product("multiply", words, -(-len(parts) // together), packed)
+
+
+def _parts(
+    batch: Sequence[tuple[int, int, int]], tiles: int, panels: int, tile_cuts: int, panel_cuts: int, work: int
+) -> tuple[list[np.ndarray], int]:
+    """The parts of all products, each of ``work`` multiply-adds, and how many of them a task has."""
+    parts = [
+        PART.pack(
+            a=a,
+            b=b,
+            c=c,
+            tile_first=t * tiles // tile_cuts,
+            tile_last=(t + 1) * tiles // tile_cuts,
+            panel_first=p * panels // panel_cuts,
+            panel_last=(p + 1) * panels // panel_cuts,
+        )
+        for (a, b, c), t, p in product(batch, range(tile_cuts), range(panel_cuts))
+    ]
+    count = len(parts)
+    return parts, max(1, min(_PART_WORK * count // (work * len(batch)), -(-count // _LEAST_TASKS)))
+
+
+_OF_COPY = 0.15, 0.5  # cycles per element of a copy of B, by rows and by transposing
+_OF_TILE, _OF_CALL = 60, 150  # cycles
+
+
+def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, by_rows: bool, dtype: str) -> float:
+    """The estimated time of a product by tiles and panels, to compare with ``thin.choose``."""
+    shape = tile(dtype, form, columns)
+    tiles = -(-rows // shape.rows)
+    height = -(-rows // tiles)
+    cells = height * shape.vectors
+    each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
+    copy = _OF_COPY[not by_rows] * columns * depth if packing else 0.0
+    return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
+
+
+def plan_thin(
+    choice: thin.Choice,
+    rows: int,
+    columns: int,
+    depth: int,
+    dense: bool,
+    a_steps: tuple[int, int],
+    b_steps: tuple[int, int],
+    dtype: str,
+    batch: Sequence[tuple[int, int, int]],
+) -> Product:
+    """As ``plan_product``, by the micro-kernels of thin_product.py."""
+    made = thin.layout(choice, columns, rows, depth, *b_steps, dtype)
+    work = rows * columns * depth
+    each = -(-max(1, min(_MOST_TASKS, work * len(batch) // _TASK_WORK)) // len(batch))
+    tile_cuts = min(made.tiles, each)
+    panel_cuts = 1 if made.packing else min(made.panels, -(-each // tile_cuts))
+    parts, together = _parts(batch, made.tiles, made.panels, tile_cuts, panel_cuts, work)
+    words = thin.words(
+        choice,
+        made,
+        rows,
+        columns,
+        depth,
+        dense,
+        a_steps,
+        b_steps,
+        dtype,
+        together,
+        len(parts),
+        np.concatenate(parts),
+    )
+    kernel = "strips" if choice.kernel == "strip" else "dots"
+    return Product(kernel, words, -(-len(parts) // together), made.packed)
 
 
 # ---- Matrix product through the batch-reduce micro-kernel -----------------------------------------------------------
 
-_multiply = kernel("matmul.multiply")
+_KERNELS = {
+    "multiply": kernel("matmul.multiply"),
+    "strips": kernel("thin_product.strips"),
+    "dots": kernel("thin_product.dots"),
+}
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
 _LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often
-_NO_PLAN = Product(np.empty(0, np.int64), 0, 0)
+_NO_WORDS = np.empty(0, np.int64)
 
 
 class _Call(NamedTuple):
@@ -149,7 +214,9 @@ class _Call(NamedTuple):
 
     shape: tuple[int, ...]  # of the result
     launch: Launch | None  # None: the kernel cannot read them as they are
-    plan: Product
+    tasks: int
+    packed: int  # elements per thread
+    words: np.ndarray  # the plan
     init: np.ndarray  # the initial row without bias
 
 
@@ -176,7 +243,7 @@ def _call(
         and 0 not in (*batch, rows, depth, columns)
     )
     if not ready:
-        return _Call((*batch, rows, columns), None, _NO_PLAN, zeros_of(1, dtype))
+        return _Call((*batch, rows, columns), None, 0, 0, _NO_WORDS, zeros_of(1, dtype))
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
         """Offset in elements of the matrix of each product of the batch."""
@@ -185,42 +252,33 @@ def _call(
             own += (np.arange(extent) * (stride // size)).reshape((extent,) + (1,) * (len(lead) - axis - 1))
         return [int(v) for v in np.broadcast_to(own, batch).ravel()]
 
-    plan = plan_product(
-        rows,
-        columns,
-        depth,
-        form,
-        (a_strides[-2] // size, a_strides[-1] // size),
-        (b_strides[-2] // size, b_strides[-1] // size),
-        packing,
-        dtype,
-        list(
-            zip(
-                offsets(a_shape[:-2], a_strides[:-2]),
-                offsets(b_shape[:-2], b_strides[:-2]),
-                range(0, prod(batch) * rows * columns, rows * columns),
-                strict=True,
-            )
-        ),
-    )
-    return _Call((*batch, rows, columns), _multiply[dtype], plan, zeros_of(columns, dtype))
+    a_steps = a_strides[-2] // size, a_strides[-1] // size
+    b_steps = b_strides[-2] // size, b_strides[-1] // size
+    offsets_of_c = range(0, prod(batch) * rows * columns, rows * columns)
+    a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
+    all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
+    choice = thin.choose(rows, columns, depth, rows_apart, *b_steps, dtype)
+    if choice is not None and choice.cycles < tiles_cycles(rows, columns, depth, form, packing, b_steps[1] == 1, dtype):
+        plan = plan_thin(choice, rows, columns, depth, rows_apart, a_steps, b_steps, dtype, all_offsets)
+    else:
+        plan = plan_product(rows, columns, depth, form, a_steps, b_steps, packing, dtype, all_offsets)
+    init = zeros_of(columns, dtype)
+    return _Call((*batch, rows, columns), _KERNELS[plan.kernel][dtype], plan.tasks, plan.packed, plan.words, init)
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    shape, launch, tasks, packed, words, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
     c = np.empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias
             return c
         a, b = _readable(a, b)
-        shape, launch, plan, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+        shape, launch, tasks, packed, words, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
         assert launch is not None
     if bias is not None:
         init = np.ascontiguousarray(bias, like=bias)
-    tasks, packed = plan.tasks, plan.packed
-    panels = per_thread(packed, c.dtype.char) if packed else c
-    launch(tasks, a, b, init, c, panels, packed, plan.words, per_thread(2 * MOST_ROWS, "i8"))
+    launch(tasks, a, b, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words)
     return c
 
 

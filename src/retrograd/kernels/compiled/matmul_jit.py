@@ -6,11 +6,14 @@ from __future__ import annotations
 from .machine.compiler import Array, Table
 from .machine.microkernel import MOST_ROWS
 from .machine.microkernel_jit import multiply_panels, rows_of_tile
-from .machine.simd import address, ahead, full, lanes, load, load_first, offset, store_first, total
+from .machine.simd import address, ahead, buffer, full, lanes, load, load_first, offset, store_first, total
 from .matmul import MATMUL, PART
 from .memory.packing_jit import pack_block
 
 # ---- One task of a matrix product. Its plan is made in matmul.py -----------------------------------------------
+
+
+_tables = buffer(2 * MOST_ROWS)  # the addresses of the rows of C, then of A
 
 
 def multiply(
@@ -23,7 +26,6 @@ def multiply(
     packed: Array,
     packed_words: int,
     plan: Table,
-    scratch: Table,
 ) -> None:
     """Ranges of tiles and panels of ``c = init + a @ b``, the inner dimension in blocks."""
     product, size, width = offset(plan, MATMUL.product), plan[MATMUL.size], plan[MATMUL.width]
@@ -35,8 +37,7 @@ def multiply(
     lda, ldb, b_move = 0, b_k, b_panel
     if packing == 1:
         ldb, b_move = c_panel, block * c_panel
-    rows_of_c = worker * 2 * MOST_ROWS
-    table = rows_of_c + MOST_ROWS
+    scratch, rows_of_c, table = _tables(plan), 0, MOST_ROWS
     table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
     packed_at = worker * packed_words
     if dense:

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import exact, kernels
@@ -71,6 +72,15 @@ class MatMul(Function):
     """x y with broadcast leading axes; x (..., M, K), y (..., K, N) -> (..., M, N); x (K,), y (K, N) -> (N,)"""
 
     gradient = "x: g yT; y: xT g; each summed over the axes that were broadcast"
+
+    @classmethod
+    def apply(cls, x: Tensor, y: Tensor) -> Tensor:
+        """As ``Function.apply``; if nothing is recorded, without its bookkeeping, which counts in small products."""
+        mode = thread.mode
+        recorded = mode.enabled and (x._requires_grad or y._requires_grad)
+        if recorded or mode.inference or mode.watch is not None:
+            return super().apply(x, y)
+        return wrap(_multiplied(x.array, y.array))
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:

@@ -1,0 +1,271 @@
+"""Matrix products of which some extent is small: few rows, few columns or few terms.
+
+Copying B into panels, and a table of addresses for each tile, pay only for many rows of many terms. A thin product has
+micro-kernels of its own, which walk over the tiles themselves:
+
+- ``strip``: a tile is some rows of some vectors of C. For each k, a row of B is multiplied by an element of each row of
+  A. C is written line by line. The last vector of a line ends with the line: it overlaps the one before it, so that
+  nothing is masked, unless C is narrower than a vector.
+- ``dots``: rows of A times columns of B, both contiguous, a vector of terms at a time. As many sums as a vector has
+  lanes are reduced to one together.
+
+A tile with few sums has several for each element of C, which take turns: an addition waits for the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .machine.launch import load
+from .machine.microkernel import registers
+from .machine.record import record
+from .machine.target import vector_bytes
+
+BLOCK = 128  # units of terms that are added in registers, then to the sum of the blocks before
+
+# every argument is a 64-bit integer; addresses and steps are in bytes
+STRIP_ARGUMENTS = (
+    "a",  # address of A[0, 0] of the first tile
+    "a_step",  # from row to row, whose elements are contiguous; dense: from k to k
+    "b",
+    "ldb",  # from k to k
+    "c",  # address of C[0, 0] of the first tile
+    "c_row",
+    "c_end",  # nothing from this address on is written
+    "init",  # address of the row that the sums start from
+    "depth",  # terms, at least 1
+    "tiles",
+    "first",
+    "end",  # panels
+    "panel",  # from panel to panel
+    "last_panel",  # where the last panel begins
+    "last",  # where the last vector of a panel begins
+    "tail",  # columns, if C is narrower than a vector
+)
+DOT_ARGUMENTS = (
+    "a",
+    "a_row",
+    "b",
+    "b_row",  # from column to column of B
+    "c",
+    "c_row",
+    "init",
+    "depth",  # terms, at least 1
+    "a_tiles",
+    "b_tiles",
+)
+
+_COMMON = {
+    "size": 1,  # bytes of an element
+    "depth": 1,
+    "columns": 1,
+    "a_row": 1,  # steps are in elements
+    "b_depth": 1,
+    "b_column": 1,
+    "packing": 1,  # elements of a row of the copy of B; 0: none is made
+    "least": 1,  # rows of a tile; the first ``extra`` tiles have one more
+    "extra": 1,
+    "each": 1,
+    "count": 1,  # parts of a task, and of all tasks
+}
+STRIPS = record(**_COMMON, a_step=1, panel=1, last_panel=1, last=1, tall=1, short=1, parts=0)
+DOTS = record(**_COMMON, narrow=1, wide_tiles=1, group=1, kernels=4, parts=0)
+
+
+class Choice(NamedTuple):
+    """How a product is computed: by ``strip`` or ``dots``, with tiles of at most these extents."""
+
+    cycles: float  # estimated
+    kernel: str
+    rows: int
+    width: int  # vectors of a strip, columns of a tile of dots
+    phases: int
+
+
+@cache
+def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str) -> Choice | None:
+    """The cheapest of the plans for thin products; None if there is none."""
+    return min(_choices(rows, columns, depth, dense, b_depth, b_column, dtype), default=None)
+
+
+_NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
+_LINE = 64  # bytes
+_FROM_L2 = 32  # bytes per cycle
+_CHAINS = 8  # additions in flight: two per cycle, of four cycles
+_OF_TILE, _OF_CALL = 16, 40  # cycles
+_OF_COPY = 0.5, 1.5  # cycles per element of a copy of B, by vectors and by elements
+
+
+def _choices(
+    rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str
+) -> Iterator[Choice]:
+    size = 4 if dtype == "f" else 8
+    lanes = vector_bytes() // size
+    many = registers() == 32
+    room = 30 if many else 16
+    vectors = -(-columns // lanes)
+    # lines of the cache that a vector of B or C touches
+    touched = 1 + vector_bytes() / _LINE if columns % lanes else 1.0
+    content = columns * depth * size
+    copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth
+    for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
+        tiles = -(-rows // height)
+        if tiles > 1 and content > _FAR:
+            continue
+        for panels in range(1, vectors + 1):
+            width = -(-vectors // panels)
+            cells = height * width
+            if cells + (width if height > 1 else 0) + (0 if many else 1) > room:
+                continue
+            phases = _phases(cells, (room - width - 1) // cells, depth)
+            each = max(cells / 2, (height + width * touched) / 2, (cells + width + (0 if many else height) + 1) / 4)
+            each = max(each, _CHAINS / 2 / phases)
+            if tiles > 1 and content > _NEAR:
+                each = max(each, width * lanes * size / _FROM_L2)
+            if tiles > 1 and dense and depth * _LINE > _NEAR // 2:  # the lines of A leave L1 before the next tile
+                each += 2
+            cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
+            yield Choice(cycles + (copied if b_column != 1 and columns > 1 else 0), "strip", height, width, phases)
+            if height > 1 and tiles == 1 and panels > 1:
+                break
+    if dense:
+        return
+    own = b_depth == 1 or depth == 1
+    for height in {1, 2, 4} if lanes >= 8 else {1, 2}:
+        height = min(height, rows)
+        width = min(lanes // height, columns)
+        pieces, cells = -(-depth // lanes), height * width
+        phases = _phases(cells, (room - width - 1) // cells, pieces)
+        each = max(cells / 2, (height + width) / 2, _CHAINS / 2 / phases)
+        tiles = -(-rows // height) * -(-columns // width)
+        cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_TILE) + _OF_CALL
+        yield Choice(cycles + (0 if own else copied), "dots", height, width, phases)
+
+
+def _phases(cells: int, fit: int, steps: int) -> int:
+    """The sums of each element of a tile: 1, 2, 4 or 8, as many as overlap and fit in registers."""
+    phases = 1
+    while phases * cells < _CHAINS and 2 * phases <= fit and 8 * phases <= steps:
+        phases *= 2
+    return phases
+
+
+@cache
+def strip(dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool) -> int:
+    """Address of a micro-kernel, compiled on first use."""
+    form = f"{'dense' if dense else 'rows'}_{rows}x{vectors}x{phases}{'m' if masked else ''}"
+    name = f"strip_{dtype}_{form}"
+
+    def compile() -> bytes:
+        from .machine.compiler import emit
+        from .thin_product_jit import build_strip
+
+        return b"\n" + emit(build_strip(name, dtype, dense, rows, vectors, phases, masked), name)
+
+    return load(name, compile)[0]
+
+
+@cache
+def dots(dtype: str, rows: int, columns: int, phases: int) -> int:
+    """Address of a micro-kernel, compiled on first use."""
+    name = f"dots_{dtype}_{rows}x{columns}x{phases}"
+
+    def compile() -> bytes:
+        from .machine.compiler import emit
+        from .thin_product_jit import build_dots
+
+        return b"\n" + emit(build_dots(name, dtype, rows, columns, phases), name)
+
+    return load(name, compile)[0]
+
+
+class Layout(NamedTuple):
+    """The tiles of a choice, as a plan counts them."""
+
+    tiles: int  # of rows
+    panels: int  # strips: of vectors; dots: tiles of columns
+    packing: int  # elements of a row of the copy of B; 0: none is made
+    packed: int  # elements of the copy
+
+
+def layout(choice: Choice, columns: int, rows: int, depth: int, b_depth: int, b_column: int, dtype: str) -> Layout:
+    """How many tiles there are, and the copy of B."""
+    lanes = vector_bytes() // (4 if dtype == "f" else 8)
+    tiles = -(-rows // choice.rows)
+    if choice.kernel == "strip":
+        row = 0 if b_column == 1 or columns == 1 else -(-columns // lanes) * lanes
+        return Layout(tiles, -(-columns // (choice.width * lanes)), row, row * depth)
+    row = 0 if b_depth == 1 or depth == 1 else -(-depth // lanes) * lanes
+    return Layout(tiles, -(-columns // choice.width), row, row * columns)
+
+
+def words(
+    choice: Choice,
+    made: Layout,
+    rows: int,
+    columns: int,
+    depth: int,
+    dense: bool,
+    a_steps: tuple[int, int],
+    b_steps: tuple[int, int],
+    dtype: str,
+    each: int,
+    count: int,
+    parts: np.ndarray,
+) -> np.ndarray:
+    """The plan for the kernel ``strips`` or ``dots``; ``each``, ``count`` and ``parts`` as in matmul.py."""
+    size = 4 if dtype == "f" else 8
+    lanes = vector_bytes() // size
+    least, extra = divmod(rows, made.tiles)
+    common: dict[str, Any] = {
+        "size": size,
+        "depth": depth,
+        "columns": columns,
+        "a_row": a_steps[0],
+        "b_depth": b_steps[0],
+        "b_column": b_steps[1],
+        "packing": made.packing,
+        "least": least,
+        "extra": extra,
+        "each": each,
+        "count": count,
+        "parts": parts,
+    }
+    if choice.kernel == "strip":
+        width = choice.width * lanes
+        masked = columns < lanes
+        # the last vector of a single panel ends with the line, and so does the last of several panels
+        last = 0 if masked else (min(columns, width) - lanes) * size
+        tall, short = (
+            strip(dtype, dense, height, choice.width, choice.phases, masked) if used else 0
+            for height, used in ((least + 1, extra), (least, extra < made.tiles))
+        )
+        return STRIPS.pack(
+            **common,
+            a_step=a_steps[1] if dense else a_steps[0],
+            panel=width * size,
+            last_panel=max(0, columns - width) * size,
+            last=last,
+            tall=tall,
+            short=short,
+        )
+    narrow, wide_tiles = divmod(columns, made.panels)
+    heights = ((least + 1, extra), (least, extra < made.tiles))
+    widths = ((narrow + 1, wide_tiles), (narrow, wide_tiles < made.panels))
+    kernels = [
+        dots(dtype, height, width, choice.phases) if used and also else 0
+        for height, used in heights
+        for width, also in widths
+    ]
+    near = max(1, _NEAR // 2 // (choice.width * depth * size))  # tiles whose columns stay in L1
+    return DOTS.pack(
+        **common,
+        narrow=narrow,
+        wide_tiles=wide_tiles,
+        group=near if made.tiles > 1 else made.panels,
+        kernels=kernels,
+    )

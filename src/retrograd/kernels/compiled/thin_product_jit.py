@@ -1,0 +1,408 @@
+# mypy: ignore-errors
+"""LLVM IR of the micro-kernels of thin products, and their tasks; see thin_product.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .machine.compiler import Array, Table
+from .machine.microkernel import registers
+from .machine.simd import I32, I64, address, declare, first_lanes, masked_load, masked_store, offset, splat, suffix
+from .machine.target import vector_bytes
+from .matmul import PART
+from .memory.packing_jit import pack_block
+from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, STRIP_ARGUMENTS, STRIPS
+
+_BYTE = ir.IntType(8).as_pointer()
+
+
+class _Kernel:
+    """The function of a micro-kernel while it is built. Variables are memory, which LLVM turns into registers."""
+
+    def __init__(self, name: str, dtype: str, arguments: tuple[str, ...]) -> None:
+        self.element = ir.FloatType() if dtype == "f" else ir.DoubleType()
+        self.size = 4 if dtype == "f" else 8
+        self.lanes = vector_bytes() // self.size
+        self.vector = ir.VectorType(self.element, self.lanes)
+        self.module = ir.Module(name)
+        self.module.triple = llvm.get_process_triple()
+        self.function = ir.Function(self.module, ir.FunctionType(ir.VoidType(), [I64] * len(arguments)), name)
+        self.begin = ir.IRBuilder(self.function.append_basic_block("begin"))
+        self.build = ir.IRBuilder(self.function.append_basic_block("body"))
+        self.fma = declare(self.build, f"llvm.fma.{suffix(self.vector)}", self.vector, [self.vector] * 3)
+        self.zero = ir.Constant(self.vector, None)
+
+    def variable(self, value: ir.Value) -> ir.Value:
+        memory = self.begin.alloca(value.type)
+        self.build.store(value, memory)
+        return memory
+
+    def get(self, variable: ir.Value) -> ir.Value:
+        return self.build.load(variable)
+
+    def add(self, variable: ir.Value, value: ir.Value) -> None:
+        self.build.store(self.build.add(self.build.load(variable), value), variable)
+
+    def label(self) -> ir.Block:
+        return self.function.append_basic_block()
+
+    @contextmanager
+    def loop(self, condition: Callable[[], ir.Value]) -> Iterator[None]:
+        """Repeat the block while ``condition`` holds."""
+        head, body, end = self.label(), self.label(), self.label()
+        self.build.branch(head)
+        self.build.position_at_end(head)
+        self.build.cbranch(condition(), body, end)
+        self.build.position_at_end(body)
+        yield
+        self.build.branch(head)
+        self.build.position_at_end(end)
+
+    @contextmanager
+    def count(self, first: ir.Value, last: ir.Value) -> Iterator[ir.Value]:
+        """Repeat the block with an index from ``first`` to before ``last``."""
+        index = self.variable(first)
+        with self.loop(lambda: self.build.icmp_signed("<", self.get(index), last)):
+            yield self.get(index)
+            self.add(index, I64(1))
+
+    def read(self, address: ir.Value, kind: ir.Type | None = None) -> ir.Value:
+        """A vector, or a value of another ``kind``, from an address."""
+        value = self.build.load(self.build.inttoptr(address, (kind or self.vector).as_pointer()))
+        value.align = self.size
+        return value
+
+    def write(self, value: ir.Value, address: ir.Value) -> None:
+        self.build.store(value, self.build.inttoptr(address, value.type.as_pointer())).align = self.size
+
+    def source(self) -> str:
+        self.build.ret_void()
+        self.begin.branch(self.function.blocks[1])
+        return str(self.module)
+
+    def sums(
+        self,
+        cells: list[Any],
+        start: dict[Any, ir.Value],
+        depth: ir.Value,
+        unit: int,
+        phases: int,
+        step: int,
+        multiply: Callable[[int, ir.Value | None, Callable[[int, Any], ir.Value]], None],
+    ) -> dict[Any, ir.Value]:
+        """The sums of ``depth`` terms for all cells.
+
+        ``multiply(units, few, sum_of)`` adds so many units of terms, or the ``few`` last terms of a unit; unit i of a
+        cell goes to the variable ``sum_of(i, cell)``. The units take turns in ``phases`` sums, so that an addition
+        does not wait for the one before. Long sums are blocked, as in microkernel.py.
+        """
+        build = self.build
+        parts = {
+            (p, cell): self.variable(start[cell] if p == 0 else self.zero) for p in range(phases) for cell in cells
+        }
+        kept = {cell: self.begin.alloca(self.vector) for cell in cells}
+        for cell, memory in kept.items():  # hidden from LLVM, so that it stays in memory
+            kept[cell] = self.begin.asm(ir.FunctionType(memory.type, [memory.type]), "", "=r,0", [memory], True)
+        most = BLOCK * phases * unit
+        several = build.icmp_signed(">", depth, I64(most))
+
+        def joined(cell: Any) -> ir.Value:
+            values = [self.get(parts[p, cell]) for p in range(phases)]
+            while len(values) > 1:
+                values = [build.fadd(x, y) for x, y in zip(values[::2], values[1::2], strict=True)]
+            return values[0]
+
+        def sum_of(i: int, cell: Any) -> ir.Value:
+            return parts[i % phases, cell]
+
+        with build.if_then(several, likely=False):
+            for cell in cells:
+                build.store(self.zero, kept[cell])
+        left = self.variable(depth)
+        with self.loop(lambda: build.icmp_signed(">", self.get(left), I64(0))):
+            count = build.select(build.icmp_signed("<", self.get(left), I64(most)), self.get(left), I64(most))
+            todo = self.variable(count)
+            for units in dict.fromkeys((step, 1)):
+                with self.loop(lambda units=units: build.icmp_signed(">=", self.get(todo), I64(units * unit))):
+                    multiply(units, None, sum_of)
+                    self.add(todo, I64(-units * unit))
+            if unit > 1:
+                with build.if_then(build.icmp_signed(">", self.get(todo), I64(0))):
+                    multiply(1, self.get(todo), sum_of)
+            self.add(left, build.neg(count))
+            with build.if_then(build.icmp_signed(">", self.get(left), I64(0)), likely=False):
+                for cell in cells:
+                    build.store(build.fadd(build.load(kept[cell]), joined(cell)), kept[cell])
+                    for p in range(phases):
+                        build.store(self.zero, parts[p, cell])
+        result = {cell: self.variable(joined(cell)) for cell in cells}
+        with build.if_then(several, likely=False):
+            for cell in cells:
+                build.store(build.fadd(build.load(kept[cell]), self.get(result[cell])), result[cell])
+        return {cell: self.get(value) for cell, value in result.items()}
+
+
+# ---- Strips: rows of vectors of C, for each k a row of B times an element of each row of A -------------------------
+
+
+def build_strip(name: str, dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool) -> str:
+    """Return the LLVM IR of a module with the micro-kernel ``name``.
+
+    ``dense``: the columns of A are contiguous, not its rows. ``masked``: C is narrower than a vector.
+    """
+    code = _Kernel(name, dtype, STRIP_ARGUMENTS)
+    build, size, at = code.build, code.size, code.build.add
+    arguments = dict(zip(STRIP_ARGUMENTS, code.function.args, strict=True))
+    a_step, ldb, c_row, last = (arguments[key] for key in ("a_step", "ldb", "c_row", "last"))
+    cells = [(i, j) for i in range(rows) for j in range(vectors)]
+    wide = code.lanes * size
+    places = [I64(j * wide) for j in range(vectors - 1)] + [last]
+    mask = first_lanes(build, arguments["tail"], code.lanes) if masked else None
+
+    def read(base: ir.Value, j: int) -> ir.Value:
+        place = at(base, places[j])
+        if mask is None:
+            return code.read(place)
+        return masked_load(build, build.inttoptr(place, code.vector.as_pointer()), mask, code.zero)
+
+    a_tile, c_tile = code.variable(arguments["a"]), code.variable(arguments["c"])
+    with code.count(I64(0), arguments["tiles"]):
+        with code.count(arguments["first"], arguments["end"]) as panel:
+            column = build.mul(panel, arguments["panel"])
+            moved = arguments["last_panel"]
+            column = build.select(build.icmp_signed("<", column, moved), column, moved)
+            first = [read(at(arguments["init"], column), j) for j in range(vectors)]
+            b_row, a_k = code.variable(at(arguments["b"], column)), code.variable(I64(0))
+            base = code.get(a_tile)
+            a_rows = [at(base, I64(i * size) if dense else build.mul(a_step, I64(i))) for i in range(rows)]
+
+            def multiply(units: int, few: None, sum_of: Callable[[int, Any], ir.Value]) -> None:
+                b_at, a_at = code.get(b_row), code.get(a_k)
+                for unit in range(units):
+                    values = [read(b_at, j) for j in range(vectors)]
+                    for i in range(rows):
+                        scalar = code.read(at(a_rows[i], a_at), code.element)
+                        factor = splat(build, scalar, code.vector)
+                        for j in range(vectors):
+                            total = sum_of(unit, (i, j))
+                            build.store(build.call(code.fma, [factor, values[j], code.get(total)]), total)
+                    b_at, a_at = at(b_at, ldb), at(a_at, a_step if dense else I64(size))
+                build.store(b_at, b_row)
+                build.store(a_at, a_k)
+
+            step = max(phases, 4 if len(cells) <= 4 else 2)
+            sums = code.sums(cells, {(i, j): first[j] for i, j in cells}, arguments["depth"], 1, phases, step, multiply)
+            target = [at(at(code.get(c_tile), column), build.mul(c_row, I64(i))) for i in range(rows)]
+
+            def write(with_mask: bool) -> None:
+                for i, j in cells:
+                    place = at(target[i], places[j])
+                    if with_mask:
+                        masked_store(build, sums[i, j], build.inttoptr(place, code.vector.as_pointer()), mask)
+                    else:
+                        code.write(sums[i, j], place)
+
+            if not masked or registers() == 32:
+                write(masked)
+            else:  # masked stores are slow; each row overwrites what the one before wrote to it
+                end = at(target[-1], I64(wide))
+                with build.if_else(build.icmp_signed("<=", end, arguments["c_end"])) as (inside, border):
+                    with inside:
+                        write(False)
+                    with border:
+                        write(True)
+        code.add(a_tile, I64(rows * size) if dense else build.mul(a_step, I64(rows)))
+        code.add(c_tile, build.mul(c_row, I64(rows)))
+    return code.source()
+
+
+# ---- Dots: rows of A times rows of B, both contiguous --------------------------------------------------------------
+
+
+def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int) -> str:
+    """Return the LLVM IR of a module with the micro-kernel ``name``."""
+    code = _Kernel(name, dtype, DOT_ARGUMENTS)
+    build, size, lanes, at = code.build, code.size, code.lanes, code.build.add
+    arguments = dict(zip(DOT_ARGUMENTS, code.function.args, strict=True))
+    a_row, b_row, c_row = (arguments[key] for key in ("a_row", "b_row", "c_row"))
+    cells = [(i, j) for i in range(rows) for j in range(columns)]
+    part = ir.VectorType(code.element, columns)
+    a_tile, c_line = code.variable(arguments["a"]), code.variable(arguments["c"])
+    with code.count(I64(0), arguments["a_tiles"]):
+        b_tile, column = code.variable(arguments["b"]), code.variable(I64(0))
+        with code.count(I64(0), arguments["b_tiles"]):
+            at_k = code.variable(I64(0))
+            a_rows = [at(code.get(a_tile), build.mul(a_row, I64(i))) for i in range(rows)]
+            b_rows = [at(code.get(b_tile), build.mul(b_row, I64(j))) for j in range(columns)]
+
+            def multiply(units: int, few: ir.Value | None, sum_of: Callable[[int, Any], ir.Value]) -> None:
+                place = code.get(at_k)
+                mask = None if few is None else first_lanes(build, few, lanes)
+
+                def read(base: ir.Value) -> ir.Value:
+                    if mask is None:
+                        return code.read(at(base, place))
+                    pointer = build.inttoptr(at(base, place), code.vector.as_pointer())
+                    return masked_load(build, pointer, mask, code.zero)
+
+                for unit in range(units):
+                    factors = [read(base) for base in b_rows]
+                    for i, base in enumerate(a_rows):
+                        value = read(base)
+                        for j in range(columns):
+                            total = sum_of(unit, (i, j))
+                            build.store(build.call(code.fma, [value, factors[j], code.get(total)]), total)
+                    place = at(place, I64(lanes * size))
+                build.store(place, at_k)
+
+            zeros = dict.fromkeys(cells, code.zero)
+            sums = code.sums(cells, zeros, arguments["depth"], lanes, phases, phases, multiply)
+            totals = _totals(build, [sums[cell] for cell in cells], code.vector)
+            for i in range(rows):
+                chosen = ir.Constant(ir.VectorType(I32, columns), [i * columns + j for j in range(columns)])
+                line = build.shuffle_vector(totals, ir.Constant(code.vector, ir.Undefined), chosen)
+                start = code.read(at(arguments["init"], code.get(column)), part)
+                place = at(at(code.get(c_line), code.get(column)), build.mul(c_row, I64(i)))
+                code.write(build.fadd(start, line), place)
+            code.add(b_tile, build.mul(b_row, I64(columns)))
+            code.add(column, I64(columns * size))
+        code.add(a_tile, build.mul(a_row, I64(rows)))
+        code.add(c_line, build.mul(c_row, I64(rows)))
+    return code.source()
+
+
+def _totals(build: ir.IRBuilder, values: list[ir.Value], vector: ir.VectorType) -> ir.Value:
+    """Lane i is the sum of the lanes of value i, a tree in a fixed order."""
+    values = values + [ir.Constant(vector, None)] * (vector.count - len(values))
+    part = vector.count  # lanes left of each
+    while part > 1:  # two vectors become one: the low half of each part onto the high one
+        low = [k for k in range(2 * vector.count) if k % part < part // 2]
+        masks = [ir.Constant(ir.VectorType(I32, vector.count), [k + m for k in low]) for m in (0, part // 2)]
+        values = [
+            build.fadd(*(build.shuffle_vector(x, y, mask) for mask in masks))
+            for x, y in zip(values[::2], values[1::2], strict=True)
+        ]
+        part //= 2
+    return values[0]
+
+
+# ---- Tasks ---------------------------------------------------------------------------------------------------------
+
+
+def _caller(count: int) -> Any:
+    @intrinsic
+    def call(typing: Any, function: Any, arguments: Any) -> Any:
+        """Call the micro-kernel at the address ``function``."""
+
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            callee = ir.FunctionType(ir.VoidType(), [I64] * count).as_pointer()
+            values = [builder.extract_value(args[1], i) for i in range(count)]
+            builder.call(builder.inttoptr(args[0], callee), values)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.UniTuple(types.int64, count)), generate
+
+    return call
+
+
+_strip, _dots = _caller(len(STRIP_ARGUMENTS)), _caller(len(DOT_ARGUMENTS))
+
+
+def strips(
+    task: int, worker: int, a: Array, b: Array, init: Array, c: Array, packed: Array, packed_words: int, plan: Table
+) -> None:
+    """Tiles and panels of ``c = init + a @ b``, each tile from its first to its last panel."""
+    size, depth, columns, packing = plan[STRIPS.size], plan[STRIPS.depth], plan[STRIPS.columns], plan[STRIPS.packing]
+    a_tile_row, a_step, c_row = plan[STRIPS.a_row] * size, plan[STRIPS.a_step] * size, columns * size
+    high, extra = plan[STRIPS.least] + 1, plan[STRIPS.extra]
+    copy = worker * packed_words
+    for part in range(task * plan[STRIPS.each], min(plan[STRIPS.count], (task + 1) * plan[STRIPS.each])):
+        at = STRIPS.parts + PART.words * part
+        b_at, ldb = address(b) + plan[at + PART.b] * size, plan[STRIPS.b_depth] * size
+        if packing != 0:
+            pack_block(
+                b, plan[at + PART.b], plan[STRIPS.b_depth], plan[STRIPS.b_column], depth, columns, packed, copy, packing
+            )
+            b_at, ldb = address(offset(packed, copy)), packing * size
+        first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
+        c_end = address(c) + plan[at + PART.c] * size + (end * (high - 1) + min(end, extra)) * c_row
+        for short in range(2):  # tiles of the larger height come first
+            begin, stop = (max(first, extra), end) if short else (first, min(end, extra))
+            if begin < stop:
+                row = begin * (high - 1) + min(begin, extra)
+                _strip(
+                    plan[STRIPS.short if short else STRIPS.tall],
+                    (
+                        address(a) + plan[at + PART.a] * size + row * a_tile_row,
+                        a_step,
+                        b_at,
+                        ldb,
+                        address(c) + plan[at + PART.c] * size + row * c_row,
+                        c_row,
+                        c_end,
+                        address(init),
+                        depth,
+                        stop - begin,
+                        plan[at + PART.panel_first],
+                        plan[at + PART.panel_last],
+                        plan[STRIPS.panel],
+                        plan[STRIPS.last_panel],
+                        plan[STRIPS.last],
+                        columns,
+                    ),
+                )
+
+
+def dots(
+    task: int, worker: int, a: Array, b: Array, init: Array, c: Array, packed: Array, packed_words: int, plan: Table
+) -> None:
+    """Tiles of ``c = init + a @ b`` from rows of a and columns of b that are contiguous, or are copied to be."""
+    size, depth, columns, packing = plan[DOTS.size], plan[DOTS.depth], plan[DOTS.columns], plan[DOTS.packing]
+    a_row, b_row, c_row = plan[DOTS.a_row] * size, plan[DOTS.b_column] * size, columns * size
+    low, extra_rows, narrow, extra_columns = (
+        plan[DOTS.least],
+        plan[DOTS.extra],
+        plan[DOTS.narrow],
+        plan[DOTS.wide_tiles],
+    )
+    group, b_step = plan[DOTS.group], plan[DOTS.b_column]
+    copy = worker * packed_words
+    for part in range(task * plan[DOTS.each], min(plan[DOTS.count], (task + 1) * plan[DOTS.each])):
+        at = DOTS.parts + PART.words * part
+        b_at = address(b) + plan[at + PART.b] * size
+        if packing != 0:
+            pack_block(b, plan[at + PART.b], b_step, plan[DOTS.b_depth], columns, depth, packed, copy, packing)
+            b_at, b_row = address(offset(packed, copy)), packing * size
+        first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
+        for from_tile in range(plan[at + PART.panel_first], plan[at + PART.panel_last], group):
+            to_tile = min(from_tile + group, plan[at + PART.panel_last])
+            for kind in range(4):
+                short, thin = kind // 2, kind % 2
+                begin, stop = (max(first, extra_rows), end) if short else (first, min(end, extra_rows))
+                left, right = (
+                    (max(from_tile, extra_columns), to_tile) if thin else (from_tile, min(to_tile, extra_columns))
+                )
+                if begin < stop and left < right:
+                    row, column = begin * low + min(begin, extra_rows), left * narrow + min(left, extra_columns)
+                    _dots(
+                        plan[DOTS.kernels + kind],
+                        (
+                            address(a) + plan[at + PART.a] * size + row * a_row,
+                            a_row,
+                            b_at + column * b_row,
+                            b_row,
+                            address(c) + plan[at + PART.c] * size + row * c_row + column * size,
+                            c_row,
+                            address(init) + column * size,
+                            depth,
+                            stop - begin,
+                            right - left,
+                        ),
+                    )
