@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from comparison import assert_close, run
-from kernels.convolutions import check, forward, input_grad, weight_grad
+from kernels.convolutions import by_loops, check, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.specs.convolution_options import Options
@@ -55,6 +55,38 @@ def test_three_taps_per_channel(kernel_set: Any, channels: int, width: int, dtyp
     for stride, pads, dilation in (((1, 1), (1, 1), 1), ((1, 1), (0, 2), 1), ((1, 1), (2, 2), 2), ((1, 2), (1, 1), 1)):
         window = conv_window((4, width), (3, 3), stride, ((1, 1), pads), (1, dilation), channels)
         check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
+
+
+@pytest.mark.pairwise
+@textbook_at_night
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kernel", range(1, 10))
+@pytest.mark.parametrize("width", [1, 4, 7, 8, 9, 14, 16, 17, 33])
+@pytest.mark.parametrize("channels", [3, 16, 23])
+def test_tiles_of_depthwise(kernel_set: Any, channels: int, width: int, kernel: int, dtype: type) -> None:
+    """Whole tiles of positions and parts; up to four taps together; less, as much and more than a register."""
+    rng = np.random.default_rng(width)
+    for stride, dilation in ((1, 1), (2, 1), (3, 2), (2, 2), (1, 2)):
+        low, high = (int(each) for each in rng.integers(0, dilation * kernel, 2))
+        high += max(0, dilation * (kernel - 1) + 1 - width - low - high)
+        window = conv_window((3, width), (2, kernel), stride, ((1, 0), (low, high)), dilation, channels)
+        check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("kernel", [3, 4, 7])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("width", [5, 9, 16, 20])
+@pytest.mark.parametrize("channels", [5, 19])
+def test_depthwise_padding_is_not_multiplied(channels: int, width: int, stride: int, kernel: int, value: float) -> None:
+    """NaN or inf at the borders of x, w or g reaches exactly the results that read it."""
+    window = conv_window((4, width), (3, kernel), stride, ((1, 1), (kernel // 2, kernel // 2)), 1, channels)
+    for place in (0, -1, width // 2):
+        x, w, g = operands(*plain(window, 2, channels, channels, np.float64, width))
+        x[1, 2, 1, place] = w[3, 0, 0, place % kernel] = g[0, 4, 1, place % window.output[1]] = value
+        for found, wanted in zip(trio(kernels, (x, w, g), window), by_loops((x, w, g), window), strict=True):
+            assert_close(found, wanted, 1e-13)
 
 
 @pytest.mark.pairwise

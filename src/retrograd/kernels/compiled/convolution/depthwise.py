@@ -10,14 +10,15 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import MOST_TASKS, PRODUCT
+from ..machine.microkernel import MOST_TASKS, PRODUCT, registers
 from ..machine.record import record
-from ..machine.scratch import per_thread
+from ..machine.scratch import cores, per_thread
+from ..machine.target import vector_bytes
 from ..memory.layout import fill, usual_strides
 from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import add_parts, sum_parts
-from .direct_plan import MOST_PARTS, WINDOW, phases, window_words
+from .direct_plan import MOST_PARTS, PHASE, WINDOW, phases, window_words
 
 # ---- Plans that divide a depthwise convolution (one channel per group) into tasks -----------------------------------
 
@@ -26,19 +27,40 @@ GATHER = record(  # the forward pass and the input gradient
     extent=3,  # of the tensor that is read: strides N, D, H, W, and extents D, H, W
     target=1,  # step of the tensor that is written along N
     channels=1,
+    band=1,  # rows that a tile goes down before the next channels
+    ahead=1,  # registers of channels to prefetch before they are read
+    together=1,  # registers of channels that go down a band together
     tasks=1,  # where the tasks begin
-    phases=0,  # PHASE of direct_plan.py, without products, and then the tasks
+    phases=0,  # PHASE of direct_plan.py, without products, the groups of its taps, and then the tasks
 )
-GATHER_TASK = record(phase=1, row_first=1, row_last=1)
+GATHER_TASK = record(phase=1, groups=1, count=1, row_first=1, row_last=1)
+GROUP = record(  # taps at adjacent positions of a row of the kernel
+    move=1,  # the first of them along W
+    weight=1,
+    weight_step=1,  # its weight, from that of the row's first tap, and from one to the next; or its sum
+    taps=1,
+)
 SUMS = record(  # the weight gradient
     window=WINDOW.words,
     channels=1,
+    band=1,
+    span=1,  # rows, and tiles across, that one block sums up
+    ahead=1,
+    groups=1,
+    count=1,  # where the groups begin
     tasks=1,  # where the tasks begin
     list=0,
 )
 SUMS_TASK = record(row_first=1, row_last=1)
 
+_SIZE = {"f": 4, "d": 8}  # bytes of an element
+TILE = 16 if registers() == 32 else 8  # positions whose registers are a tile
+MOST_TAPS = 4  # that slide over the pixels of a tile together
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
+_BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
+_AHEAD, _NEAR = 3, 3 << 20  # registers of channels to prefetch, unless all pixels are no more than these bytes
+_SHARED = 4  # registers of channels whose rows are read together: adjacent pixels share cache lines
+_BLOCK = 256  # positions whose products are summed up before they are added to the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,41 +79,101 @@ def depthwise_plan(
     gradient: bool,
     batch: int,
     channels: int,
+    size: int,
     source: Sequence[int],
     target: Sequence[int],
     weight_taps: Sequence[int],
 ) -> Depthwise:
-    """Plan of the forward pass, or (``gradient``) of the input gradient."""
+    """Plan of the forward pass, or (``gradient``) of the input gradient. ``size``: bytes of an element."""
+    vectors = -(-channels * size // vector_bytes())
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
-    tasks = []
+    words, tasks, most = [], [], 1
     start = GATHER.words
     for phase in found:
+        first, kernel = phase.words[PHASE.first_tap], phase.words[PHASE.taps : PHASE.taps + 3]
+        moves = phase.words[len(phase.words) - kernel[2] :]
+        weights = taps[first : first + len(moves)] if phase.taps else []
+        groups = _groups(moves.tolist() if phase.taps else [], weights, int(phase.words[PHASE.source_step + 2]))
         rows = phase.lines
         cuts = max(1, min(rows, MOST_TASKS, phase.pixels * max(1, phase.taps) * channels // _TASK_WORK))
         for cut in range(cuts):
             ends = {"row_first": cut * rows // cuts, "row_last": (cut + 1) * rows // cuts}
-            tasks.append(GATHER_TASK.pack(phase=start, **ends))
-        start += len(phase.words)
-    words = GATHER.pack(
+            at = {"phase": start, "groups": start + len(phase.words), "count": len(groups)}
+            tasks.append((cut / cuts, GATHER_TASK.pack(**at, **ends)))
+        words += [phase.words, *groups]
+        start += len(phase.words) + len(groups) * GROUP.words
+        most = max(most, len(groups))
+    tasks.sort(key=lambda task: task[0])  # the phases read the same rows
+    packed = GATHER.pack(
         source=source,
         extent=[axis.output if gradient else axis.input for axis in axes],
         target=target[0],
         channels=channels,
+        band=_band(source[2] * (1 if gradient else axes[1].stride) * size),
+        ahead=_ahead(batch * source[0] * size),
+        together=vectors if vectors <= _SHARED else 1,
         tasks=start,
-        phases=np.concatenate([*(phase.words for phase in found), *tasks]) if found else (),
+        phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
     )
-    return Depthwise(words, len(tasks), 3 * max(1, len(taps)), np.array(taps or [0], np.int64), filled)
+    return Depthwise(packed, len(tasks), 5 * most, np.array(taps or [0], np.int64), filled)
 
 
-def depthwise_sums_plan(axes: list[Axis], batch: int, channels: int, x: Sequence[int], g: Sequence[int]) -> Depthwise:
+def _band(row: int) -> int:
+    """Rows of a band; ``row``: bytes from one to the next."""
+    return max(_LEAST_BAND, _BAND // max(1, abs(row)))
+
+
+def _ahead(pixels: int) -> int:
+    return _AHEAD if pixels > _NEAR else 0
+
+
+def _groups(moves: list[int], weights: list[int], step: int) -> list[np.ndarray]:
+    """GROUP of each run of taps whose moves differ by ``step``, cut into parts of at most MOST_TAPS."""
+    runs: list[list[tuple[int, int]]] = []
+    for move, weight in sorted(zip(moves, weights, strict=True)):
+        run = next((run for run in runs if run[-1][0] + step == move), None)
+        if run is None:
+            runs.append([(move, weight)])
+        else:
+            run.append((move, weight))
+    found = []
+    for run in runs:
+        parts = -(-len(run) // MOST_TAPS)
+        for part in range(parts):
+            (move, weight), *others = run[part * len(run) // parts : (part + 1) * len(run) // parts]
+            weight_step = others[0][1] - weight if others else 0
+            place = {"weight": weight - weights[0], "weight_step": weight_step}
+            found.append(GROUP.pack(move=move, **place, taps=1 + len(others)))
+    return found
+
+
+def depthwise_sums_plan(
+    axes: list[Axis], batch: int, channels: int, size: int, x: Sequence[int], g: Sequence[int]
+) -> Depthwise:
     """Plan of the weight gradient; there is a partial sum for each task."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
     parts = max(1, min(MOST_PARTS, lines, lines * axes[2].output * taps * channels // _TASK_WORK))
     tasks = [SUMS_TASK.pack(row_first=i * lines // parts, row_last=(i + 1) * lines // parts) for i in range(parts)]
-    words = SUMS.pack(window=window_words(axes, x, g), channels=channels, tasks=SUMS.words, list=np.concatenate(tasks))
-    return Depthwise(words, parts, 3 * taps, np.empty(0, np.int64))
+    last = axes[2]
+    moves = [r * last.dilation - last.low for r in range(last.kernel)]
+    groups = _groups(moves, list(range(last.kernel)), last.stride)
+    across = -(-last.output // TILE)
+    band = min(axes[1].output, _band(x[2] * axes[1].stride * size), max(1, _BLOCK * across // last.output))
+    span = min(across, max(1, _BLOCK // (band * TILE)))
+    words = SUMS.pack(
+        window=window_words(axes, x, g),
+        channels=channels,
+        band=band,
+        span=span,
+        ahead=_ahead(batch * x[0] * size),
+        groups=SUMS.words,
+        count=len(groups),
+        tasks=SUMS.words + len(groups) * GROUP.words,
+        list=np.concatenate([*groups, *tasks]),
+    )
+    return Depthwise(words, parts, span * (1 + 5 * len(groups)), np.empty(0, np.int64))
 
 
 # ---- Depthwise convolution (one input and one output channel per group) ---------------------------------------------
@@ -112,7 +194,7 @@ def _plan(
 ) -> Depthwise:
     taps = [0] * (3 - window.ndim) + [channels * step for step in _steps(window.kernel)]
     steps = three_steps(source, dtype), three_steps(target, dtype)
-    return depthwise_plan(three_axes(window), gradient, batch, channels, *steps, taps)
+    return depthwise_plan(three_axes(window), gradient, batch, channels, _SIZE[dtype], *steps, taps)
 
 
 def _steps(extents: tuple[int, ...]) -> list[int]:
@@ -141,7 +223,9 @@ def gather(
 def _sums_plan(
     window: Window, batch: int, channels: int, dtype: str, x: tuple[int, ...], g: tuple[int, ...]
 ) -> Depthwise:
-    return depthwise_sums_plan(three_axes(window), batch, channels, three_steps(x, dtype), three_steps(g, dtype))
+    return depthwise_sums_plan(
+        three_axes(window), batch, channels, _SIZE[dtype], three_steps(x, dtype), three_steps(g, dtype)
+    )
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None = None) -> np.ndarray:
@@ -149,27 +233,34 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     channels, dtype = x.shape[1], x.dtype.char
     plan = _sums_plan(window, x.shape[0], channels, dtype, x.strides, g.strides)
     gw = np.empty((window.taps, channels), x.dtype, like=x)
-    some = plan.tasks if limit is None else min(plan.tasks, limit // (2 * gw.nbytes))
-    memory = np.empty((2, some, window.taps, channels), x.dtype, like=x)  # partial sums, and those of some rows of each
-    partials = memory[0]
-    scratch = per_thread(plan.scratch, "i8")
+    some = plan.tasks if limit is None else min(plan.tasks, limit // gw.nbytes)
+    alone = plan.tasks == 1
+    partials = gw if alone else np.empty((some, window.taps, channels), x.dtype, like=x)
+    own = _own_sums(window, dtype)
+    scratch, sums = per_thread(plan.scratch, "i8"), per_thread(own, dtype)
     if some == plan.tasks:
-        _weight_grad[dtype](plan.tasks, x, g, memory, partials.size, plan.words, scratch, plan.scratch)
-        return sum_parts(partials, gw)
+        _weight_grad[dtype](plan.tasks, x, g, partials, sums, own, plan.words, scratch, plan.scratch)
+        return gw if alone else sum_parts(partials, gw)
     for first in range(0, plan.tasks, some):  # one task per part
         count = min(some, plan.tasks - first)
         words = plan.words.copy()
         words[SUMS.tasks] += first * SUMS_TASK.words
-        _weight_grad[dtype](count, x, g, memory, partials.size, words, scratch, plan.scratch)
+        _weight_grad[dtype](count, x, g, partials, sums, own, words, scratch, plan.scratch)
         add_parts(partials[:count], gw, first == 0)
     return gw
 
 
+def _own_sums(window: Window, dtype: str) -> int:
+    """Elements per thread of the sums of a register of channels."""
+    return (window.taps + 1) * vector_bytes() // _SIZE[dtype]
+
+
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
     """Bytes of temporary memory, and the least: weights in another order, or partial sums, of which one suffices."""
-    size = 4 if dtype == "f" else 8
+    size = _SIZE[dtype]
     one = window.taps * inputs * size
     if job != "conv_weight_grad":
         return (0, 0) if window.taps == 1 else (one, one)
     x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
-    return _sums_plan(window, batch, inputs, dtype, x, g).tasks * 2 * one, 2 * one
+    parts, own = _sums_plan(window, batch, inputs, dtype, x, g).tasks, cores() * _own_sums(window, dtype) * size
+    return (parts * one if parts > 1 else 0) + own, (one if parts > 1 else 0) + own
