@@ -176,7 +176,7 @@ def plan_thin(
     made = thin.layout(choice, columns, rows, depth, *b_steps, dtype)
     work = rows * columns * depth
     each = -(-max(1, min(_MOST_TASKS, work * len(batch) // _TASK_WORK)) // len(batch))
-    tile_cuts = min(made.tiles, each)
+    tile_cuts = min(made.tiles, each if not made.packing else max(1, rows // _TASK_ROWS))  # each copies B
     panel_cuts = 1 if made.packing else min(made.panels, -(-each // tile_cuts))
     parts, together = _parts(batch, made.tiles, made.panels, tile_cuts, panel_cuts, work)
     words = thin.words(

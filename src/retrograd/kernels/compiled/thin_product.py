@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
+from math import gcd
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,7 +73,7 @@ _COMMON = {
     "each": 1,
     "count": 1,  # parts of a task, and of all tasks
 }
-STRIPS = record(**_COMMON, a_step=1, panel=1, last_panel=1, last=1, tall=1, short=1, parts=0)
+STRIPS = record(**_COMMON, group=1, a_step=1, panel=1, last_panel=1, last=1, tall=1, short=1, parts=0)
 DOTS = record(**_COMMON, narrow=1, wide_tiles=1, group=1, kernels=4, parts=0)
 
 
@@ -94,7 +95,8 @@ def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_col
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
-_FROM_L2 = 32  # bytes per cycle
+_FROM_L2 = 64  # bytes per cycle
+_PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so many lines
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _OF_TILE, _OF_CALL = 16, 40  # cycles
 _OF_COPY = 0.5, 1.5  # cycles per element of a copy of B, by vectors and by elements
@@ -108,33 +110,34 @@ def _choices(
     many = registers() == 32
     room = 30 if many else 16
     vectors = -(-columns // lanes)
-    # lines of the cache that a vector of B or C touches
-    touched = 1 + vector_bytes() / _LINE if columns % lanes else 1.0
+    touched = 1 + vector_bytes() / _LINE  # lines of the cache: arrays are aligned to 16 bytes
     content = columns * depth * size
+    copying = b_column != 1 and columns > 1
+    # rows of B that L1 holds: few if the step between them divides its period
+    together = depth if copying else _WAYS * _PERIOD // gcd(b_depth * size, _PERIOD)
     copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth
     for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
         tiles = -(-rows // height)
-        if tiles > 1 and content > _FAR:
-            continue
         for panels in range(1, vectors + 1):
             width = -(-vectors // panels)
             cells = height * width
             if cells + (width if height > 1 else 0) + (0 if many else 1) > room:
                 continue
+            near = depth * width * lanes * size  # bytes of a panel
+            if tiles > 1 and near > _FAR or copying and content > _FAR:
+                continue
             phases = _phases(cells, (room - width - 1) // cells, depth)
             each = max(cells / 2, (height + width * touched) / 2, (cells + width + (0 if many else height) + 1) / 4)
             each = max(each, _CHAINS / 2 / phases)
-            if tiles > 1 and content > _NEAR:
-                each = max(each, width * lanes * size / _FROM_L2)
+            if tiles > 1 and (near > _NEAR or depth > together):
+                each += width * lanes * size / _FROM_L2
             if tiles > 1 and dense and depth * _LINE > _NEAR // 2:  # the lines of A leave L1 before the next tile
                 each += 2
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
-            yield Choice(cycles + (copied if b_column != 1 and columns > 1 else 0), "strip", height, width, phases)
-            if height > 1 and tiles == 1 and panels > 1:
-                break
-    if dense:
+            yield Choice(cycles + (copied if copying else 0), "strip", height, width, phases)
+    copying = b_depth != 1 and depth > 1
+    if dense or copying and content > _FAR:
         return
-    own = b_depth == 1 or depth == 1
     for height in {1, 2, 4} if lanes >= 8 else {1, 2}:
         height = min(height, rows)
         width = min(lanes // height, columns)
@@ -143,7 +146,7 @@ def _choices(
         each = max(cells / 2, (height + width) / 2, _CHAINS / 2 / phases)
         tiles = -(-rows // height) * -(-columns // width)
         cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_TILE) + _OF_CALL
-        yield Choice(cycles + (0 if own else copied), "dots", height, width, phases)
+        yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
 
 
 def _phases(cells: int, fit: int, steps: int) -> int:
@@ -244,8 +247,10 @@ def words(
             strip(dtype, dense, height, choice.width, choice.phases, masked) if used else 0
             for height, used in ((least + 1, extra), (least, extra < made.tiles))
         )
+        near = width * depth * size
         return STRIPS.pack(
             **common,
+            group=max(1, _NEAR * 3 // 4 // near) if made.tiles > 1 else made.panels,  # panels of B that stay in L1
             a_step=a_steps[1] if dense else a_steps[0],
             panel=width * size,
             last_panel=max(0, columns - width) * size,

@@ -333,31 +333,32 @@ def strips(
             b_at, ldb = address(offset(packed, copy)), packing * size
         first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
         c_end = address(c) + plan[at + PART.c] * size + (end * (high - 1) + min(end, extra)) * c_row
-        for short in range(2):  # tiles of the larger height come first
-            begin, stop = (max(first, extra), end) if short else (first, min(end, extra))
-            if begin < stop:
-                row = begin * (high - 1) + min(begin, extra)
-                _strip(
-                    plan[STRIPS.short if short else STRIPS.tall],
-                    (
-                        address(a) + plan[at + PART.a] * size + row * a_tile_row,
-                        a_step,
-                        b_at,
-                        ldb,
-                        address(c) + plan[at + PART.c] * size + row * c_row,
-                        c_row,
-                        c_end,
-                        address(init),
-                        depth,
-                        stop - begin,
-                        plan[at + PART.panel_first],
-                        plan[at + PART.panel_last],
-                        plan[STRIPS.panel],
-                        plan[STRIPS.last_panel],
-                        plan[STRIPS.last],
-                        columns,
-                    ),
-                )
+        for panel in range(plan[at + PART.panel_first], plan[at + PART.panel_last], plan[STRIPS.group]):
+            for short in range(2):  # tiles of the larger height come first
+                begin, stop = (max(first, extra), end) if short else (first, min(end, extra))
+                if begin < stop:
+                    row = begin * (high - 1) + min(begin, extra)
+                    _strip(
+                        plan[STRIPS.short if short else STRIPS.tall],
+                        (
+                            address(a) + plan[at + PART.a] * size + row * a_tile_row,
+                            a_step,
+                            b_at,
+                            ldb,
+                            address(c) + plan[at + PART.c] * size + row * c_row,
+                            c_row,
+                            c_end,
+                            address(init),
+                            depth,
+                            stop - begin,
+                            panel,
+                            min(panel + plan[STRIPS.group], plan[at + PART.panel_last]),
+                            plan[STRIPS.panel],
+                            plan[STRIPS.last_panel],
+                            plan[STRIPS.last],
+                            columns,
+                        ),
+                    )
 
 
 def dots(

@@ -80,7 +80,8 @@ class MatMul(Function):
         recorded = mode.enabled and (x._requires_grad or y._requires_grad)
         if recorded or mode.inference or mode.watch is not None:
             return super().apply(x, y)
-        return wrap(_multiplied(x.array, y.array))
+        a, b = x.array, y.array
+        return wrap(kernels.matmul(a, b) if a.dtype.kind == "f" and a.ndim > 1 else _multiplied(a, b))
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -115,6 +116,10 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(matmul, locals())) is not None:
         return seen
+    if isinstance(input, Tensor) and isinstance(other, Tensor):  # without the time of all checks, for the usual case
+        x, y = input.array, other.array
+        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.dtype.char in "fd" and x.shape[1] == y.shape[0]:
+            return MatMul.apply(input, other)
     try:
         require_same("matmul", "input", input, "other", other, True)
     except TypeError:
@@ -122,7 +127,7 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
             return spmm(input, other)
         raise
     sx, sy = input.array.shape, other.array.shape
-    if len(sx) in (1, 2) and len(sy) == 2 and sx[-1] == sy[0]:
+    if len(sx) == 1 and len(sy) == 2 and sx[0] == sy[0]:
         return MatMul.apply(input, other)
     if not sx or not sy:
         raise ValueError(f"matmul: input.shape={sx}, other.shape={sy}; each needs at least one axis; use * for numbers")
