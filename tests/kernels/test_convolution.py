@@ -11,6 +11,8 @@ from comparison import assert_close, run
 from kernels.convolutions import by_loops, check, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
+from retrograd.kernels.compiled.convolution import algorithm
+from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -161,6 +163,38 @@ WAYS = {
     "large weights, deep": Case(conv_window((3,), 1), 2, 3000, 70, True),
     "large weights of groups": Case(conv_window((4, 4), 3, 1, 1, 1, 2), 1, 280, 300, False),
 }
+
+
+# Geometries of the line-by-line form, which is taken here however the costs compare.
+NARROW = {
+    "one channel": Case(conv_window((9, 14), 5, 1, 2), 2, 1, 24, True),
+    "more terms than a block": Case(conv_window((8, 33), 7, 2, 3), 2, 4, 19, True),
+    "contiguous taps": Case(conv_window((4, 30), (2, 3), (1, 2)), 2, 3, 40, False),
+    "dilated": Case(conv_window((11, 13), 3, 1, 2, 2), 2, 5, 8, True),
+    "residues without taps": Case(conv_window((7, 9), 1, 3), 2, 6, 5, True),
+    "some residues without taps": Case(conv_window((6, 11), (3, 2), (2, 4), ((1, 1), (0, 3))), 1, 3, 33, True),
+    "stride beyond the input": Case(conv_window((2, 3), 2, (5, 4), ((3, 3), (4, 4))), 2, 3, 4, True),
+    "only padding": Case(conv_window((1, 2), 2, 4, 5), 1, 2, 9, True),
+    "space": Case(conv_window((4, 5, 12), (3, 2, 3), (2, 1, 2), ((1, 1), (0, 1), (2, 0)), (1, 2, 1)), 2, 3, 12, True),
+    "long line": Case(conv_window((150,), 4, 3, ((1, 2),)), 3, 5, 31, True),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
+@pytest.mark.parametrize("name", NARROW)
+def test_line_by_line(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
+    choose = algorithm.choose
+
+    def narrow(job: str, *args: Any) -> str:
+        return choose(job, *args) if job == "conv_weight_grad" else "narrow"
+
+    monkeypatch.setattr(compiled_convolution, "choose", narrow)
+    case = NARROW[name]
+    check(kernels, case, Source(np.random.default_rng(1), dtype, (layout,)))
+    swapped = Case(case.window, case.batch, case.outputs, case.inputs, case.bias)
+    check(kernels, swapped, Source(np.random.default_rng(2), dtype, (layout,)))
 
 
 @pytest.mark.pairwise

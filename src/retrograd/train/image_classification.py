@@ -264,6 +264,7 @@ _KERNELS = (
     "convolution.direct.gather",
     "convolution.direct.weight_grad",
     "convolution.direct.add_partials",
+    "convolution.narrow.conv",
     "convolution.rowwise.conv",
     "convolution.winograd.gather",
     "convolution.winograd.multiply_pairs",

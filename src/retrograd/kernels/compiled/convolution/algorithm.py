@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
-from ..machine.microkernel import tile
-from . import axes, depthwise, direct, fold, planar, rowwise, winograd
+from ..machine.microkernel import Tile, dot_tile, tile
+from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .winograd import PAIRS, POINTS_OF_TWO, points_of_axis, residues, tile_sizes
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
@@ -43,7 +43,11 @@ def temporary(
     elif form == "fold":
         found = fold.temporary(window, *shape)
     elif form == "narrow":
-        found = direct.row_grad_bytes(window, *shape) if sums else rowwise.temporary(window, *shape)
+        found = (
+            direct.row_grad_bytes(window, *shape)
+            if sums
+            else narrow.temporary(window, job == "conv_input_grad", *shape)
+        )
     elif form == "line":
         found = rowwise.pointwise_bytes(*(inputs, outputs) if job == "conv" else (outputs, inputs), dtype)
     elif form == "depthwise":
@@ -226,15 +230,112 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
     return found
 
 
+# ---- Choice of a form of the direct algorithm -----------------------------------------------------------------------
+
+# Cycles: the addresses of a tile and of each of its taps; a tile and a tap of a panel besides their products; a number
+# that changes between channels-last and planes; a vector that is added to others in memory; a number packed for an
+# input gradient; a vector of a line that is copied; a number that is the sum of a register's lanes; a
+# call of a kernel. Positions, in registers, after which planar sums lanes.
+_TILE, _ADDRESS, _PANEL, _TAP, _FLIP, _ADD, _PACK, _COPY, _REDUCE, _CALL = 60, 80, 25, 3, 1.0, 22, 1.5, 2, 3, 6000
+_SEGMENT = 128
+
+
+def _term(rows: float, vectors: float) -> float:
+    """Cycles for a term of a tile: two multiply-adds or loads each, and a sum waits four for the term before."""
+    return max(rows * vectors / 2, (rows + vectors) / 2, 4)
+
+
+def _panels(shape: Tile) -> tuple[tuple[int, int], tuple[int, int]]:
+    """How many panels have how many vectors."""
+    return (shape.panels - 1, shape.vectors), (1, shape.last_vectors)
+
+
+def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str) -> float:
+    """Estimated time of a form of the weight gradient for each position of g."""
+    groups, taps = window.groups, window.taps
+    depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
+    shape, copied = tile(dtype, "dense", columns), 0.0
+    if form == "planar":
+        tiles = [-(-extent // most) for extent, most in zip((columns, taps * depth), dot_tile(), strict=True)]
+        empty = -(-line // shape.lanes) * shape.lanes / line
+        sums = prod(tiles) * _term(columns / tiles[0], taps * depth / tiles[1]) * empty / shape.lanes
+        added = taps * depth * columns * _REDUCE / min(prod(window.output), _SEGMENT * shape.lanes)
+        return groups * (sums + added + (depth + columns) * _FLIP)
+    if form == "narrow":
+        taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
+        if any(window.padding[-1]):
+            copied = taps * inputs * window.stride[-1] / shape.lanes * _COPY
+    tiles_of_rows = -(-depth // shape.rows)
+    rows = depth / tiles_of_rows
+    terms = sum(
+        count * tiles_of_rows * max(_term(rows, vectors), rows / 2 + vectors + 1)  # it prefetches as well
+        for count, vectors in _panels(shape)
+    )
+    return groups * taps * terms + copied
+
+
+def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> float:
+    """Estimated time of a form of the forward pass or the input gradient."""
+    gradient, groups = job == "conv_input_grad", window.groups
+    depth, columns = (outputs // groups, inputs // groups) if gradient else (inputs // groups, outputs // groups)
+    read, written = (window.output, window.input) if gradient else (window.input, window.output)
+    packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
+    if form == "narrow":
+        return narrow.cycles(window, gradient, batch, inputs, outputs, dtype) + packed + _CALL
+    if form == "fold":
+        width = window.taps * columns
+        shape, positions = tile(dtype, "rows", width), batch * prod(read)
+        tiles = -(-read[-1] // shape.rows) * batch * prod(read[:-1])
+        rows = positions / tiles
+        product = sum(count * (depth * _term(rows, vectors) + _PANEL) for count, vectors in _panels(shape))
+        vectors = -(-window.stride[-1] * columns // shape.lanes) * prod(window.kernel[:-1])
+        folded = vectors * (_ADD + -(-window.kernel[-1] // window.stride[-1]))
+        return tiles * product + positions * folded + packed + _CALL
+    pixels = batch * prod(written)
+    if form == "planar":
+        shape = tile(dtype, "near", 1 << 10, 4 if columns <= 6 else 3 if columns <= 8 else 2)
+        tiles = -(-columns // shape.rows)
+        terms = window.taps * depth * tiles * _term(columns / tiles, shape.vectors) / shape.width
+        flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
+        line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
+        return groups * pixels * (terms * line / written[-1] + flips)
+    if form == "line":  # it prefetches the next rows, so that products of several vectors never wait
+        shape = tile(dtype, "line", columns)
+        product = sum(
+            count * depth * (_term(shape.rows, vectors) + 0.5 * (vectors == 1)) for count, vectors in _panels(shape)
+        )
+        return pixels / min(shape.rows, pixels) * (product + _TILE) + packed + _CALL
+    shape = tile(dtype, "rows", columns)
+    phases = prod(window.stride) if gradient else 1
+    taps, tiles = window.taps / phases, -(-pixels // phases // shape.rows) * phases
+    product = sum(
+        count * (taps * (depth * _term(shape.rows, vectors) + _TAP) + _PANEL) for count, vectors in _panels(shape)
+    )
+    return tiles * (groups * product + _TILE + taps * _ADDRESS / shape.lanes * 2) + groups * packed + _CALL
+
+
 def _direct_forms(
     job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str, dense: bool
 ) -> tuple[str, ...]:
     gradient = job == "conv_input_grad"
     written = (inputs if gradient else outputs) // window.groups
+    found = ["direct"]
+    if job == "conv_weight_grad":
+        if planar.applies(written, window, gradient, dtype):
+            found.append("planar")
+        if axes.is_narrow(inputs, window):
+            found.append("narrow")
+        best = min(found, key=lambda form: _sum_cycles(form, window, inputs, outputs, dtype))
+        return ("direct",) if best == "direct" else (best, "direct")
+    if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
+        found.append("line")
     if planar.applies(written, window, gradient, dtype):
-        return "planar", "direct"
-    if fold.applies(written, window) if gradient else axes.is_narrow(inputs, window):
-        return "fold" if gradient else "narrow", "direct"
-    if dense and job != "conv_weight_grad" and rowwise.is_line(window, batch, inputs, outputs, dtype):
-        return "line", "direct"
-    return ("direct",)
+        found.append("planar")
+    if gradient and fold.applies(written, window):
+        found.append("fold")
+    if narrow.applies(window, gradient, inputs, outputs, dtype):
+        found.append("narrow")
+    if len(found) == 1:
+        return ("direct",)
+    best = min(found, key=lambda form: _cycles(form, job, window, batch, inputs, outputs, dtype))
+    return ("direct",) if best == "direct" else (best, "direct")

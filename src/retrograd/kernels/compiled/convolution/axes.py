@@ -1,7 +1,7 @@
 """Convolution windows padded to three axes, and kernel rows merged into channels.
 
-One product per tap has the depth of the input channels (forward) or their number of rows (weight gradient). Where that
-is small, the taps of a kernel row replace it. For the input gradient see ``fold.py``.
+In the weight gradient, a product per tap has as many rows as there are input channels. Where these are few, the taps of
+a kernel row replace them. For the other passes see ``narrow.py``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-
-import numpy as np
 
 from ....specs.geometry import AdaptiveWindow, Window
 
@@ -63,7 +61,6 @@ def three_steps(strides: Sequence[int], dtype: str) -> list[int]:
 # ---- Convolutions with few input channels, seen as ones that fill the micro-kernel's tile ---------------------------
 
 _Orders = dict[int, tuple[int, ...]]
-FIRST_LAST: _Orders = {3: (0, 2, 1), 4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}  # (N, C, *S) seen as (N, *S, C)
 WEIGHT: _Orders = {3: (2, 1, 0), 4: (3, 2, 0, 1), 5: (4, 3, 0, 1, 2)}  # (*R, I, O) seen as (O, I, *R)
 WEIGHT_LAST: _Orders = {3: (2, 1, 0), 4: (2, 3, 1, 0), 5: (2, 3, 4, 1, 0)}  # (O, I, *R) seen as (*R, I, O)
 _NARROW = 16  # most channels that are read together with the adjacent positions
@@ -88,9 +85,3 @@ def merge_window(window: Window) -> Window:
         dilation=window.dilation,
         padding=(*window.padding[:-1], (0, 0)),
     )
-
-
-def merge_weights(w: np.ndarray) -> np.ndarray:
-    """``w`` (O, I, *R) as (O, R*I, *R', 1) for ``merge_window``."""
-    last = np.ascontiguousarray(w.transpose(WEIGHT_LAST[w.ndim]), like=w)  # (*R', R, I, O): no copy in the usual order
-    return last.reshape(*w.shape[2:-1], 1, w.shape[-1] * w.shape[1], w.shape[0]).transpose(WEIGHT[w.ndim])

@@ -18,9 +18,9 @@ from ....specs.geometry import Window
 from ..memory.layout import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
 from ..reduction import unless_finite
-from . import depthwise, direct, fold, planar, rowwise, winograd
+from . import depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .algorithm import choose
-from .axes import WEIGHT, merge_weights, merge_window
+from .axes import WEIGHT
 
 __all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
 
@@ -66,8 +66,7 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, 
     form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)
     if form == "narrow":
-        low, merged = window.padding[-1][0] * inputs, merge_window(window)
-        return rowwise.conv(_lines(x), merge_weights(w), bias, y, merged, low)
+        return narrow.gather(_lines(x), _whole(w), bias, y, window, False)
     if form == "winograd":
         return winograd.conv(x, w, bias, y, window)
     if form == "line":
@@ -96,7 +95,10 @@ def conv_input_grad(
         return fold.input_grad(g, w, bias, gx, window)
     if form == "line":
         return rowwise.pointwise(g, _whole(w).swapaxes(0, 1), bias, gx)
-    _GATHERS[form](g, w, bias, gx, window, True)
+    if form == "narrow":
+        narrow.gather(_lines(g), _whole(w), bias, gx, window, True)
+    else:
+        _GATHERS[form](g, w, bias, gx, window, True)
     return gx if form == "depthwise" else _existing(gx, g, w, bias, window)
 
 

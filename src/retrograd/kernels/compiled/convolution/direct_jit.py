@@ -283,8 +283,11 @@ def _copy_line(x, place, plan, copies, at):  # type: ignore[no-untyped-def]
     first, last = max(0, plan[REDUCE.low]), min(count, plan[REDUCE.line] + plan[REDUCE.low])
     for i in range(0, first, lanes(copies)):
         store_first(copies, at + i, zero, first - i)
-    for i in range(first, last, lanes(copies)):
-        store_first(copies, at + i, load_first(pointer_like(x, place), i - plan[REDUCE.low], last - i), last - i)
+    source, whole = pointer_like(x, place), first + (last - first) // lanes(copies) * lanes(copies)
+    for i in range(first, whole, lanes(copies)):
+        store(copies, at + i, load(source, i - plan[REDUCE.low]))
+    if whole < last:
+        store_first(copies, at + whole, load_first(source, whole - plan[REDUCE.low], last - whole), last - whole)
     for i in range(max(first, last), count, lanes(copies)):
         store_first(copies, at + i, zero, count - i)
 

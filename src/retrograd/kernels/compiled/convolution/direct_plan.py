@@ -78,7 +78,9 @@ class Gather:
     filled: bool  # the kernel skips positions that no tap reaches: they already hold the initial row
 
 
-def _phases(axis: Axis, gradient: bool, filled: bool) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
+def axis_phases(
+    axis: Axis, gradient: bool, filled: bool = False
+) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
     """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)])."""
     if not gradient:
         return [(axis.output, axis.stride, 0, 1, [(r * axis.dilation - axis.low, r) for r in range(axis.kernel)])]
@@ -120,7 +122,7 @@ def phases(
     found: list[Phase] = []
     taps: list[int] = []
     filled = gradient and prod(min(axis.stride, axis.input) for axis in axes) > most
-    for phase in product(*(_phases(axis, gradient, filled) for axis in axes)):
+    for phase in product(*(axis_phases(axis, gradient, filled) for axis in axes)):
         positions = [p[0] for p in phase]
         lines = batch * positions[0] * positions[1]
         pixels = lines * positions[2]

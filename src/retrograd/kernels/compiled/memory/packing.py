@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from ..machine.launch import kernel
-from ..machine.microkernel import tile
+from ..machine.microkernel import Tile, tile
 from ..machine.scratch import aligned
 
 _pack = kernel("memory.packing.pack")
@@ -22,9 +22,9 @@ def zeros_of(count: int, dtype: str) -> np.ndarray:
 NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap
 
 
-def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str) -> int:
+def packed_elements(taps: int, depth: int, columns: int, groups: int, dtype: str, shape: Tile | None = None) -> int:
     """Elements of the array that ``pack_weights`` makes."""
-    shape = tile(dtype, "rows", columns)
+    shape = shape or tile(dtype, "rows", columns)
     return max(1, groups * shape.panels * taps * depth * shape.width)
 
 
@@ -37,15 +37,17 @@ def pack_weights(
     column_step: int,
     groups: int,
     group_step: int,
+    *,
+    shape: Tile | None = None,
 ) -> np.ndarray:
-    """``w`` as the rows form reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
+    """``w`` as the micro-kernel reads it: [group][panel][tap][depth][columns of a panel]; steps in elements.
 
-    Panels have the same width in both forms of the micro-kernel.
+    ``shape``: of the panels; by default that of the rows form, whose panels are as wide as those of the line form.
     """
     dtype = w.dtype.char
-    shape = tile(dtype, "rows", columns)
+    shape = shape or tile(dtype, "rows", columns)
     wide, panels = shape.width, shape.panels
-    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype), dtype)
+    packed = aligned(packed_elements(len(taps), depth, columns, groups, dtype, shape), dtype)
     if packed.size > 1:
         _pack[dtype](
             groups * panels,
