@@ -228,7 +228,8 @@ def test_flags_may_be_set() -> None:
 
 def test_compiled_and_scripted_is_what_it_was() -> None:
     layer = nn.Linear(2, 3)
-    assert rg.compile(layer, mode="max-autotune", fullgraph=True) is layer
+    assert rg.compile(layer, mode="max-autotune", disable=True) is layer
+    assert isinstance(rg.compile(layer, mode="max-autotune", fullgraph=True), nn.Linear)
     assert rg.jit.script(layer) is layer and rg.jit.trace(layer, rg.ones(1, 2)) is layer
     assert rg.jit.freeze(layer) is rg.jit.optimize_for_inference(layer) is layer
 

@@ -106,6 +106,8 @@ if TYPE_CHECKING:
     from .nn.functional import threshold_ as threshold_
     from .nn.functional import triplet_margin_loss as triplet_margin_loss
     from .nn.model_summary import summary as summary
+    from .nn.replay import compile as compile
+    from .nn.replay import explain_recording as explain_recording
     from .nn.utils.per_sample import per_sample_gradients as per_sample_gradients
     from .ops.pointwise.formula import formula as formula
     from .ops.random import random as random
@@ -125,7 +127,6 @@ if TYPE_CHECKING:
     from .torch_api import version as version
     from .torch_api.amp import GradScaler as GradScaler
     from .torch_api.amp import autocast as autocast
-    from .torch_api.compiler import compile as compile
     from .train.inference import load_run as load_run
 
     # "import *", "x as x" and this make a name public, as no list of names is given
@@ -157,6 +158,7 @@ if not TYPE_CHECKING:
         "formula",
         "get_num_threads",
         "explain",
+        "explain_recording",
         "graph",
         "hub",
         "inf",
@@ -222,8 +224,9 @@ _LAZY_NAMES = {
     "autocast": ".torch_api.amp",
     "backward_source": ".explanation.backward_source",
     "source_map": ".explanation.source_map",
-    "compile": ".torch_api.compiler",
+    "compile": ".nn.replay",
     "explain": ".explanation.explain",
+    "explain_recording": ".nn.replay",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.compiled.machine.launch",
     "graph": ".explanation.graph.graph",

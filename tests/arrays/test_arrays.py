@@ -104,12 +104,17 @@ def test_views_show_the_same_memory() -> None:
 )
 def test_a_read_is_heard(read: Any, expected: Any) -> None:
     heard: list[str] = []
-    host.listeners.append(heard.append)
+
+    def hear(why: str, checked: host.Range | None) -> None:
+        heard.append(why)
+        assert checked is None or checked.holds()
+
+    host.listeners.append(hear)
     try:
         with np.errstate(all="ignore"):
             assert read(np.arange(3.0)) == expected
     finally:
-        host.listeners.remove(heard.append)
+        host.listeners.remove(hear)
     assert heard == ["why"]
 
 

@@ -1,12 +1,12 @@
 """Reads of array values by Python. A read waits until the array is computed, and recorded steps cannot replay it.
 
-``why`` says in a few words what the value decides; it is passed to ``listeners``.
+``why`` says in a few words what the value decides; it is passed to ``listeners``, with the ``Range`` that was checked.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,26 @@ from .protocol import is_array
 
 Array = np.ndarray
 
-listeners: list[Callable[[str], None]] = []  # called with ``why``; almost always empty
+
+class Range(NamedTuple):
+    """A decision that can be repeated: whether all elements of x are in [low, high]."""
+
+    x: Array
+    low: float
+    high: float
+    found: bool
+
+    def holds(self) -> bool:
+        """Whether the decision would be the same now."""
+        return _all_within(self.x, self.low, self.high) == self.found
 
 
-def _read(why: str) -> None:
+listeners: list[Callable[[str, Range | None], None]] = []  # almost always empty
+
+
+def _read(why: str, checked: Range | None = None) -> None:
     for listener in listeners:
-        listener(why)
+        listener(why, checked)
 
 
 def to_host(x: Array, why: str) -> Array:
@@ -66,7 +80,13 @@ def all_true(mask: Array, why: str) -> bool:
 
 def within(x: Array, low: float, high: float, why: str) -> bool:
     """Return whether all elements are in [low, high]; NaN is not."""
-    _read(why)
+    found = _all_within(x, low, high)
+    if listeners:
+        _read(why, Range(x, low, high, found))
+    return found
+
+
+def _all_within(x: Array, low: float, high: float) -> bool:
     if low == 0 and x.dtype == np.int64:  # as unsigned numbers, negative ones are huge: one comparison checks both ends
         return not x.size or int(np.maximum.reduce(x.view(np.uint64), axis=None)) <= high
     return bool(((x >= low) & (x <= high)).all())

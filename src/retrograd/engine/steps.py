@@ -60,26 +60,32 @@ class Step(NamedTuple):
         return plan_of_function(self.run, self.args, self.kwargs)
 
     @property
-    def outputs(self) -> list[np.ndarray]:
-        """The arrays that the kernel returned, and those that it changed in place."""
+    def changed(self) -> list[np.ndarray]:
+        """The arrays that the kernel changed in place."""
         found = KERNELS.get(self.kernel)
         if found is None or not (found.writes or found.changes):
-            return [*arrays_in(self.result)]
+            return []
         return [*arrays_in(self.args if found.changes == "*columns" else self.args[0])]
+
+    @property
+    def outputs(self) -> list[np.ndarray]:
+        """The arrays that the kernel returned, or those that it changed in place."""
+        return self.changed or [*arrays_in(self.result)]
 
 
 class Steps(list[Step]):
     """The steps of a computation, in order.
 
     result: the result of the recorded function. reads: the decisions that depended on a value that Python read from an
-    array; ``run`` does not repeat them. memory: the memory use found by ``in_arena``; None for steps whose arrays are
-    where they were recorded.
+    array; ``run`` does not repeat them. ranges: those of ``reads`` that can be repeated, each with the number of steps
+    before it. memory: the memory use found by ``in_arena``; None for steps whose arrays are where they were recorded.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         super().__init__(steps)
         self.result: Any = None
         self.reads: list[str] = []
+        self.ranges: list[tuple[int, host.Range]] = []
         self.memory: Memory | None = None
         self._planned: dict[int, PlannedStep] = {}  # by the id of the step
 
@@ -96,7 +102,7 @@ class Steps(list[Step]):
     def copy(self) -> Steps:
         """Return the same steps and result in a new list."""
         found = self._with(self)
-        found.result, found.reads = self.result, [*self.reads]
+        found.result, found.reads, found.ranges = self.result, [*self.reads], [*self.ranges]
         return found
 
     def in_arena(self) -> Steps:
@@ -125,7 +131,7 @@ class Steps(list[Step]):
             return self.copy()
         steps, planned, memory = place_in_arena(self)
         found = Steps(steps)
-        found.result, found.reads, found.memory = self.result, [*self.reads], memory
+        found.result, found.reads, found.ranges, found.memory = self.result, [*self.reads], [*self.ranges], memory
         found._planned = {id(each.step): each for each in planned}
         return found
 
@@ -147,6 +153,14 @@ class Steps(list[Step]):
                     assign(old, new)
                 elif not isinstance(old, NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
+
+    def calls(self) -> list[Any] | None:
+        """Return the launches of steps in an arena: function, arguments, and a number that skips them if it is finite.
+
+        None if a step has no plan, or the steps are in no arena.
+        """
+        found = [self._planned.get(id(step)) for step in self]
+        return None if None in found else [call for each in found if each is not None for call in each.bound.calls]
 
     def numbers(self) -> dict[str, list[float]]:
         """Return the numeric arguments of kernels by parameter name: learning rates, factors, keys.
@@ -234,9 +248,11 @@ class _Recorder(Listener):
         super().__exit__(*error)
         host.listeners.remove(self._read)
 
-    def _read(self, why: str) -> None:
+    def _read(self, why: str, checked: host.Range | None) -> None:
         if get_ident() == self._thread:
             self.steps.reads.append(why)
+            if checked is not None:
+                self.steps.ranges.append((len(self.steps), checked))
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)

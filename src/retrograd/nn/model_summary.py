@@ -212,15 +212,15 @@ class _CallRecorder(Listener):
         own = [(module, module.__dict__.get("forward")) for _, module in self.paths.values()]
         try:
             for module, _ in own:
-                module.__dict__["forward"] = self._watched(module, module.forward)
+                module.forward = self._watched(module, module.forward)
             with self:
                 yield
         finally:
             for module, forward in own:
                 if forward is None:
-                    del module.__dict__["forward"]
+                    del module.forward
                 else:
-                    module.__dict__["forward"] = forward
+                    module.forward = forward
 
     def _watched(self, module: Module, forward: Callable[..., Any]) -> Callable[..., Any]:
         def run(*args: Any, **kwargs: Any) -> Any:

@@ -30,7 +30,7 @@ from ..ops.device import DeviceLike, array_on_device, as_any_device, moved
 from ..ops.dtypes.conversion import destination, named_type
 from ..ops.signatures import require_bound
 from ..torch_api.missing import attach_to_class
-from .module_hooks import Hooked
+from .module_hooks import Hooked, changes
 from .module_state import HasStateDict, Tree
 from .parameter import Buffer, Parameter, as_float_dtype, is_lazy
 
@@ -430,6 +430,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
                 "wrap it in nn.Parameter, or use register_buffer"
             )
         self._parameter_names[name] = None
+        changes[0] += 1
         self.__dict__[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
@@ -441,6 +442,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(f"register_buffer({name!r}): got {kind_name(tensor)}, expected Tensor or None")
         self._buffer_names[name] = persistent
+        changes[0] += 1
         self.__dict__[name] = tensor
 
     def register_module(self, name: str, module: Module | None) -> None:
@@ -452,6 +454,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         if module is not None and not isinstance(module, Module):
             raise TypeError(f"register_module({name!r}): got {kind_name(module)}, expected Module or None")
         self._child_names[name] = None
+        changes[0] += 1
         self.__dict__[name] = module
 
     add_module = register_module
@@ -470,6 +473,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
             raise KeyError(f"attribute {name!r} of {type(self).__name__} already exists; choose another name")
 
     def __setattr__(self, name: str, value: Any) -> None:
+        changes[0] += 1
         if isinstance(value, Parameter):
             self._delete_other_kind(name, "_parameter_names")
             self.register_parameter(name, value)
@@ -507,6 +511,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         )
 
     def __delattr__(self, name: str) -> None:
+        changes[0] += 1
         object.__delattr__(self, name)
         for registry in ("_parameter_names", "_buffer_names", "_child_names"):
             self.__dict__.get(registry, {}).pop(name, None)

@@ -67,6 +67,7 @@ class HasBackwardRule:
         else:
             self.__dict__["_backward_rule"] = as_rule(f"{type(self).__name__}.backward_rule", rule)
             self.__dict__["_is_plain"] = False
+            changes[0] += 1
 
     @backward_rule.deleter
     def backward_rule(self) -> None:
@@ -110,6 +111,7 @@ def call_with_rule(module: Any, forward: Callable[..., Any], *args: Any, **kwarg
 # ---- Module hooks: user functions that run around the forward and backward pass -------------------------------------
 
 Hook = Callable[..., Any]
+changes = [0]  # how often an attribute, a hook or a rule of any module was set: recordings compare it, see replay.py
 _KINDS = ("forward_pre", "forward", "backward_pre", "backward")
 
 
@@ -179,6 +181,7 @@ class Hooked(HasBackwardRule):
         if hooks is None:
             hooks = self.__dict__["_hooks"] = {name: HookDict() for name in _KINDS}
         self.__dict__["_is_plain"] = False
+        changes[0] += 1
         return RemovableHandle(hooks[kind], (hook, *options), prepend)
 
     def _call_specially(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

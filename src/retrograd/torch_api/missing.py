@@ -224,7 +224,7 @@ def _elsewhere(namespace: str, name: str) -> str:
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _LOWBIT = "layers with quantized weights and activations, and conversion of a model to them, are in retrograd.lowbit"
-_NOTHING_TO_COMPILE = "there is nothing to compile, kernels are compiled when they are first used; leave it out"
+_COMPILE = "write net = retrograd.compile(net); it replays recorded calls without gradients"
 _NO_SCRIPT = "a model is its Python code; save its weights with retrograd.interop.save_safetensors"
 _SAVE = "write retrograd.save(model.state_dict(), path)"
 _LOAD = "write model.load_state_dict(retrograd.load(path)), or retrograd.interop.load_mxnet_weights for MXNet's files"
@@ -293,9 +293,9 @@ REASONS: dict[str, dict[str, str]] = {
         "update": "write optimizer.step()",
         "flush_gradients": "write optimizer.zero_grad()",
         "freeze": "write model.requires_grad_(False)",
-        "hybridize": _NOTHING_TO_COMPILE,
+        "hybridize": _COMPILE,
         "xpu": _ONE_DEVICE,
-        "compile": _NOTHING_TO_COMPILE,
+        "compile": _COMPILE,
         "register_backward_hook": "write register_full_backward_hook",
     },
     "torch.linalg": dict.fromkeys(("eig", "eigvals"), _EIGENVALUES),

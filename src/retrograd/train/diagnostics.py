@@ -58,14 +58,14 @@ def wrapped_forwards(model: Module, wrap: Callable[[str, Module, Forward], Forwa
     before = [(module, module.__dict__.get("forward")) for _, module in leaves(model)]
     try:
         for path, module in leaves(model):
-            module.__dict__["forward"] = wrap(path, module, module.forward)
+            module.forward = wrap(path, module, module.forward)
         yield
     finally:
         for module, forward in before:
             if forward is None:
-                module.__dict__.pop("forward", None)
+                del module.forward
             else:
-                module.__dict__["forward"] = forward
+                module.forward = forward
 
 
 @contextmanager

@@ -1,0 +1,456 @@
+"""Recorded calls: the same bits as usual, and never a stale result after something has changed."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from comparison import bits
+from retrograd import nn
+from retrograd.nn.replay import explain_recording
+
+
+@pytest.fixture(autouse=True)
+def without_gradients() -> Iterator[None]:
+    with rg.no_grad():
+        yield
+
+
+def image(seed: int = 0, *shape: int) -> rg.Tensor:
+    return rg.Tensor(np.random.default_rng(seed).standard_normal(shape or (2, 3, 9, 9), dtype=np.float32))
+
+
+def network() -> nn.Module:
+    rg.manual_seed(0)
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU6(), nn.MaxPool2d(3), nn.Flatten(), nn.Linear(72, 5)
+    ).eval()
+
+
+def launches(compiled: Any) -> int:
+    """The number of recordings."""
+    return explain_recording(compiled).count("launches")
+
+
+def same(compiled: Callable[..., Any], plain: Callable[..., Any], *args: Any) -> bool:
+    """Whether both give the same bits, in the call that records and in one that replays other numbers."""
+    other = [rg.Tensor(arg.numpy()[..., ::-1].copy()) if isinstance(arg, rg.Tensor) else arg for arg in args]
+    return all(bits(compiled(*given).numpy()) == bits(plain(*given).numpy()) for given in (args, args, other, args))
+
+
+# ---------------------------------------------------------------- the same results
+
+
+class Residual(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.Sequential(nn.Conv2d(3, 3, 3, padding=1), nn.GELU())
+        self.up = nn.ConvTranspose2d(3, 4, 2, 2)
+        self.norm = nn.GroupNorm(2, 4)
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        y = self.up(x + self.inside(x))
+        return rg.cat([self.norm(y), nn.functional.pad(y, (0, 0))], 1)
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.lstm, self.head = nn.Embedding(11, 6), nn.LSTM(6, 7, 2), nn.Linear(7, 11)
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return self.head(self.lstm(self.embedding(x))[0])
+
+
+NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "convolutions": (network, (2, 3, 9, 9)),
+    "residual": (Residual, (2, 3, 8, 7)),
+    "attention": (lambda: nn.TransformerEncoderLayer(16, 4, 24, batch_first=True), (2, 5, 16)),
+    "gru": (lambda: nn.Sequential(nn.LayerNorm(6), nn.Linear(6, 9), nn.Softmax(-1)), (3, 4, 6)),
+    "depthwise": (
+        lambda: nn.Sequential(nn.Conv2d(6, 6, 3, 2, 1, groups=6), nn.Hardswish(), nn.Conv2d(6, 4, 1)),
+        (1, 6, 9, 8),
+    ),
+    "lines": (lambda: nn.Sequential(nn.Conv1d(4, 6, 5, padding=2), nn.Tanh(), nn.AdaptiveAvgPool1d(3)), (2, 4, 21)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_replay_has_the_same_bits(name: str) -> None:
+    make, shape = NETWORKS[name]
+    net = make().eval()
+    compiled = rg.compile(net)
+    assert same(compiled, net, image(1, *shape))
+    assert launches(compiled) == 1
+
+
+def test_codes() -> None:
+    net = Words().eval()
+    compiled, codes = rg.compile(net), rg.tensor(np.random.default_rng(0).integers(0, 11, (5, 3)))
+    assert same(compiled, net, codes) and launches(compiled) == 1
+    with pytest.raises(IndexError, match="=11 is out of range"):  # as usual, and not from the arena
+        compiled(rg.tensor(np.full((5, 3), 11)))
+    assert same(compiled, net, codes)
+
+
+def test_a_result_is_not_overwritten_by_the_next_call() -> None:
+    compiled = rg.compile(network())
+    x, y = image(0), image(1)
+    compiled(x)
+    first = compiled(x)
+    before = first.numpy().copy()
+    compiled(y)
+    np.testing.assert_array_equal(first.numpy(), before)
+    first.numpy()[...] = 7
+    np.testing.assert_array_equal(compiled(x).numpy(), before)
+
+
+def test_arguments_are_read_at_each_call() -> None:
+    compiled, net, x = rg.compile(network()), network(), image()
+    compiled(x)
+    x.numpy()[...] *= -2
+    assert bits(compiled(x).numpy()) == bits(net(x).numpy())
+
+
+def test_several_results_and_named_arguments() -> None:
+    def both(x: rg.Tensor, factor: float, *, other: rg.Tensor) -> Any:
+        return {"sum": x + other, "rest": (x * factor, [other.exp()])}
+
+    compiled = rg.compile(both)
+    for seed in range(3):
+        x, y = image(seed), image(seed + 5)
+        found, wanted = (
+            (each["sum"].numpy(), each["rest"][0].numpy(), each["rest"][1][0].numpy())
+            for each in (compiled(x, 0.5, other=y), both(x, 0.5, other=y))
+        )
+        assert bits(found) == bits(wanted)
+    assert launches(compiled) == 1
+    assert bits(compiled(x, 3.0, other=y)["rest"][0].numpy()) == bits((x * 3.0).numpy())
+    assert launches(compiled) == 2
+
+
+def test_each_layout_and_dtype_is_recorded() -> None:
+    net = network()
+    compiled = rg.compile(net)
+    x = image()
+    turned = rg.Tensor(np.ascontiguousarray(x.numpy().transpose(2, 3, 0, 1)).transpose(2, 3, 0, 1))
+    for given in (x, image(2, 1, 3, 9, 9), turned, x):
+        assert same(compiled, net, given)
+    assert launches(compiled) >= 3
+    double, wide = rg.compile(net.double()), rg.Tensor(x.numpy().astype(np.float64))
+    assert same(double, net, wide)
+
+
+def test_old_recordings_are_dropped() -> None:
+    compiled = rg.compile(nn.ReLU())
+    for length in range(1, 30):
+        assert same(compiled, rg.relu, image(0, length))
+    assert launches(compiled) == 16
+
+
+# ---------------------------------------------------------------- what a recording depends on
+
+
+def changed_weight(net: Any) -> None:
+    net[0].weight.mul_(2)
+
+
+def replaced_parameter(net: Any) -> None:
+    net[0].weight = nn.Parameter(rg.ones(8, 3, 3, 3))
+
+
+def replaced_data(net: Any) -> None:
+    net[5].weight.data = rg.ones(5, 72)
+
+
+def replaced_buffer(net: Any) -> None:
+    net[1].running_mean = rg.full((8,), 0.5)
+
+
+def replaced_child(net: Any) -> None:
+    net[2] = nn.Sigmoid()
+
+
+def changed_attribute(net: Any) -> None:
+    net[1].eps = 0.7
+
+
+def loaded_state(net: Any) -> None:
+    net.load_state_dict(
+        {name: value.float() * 0.5 for name, value in net.state_dict().items() if value.is_floating_point()},
+        strict=False,
+    )
+
+
+def removed_bias(net: Any) -> None:
+    net[5].bias = None
+
+
+def hooked(net: Any) -> None:
+    net[2].register_forward_hook(lambda module, args, result: result * 3)
+
+
+def another_forward(net: Any) -> None:
+    net[2].forward = lambda x: x * 5
+
+
+CHANGES = [changed_weight, replaced_parameter, replaced_data, replaced_buffer, replaced_child, changed_attribute]
+CHANGES += [loaded_state, removed_bias, hooked, another_forward]
+
+
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_what_changes_in_a_network_is_seen(change: Callable[[Any], None]) -> None:
+    compiled, net, x = rg.compile(network()), network(), image()
+    assert same(compiled, net, x)
+    before = compiled(x).numpy()
+    change(compiled)
+    change(net)
+    found = compiled(x).numpy()
+    assert bits(found) == bits(net(x).numpy()) and not np.array_equal(found, before)
+    assert same(compiled, net, x)
+
+
+def test_training_and_eval_mode() -> None:
+    compiled, net, x = rg.compile(network()), network(), image()
+    for mode in (False, True, False, True):
+        compiled.train(mode), net.train(mode)
+        assert same(compiled, net, x)  # in training, running statistics change, so nothing is recorded
+        assert bits(compiled[1].running_mean.numpy()) == bits(net[1].running_mean.numpy())
+        assert launches(compiled) == (not mode)
+
+
+def test_gradients_are_not_lost() -> None:
+    compiled, x = rg.compile(network()), image()
+    compiled(x), compiled(x)
+    with rg.enable_grad():
+        compiled(x).sum().backward()
+    assert compiled[0].weight.grad is not None
+    with rg.inference_mode():
+        assert compiled(x).is_inference()
+    assert not compiled(x).requires_grad
+
+
+def test_settings_are_part_of_a_recording() -> None:
+    layer = nn.Conv2d(16, 16, 3, padding=1).eval()
+    compiled, x = rg.compile(layer), image(0, 2, 16, 12, 12)
+    assert same(compiled, layer, x)
+    with rg.exact_convolution():
+        assert same(compiled, layer, x)
+    before = rg.get_num_threads()
+    try:
+        rg.set_num_threads(3 - min(before, 2))
+        assert same(compiled, layer, x)
+    finally:
+        rg.set_num_threads(before)
+    rg.use_kernels("textbook")
+    try:
+        assert same(compiled, layer, x)
+    finally:
+        rg.use_kernels("compiled")
+
+
+def test_random_numbers_are_drawn_as_usual() -> None:
+    layer = nn.Dropout(0.5)
+    compiled, x = rg.compile(layer), image()
+    rg.manual_seed(3)
+    wanted = [layer(x).numpy() for _ in range(3)]
+    rg.manual_seed(3)
+    assert bits(tuple(compiled(x).numpy() for _ in range(3))) == bits(tuple(wanted))
+    assert "random" in explain_recording(compiled)
+
+
+SCALE = rg.ones(1) * 2
+
+
+def test_functions_see_what_they_refer_to() -> None:
+    global SCALE
+    weight, factor = image(3, 9, 4), 2.0
+
+    def product(x: rg.Tensor) -> rg.Tensor:
+        return x @ weight * factor * SCALE
+
+    compiled, x = rg.compile(product), image()
+    assert same(compiled, product, x) and launches(compiled) == 1
+    weight.mul_(3)
+    assert same(compiled, product, x)
+    weight, factor = image(4, 9, 4), 5.0
+    assert same(compiled, product, x)
+    SCALE = rg.ones(1) * 7
+    assert same(compiled, product, x)
+
+
+# ---------------------------------------------------------------- what cannot be recorded
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.weight = image(3, 9, 9)
+
+
+class Counting(nn.Module):
+    calls = 0
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        self.calls += 1
+        return x * 2
+
+
+class Printing(nn.Module):
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        print("forward")
+        return x * 2
+
+
+holder = Holder()
+
+UNRECORDED: dict[str, tuple[Any, str]] = {
+    "a decision": (lambda x: x * 2 if x.sum().item() > 0 else x - 1, "Python reads"),
+    "a count": (lambda x: x * float((x.numpy() > 0).sum()), "depends on values"),
+    "steps": (lambda x: x * 2 if x.numpy()[0, 0, 0, 0] == 1.7640524 else x - 1, ""),
+    "NumPy": (lambda x: x + rg.Tensor(np.cumsum(x.numpy(), 1)), "NumPy computes"),
+    "in place": (lambda x: x.add_(1), "in place"),
+    "itself": (lambda x: x, "returns an argument"),
+    "a view": (lambda x: x[:, :, 0], "returns an argument"),
+    "noise": (lambda x: x + rg.randn(9), "random"),
+    "an array of another object": (lambda x: x @ holder.weight, "no argument, parameter or buffer"),
+    "an object": (lambda x: [x * 2, Holder()], "contains"),
+    "a count of calls": (Counting(), "sets an attribute"),
+    "a line of output": (Printing(), "calls print"),
+    "an argument": (lambda x, y=None: x * 2, ""),
+}
+
+
+@pytest.mark.parametrize("name", UNRECORDED)
+def test_what_cannot_be_recorded_runs_as_usual(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    function, reason = UNRECORDED[name]
+    compiled = rg.compile(copy.deepcopy(function) if isinstance(function, nn.Module) else function)
+    for seed in range(4):
+        x, y = image(seed), image(seed)
+        given = (x, slice(1)) if name == "an argument" else (x,)
+        rg.manual_seed(seed)
+        found = compiled(*given)
+        rg.manual_seed(seed)
+        wanted = function(y)
+        assert type(found) is type(wanted)
+        for a, b in zip(*((each if isinstance(each, list) else [each]) for each in (found, wanted)), strict=True):
+            assert not isinstance(a, rg.Tensor) or bits(a.numpy()) == bits(b.numpy())
+        assert bits(x.numpy()) == bits(y.numpy())
+    assert launches(compiled) == 0 or name == "steps"
+    if reason:
+        assert reason in explain_recording(compiled)
+        with pytest.raises(
+            RuntimeError, match=f"compile: with fullgraph=True, this call cannot be recorded: .*{reason}"
+        ):
+            rg.compile(function, fullgraph=True)(image())
+    if name == "a count of calls":
+        assert compiled.calls >= 4
+    if name == "a line of output":
+        assert capsys.readouterr().out.count("forward") == 8
+
+
+def test_an_error_is_that_of_the_function() -> None:
+    compiled = rg.compile(network())
+    with pytest.raises(ValueError, match="input has 4 channels"):
+        compiled(image(0, 2, 4, 9, 9))
+    assert same(compiled, network(), image())
+
+
+# ---------------------------------------------------------------- as an object
+
+
+def test_a_compiled_module_is_the_module() -> None:
+    net = network()
+    compiled = rg.compile(net)
+    assert isinstance(compiled, nn.Sequential) and type(compiled).__name__ == "Sequential"
+    assert compiled[0] is net[0] and compiled.state_dict().keys() == net.state_dict().keys()
+    assert [id(p) for p in compiled.parameters()] == [id(p) for p in net.parameters()]
+    compiled.train()
+    assert net.training and rg.compile(compiled) is compiled
+    assert repr(compiled) == repr(net)
+
+
+def test_copies_record_for_themselves() -> None:
+    compiled, x = rg.compile(network()), image()
+    compiled(x)
+    for other in (copy.deepcopy(compiled), pickle.loads(pickle.dumps(compiled))):
+        assert bits(other(x).numpy()) == bits(compiled(x).numpy())
+        other[0].weight.mul_(0)
+        assert same(other, copy.deepcopy(other), x)
+        assert not np.array_equal(other(x).numpy(), compiled(x).numpy())
+
+
+def test_decorators_and_methods() -> None:
+    @rg.compile
+    def twice(x: rg.Tensor) -> rg.Tensor:
+        """Twice x."""
+        return x * 2
+
+    class Model:
+        factor = rg.ones(1) * 3
+
+        @rg.compile(dynamic=True)
+        def scaled(self, x: rg.Tensor) -> rg.Tensor:
+            return x * 3
+
+    assert twice.__name__ == "twice" and twice.__doc__ == "Twice x."
+    assert same(twice, lambda x: x * 2, image()) and same(Model().scaled, lambda x: x * 3, image())
+
+
+def test_threads_do_not_share_memory() -> None:
+    compiled, net = rg.compile(network()), network()
+    inputs = [image(seed) for seed in range(4)]
+    wanted = [net(x).numpy() for x in inputs]
+    compiled(inputs[0])
+    failures: list[int] = []
+
+    def work(place: int) -> None:
+        with rg.no_grad():
+            for _ in range(100):
+                if not np.array_equal(compiled(inputs[place]).numpy(), wanted[place]):
+                    failures.append(place)
+
+    workers = [threading.Thread(target=work, args=(place,)) for place in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+def test_a_compiled_network_is_freed() -> None:
+    compiled = rg.compile(network())
+    compiled(image())
+    size = len(gc.get_objects())
+    for _ in range(3):
+        other = rg.compile(network())
+        other(image())
+        del other
+    gc.collect()
+    assert len(gc.get_objects()) < size + 500
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = network()
+    assert rg.compile(net, disable=True) is net
+    monkeypatch.setenv("RETROGRAD_EAGER", "1")
+    assert rg.compile(net) is net
+
+
+def test_messages() -> None:
+    with pytest.raises(TypeError, match="compile: model is int, needs a module or a function"):
+        rg.compile(3)
+    with pytest.raises(TypeError, match="compile: fullgraph"):
+        rg.compile(network(), fullgraph="yes")  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"explain_recording: compiled is Sequential, needs a result of retrograd\.compile"
+    ):
+        explain_recording(network())
+    assert "nothing was recorded yet" in explain_recording(rg.compile(network()))
