@@ -11,7 +11,7 @@ from comparison import assert_close, run
 from kernels.convolutions import by_loops, check, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm
+from retrograd.kernels.compiled.convolution import algorithm, depthwise
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
@@ -63,7 +63,7 @@ def test_three_taps_per_channel(kernel_set: Any, channels: int, width: int, dtyp
 @textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kernel", range(1, 10))
-@pytest.mark.parametrize("width", [1, 4, 7, 8, 9, 14, 16, 17, 33])
+@pytest.mark.parametrize("width", [1, 4, 7, 8, 9, 14, 16, 17, 25, 33])
 @pytest.mark.parametrize("channels", [3, 16, 23])
 def test_tiles_of_depthwise(kernel_set: Any, channels: int, width: int, kernel: int, dtype: type) -> None:
     """Whole tiles of positions and parts; up to four taps together; less, as much and more than a register."""
@@ -73,6 +73,21 @@ def test_tiles_of_depthwise(kernel_set: Any, channels: int, width: int, kernel: 
         high += max(0, dilation * (kernel - 1) + 1 - width - low - high)
         window = conv_window((3, width), (2, kernel), stride, ((1, 0), (low, high)), dilation, channels)
         check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_depthwise_of_large_tensors(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With smaller tiles and prefetching, and phases in turns, as for tensors that are not in the caches."""
+    for name, value in (("_NEAR", 0), ("_FEW", 0), ("_INTERLEAVED", 4000), ("_BAND", 1)):
+        monkeypatch.setattr(depthwise, name, value)
+    for plans in (depthwise._plan, depthwise._sums_plan):
+        plans.cache_clear()
+    try:
+        window = conv_window((11, 37), (3, 5), stride, ((1, 1), (2, 2)), 1, 70)
+        check(kernels, *plain(window, 2, 70, 70, np.float32))
+    finally:
+        for plans in (depthwise._plan, depthwise._sums_plan):
+            plans.cache_clear()
 
 
 @pytest.mark.pairwise

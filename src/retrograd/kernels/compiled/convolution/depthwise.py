@@ -29,6 +29,7 @@ GATHER = record(  # the forward pass and the input gradient
     channels=1,
     band=1,  # rows that a tile goes down before the next channels
     ahead=1,  # registers of channels to prefetch before they are read
+    across=1,  # positions of a tile, at most
     together=1,  # registers of channels that go down a band together
     tasks=1,  # where the tasks begin
     phases=0,  # PHASE of direct_plan.py, without products, the groups of its taps, and then the tasks
@@ -46,6 +47,7 @@ SUMS = record(  # the weight gradient
     band=1,
     span=1,  # rows, and tiles across, that one block sums up
     ahead=1,
+    across=1,
     groups=1,
     count=1,  # where the groups begin
     tasks=1,  # where the tasks begin
@@ -54,12 +56,16 @@ SUMS = record(  # the weight gradient
 SUMS_TASK = record(row_first=1, row_last=1)
 
 _SIZE = {"f": 4, "d": 8}  # bytes of an element
-TILE = 16 if registers() == 32 else 8  # positions whose registers are a tile
-MOST_TAPS = 4  # that slide over the pixels of a tile together
+# Positions of a tile, and taps that slide over its pixels together: as many as fit the registers. (The sums of the
+# weight gradient go through memory.)
+GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 12)
+GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
 _AHEAD, _NEAR = 3, 3 << 20  # registers of channels to prefetch, unless all pixels are no more than these bytes
-_SHARED = 4  # registers of channels whose rows are read together: adjacent pixels share cache lines
+_FAR_TILE = 16  # positions of a tile, at most, where pixels are prefetched: they must stay in L1
+_INTERLEAVED = 256 << 10  # bytes that one phase writes before the next
+_FEW = 4  # registers of channels that go down a band together: adjacent pixels share cache lines
 _BLOCK = 256  # positions whose products are summed up before they are added to the others
 
 
@@ -86,17 +92,22 @@ def depthwise_plan(
 ) -> Depthwise:
     """Plan of the forward pass, or (``gradient``) of the input gradient. ``size``: bytes of an element."""
     vectors = -(-channels * size // vector_bytes())
+    ahead = _ahead(batch * source[0] * size, vectors)
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
     words, tasks, most = [], [], 1
     start = GATHER.words
+    # phases write to the same cache lines: in turns, while these are in L2
+    least = batch * target[0] * size // _INTERLEAVED if len(found) > 1 else 1
     for phase in found:
         first, kernel = phase.words[PHASE.first_tap], phase.words[PHASE.taps : PHASE.taps + 3]
         moves = phase.words[len(phase.words) - kernel[2] :]
         weights = taps[first : first + len(moves)] if phase.taps else []
-        groups = _groups(moves.tolist() if phase.taps else [], weights, int(phase.words[PHASE.source_step + 2]))
+        step = int(phase.words[PHASE.source_step + 2])
+        groups = _groups(moves.tolist() if phase.taps else [], weights, step, GATHER_TAPS)
         rows = phase.lines
-        cuts = max(1, min(rows, MOST_TASKS, phase.pixels * max(1, phase.taps) * channels // _TASK_WORK))
+        cuts = max(least, phase.pixels * max(1, phase.taps) * channels // _TASK_WORK)
+        cuts = max(1, min(rows, MOST_TASKS, cuts))
         for cut in range(cuts):
             ends = {"row_first": cut * rows // cuts, "row_last": (cut + 1) * rows // cuts}
             at = {"phase": start, "groups": start + len(phase.words), "count": len(groups)}
@@ -104,15 +115,16 @@ def depthwise_plan(
         words += [phase.words, *groups]
         start += len(phase.words) + len(groups) * GROUP.words
         most = max(most, len(groups))
-    tasks.sort(key=lambda task: task[0])  # the phases read the same rows
+    tasks.sort(key=lambda task: task[0])
     packed = GATHER.pack(
         source=source,
         extent=[axis.output if gradient else axis.input for axis in axes],
         target=target[0],
         channels=channels,
         band=_band(source[2] * (1 if gradient else axes[1].stride) * size),
-        ahead=_ahead(batch * source[0] * size),
-        together=vectors if vectors <= _SHARED else 1,
+        ahead=ahead,
+        together=vectors if vectors <= _FEW else 1,
+        across=min(_FAR_TILE, GATHER_TILE) if ahead else GATHER_TILE,
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
     )
@@ -124,12 +136,13 @@ def _band(row: int) -> int:
     return max(_LEAST_BAND, _BAND // max(1, abs(row)))
 
 
-def _ahead(pixels: int) -> int:
-    return _AHEAD if pixels > _NEAR else 0
+def _ahead(pixels: int, vectors: int) -> int:
+    """Registers to prefetch; the CPU itself does so where adjacent pixels are almost adjacent lines."""
+    return _AHEAD if pixels > _NEAR and vectors > _FEW else 0
 
 
-def _groups(moves: list[int], weights: list[int], step: int) -> list[np.ndarray]:
-    """GROUP of each run of taps whose moves differ by ``step``, cut into parts of at most MOST_TAPS."""
+def _groups(moves: list[int], weights: list[int], step: int, most: int) -> list[np.ndarray]:
+    """GROUP of each run of taps whose moves differ by ``step``, cut into parts of at most ``most``."""
     runs: list[list[tuple[int, int]]] = []
     for move, weight in sorted(zip(moves, weights, strict=True)):
         run = next((run for run in runs if run[-1][0] + step == move), None)
@@ -139,7 +152,7 @@ def _groups(moves: list[int], weights: list[int], step: int) -> list[np.ndarray]
             run.append((move, weight))
     found = []
     for run in runs:
-        parts = -(-len(run) // MOST_TAPS)
+        parts = -(-len(run) // most)
         for part in range(parts):
             (move, weight), *others = run[part * len(run) // parts : (part + 1) * len(run) // parts]
             weight_step = others[0][1] - weight if others else 0
@@ -158,16 +171,19 @@ def depthwise_sums_plan(
     tasks = [SUMS_TASK.pack(row_first=i * lines // parts, row_last=(i + 1) * lines // parts) for i in range(parts)]
     last = axes[2]
     moves = [r * last.dilation - last.low for r in range(last.kernel)]
-    groups = _groups(moves, list(range(last.kernel)), last.stride)
-    across = -(-last.output // TILE)
+    groups = _groups(moves, list(range(last.kernel)), last.stride, SUMS_TAPS)
+    ahead = _ahead(batch * x[0] * size, -(-channels * size // vector_bytes()))
+    most = min(_FAR_TILE, SUMS_TILE) if ahead else SUMS_TILE
+    across = -(-last.output // most)
     band = min(axes[1].output, _band(x[2] * axes[1].stride * size), max(1, _BLOCK * across // last.output))
-    span = min(across, max(1, _BLOCK // (band * TILE)))
+    span = min(across, max(1, _BLOCK // (band * most)))
     words = SUMS.pack(
         window=window_words(axes, x, g),
         channels=channels,
         band=band,
         span=span,
-        ahead=_ahead(batch * x[0] * size),
+        ahead=ahead,
+        across=most,
         groups=SUMS.words,
         count=len(groups),
         tasks=SUMS.words + len(groups) * GROUP.words,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.simd import ahead_by, full, lanes, load_first, store, store_first, until_aligned
-from .depthwise import GATHER, GATHER_TASK, GROUP, SUMS, SUMS_TASK, TILE
+from .depthwise import GATHER, GATHER_TASK, GROUP, SUMS, SUMS_TASK, SUMS_TILE
 from .depthwise_tile_jit import PART, WHOLE, tile_of
 from .direct_plan import PHASE, WINDOW
 
@@ -43,10 +43,9 @@ def _groups_of_tile(plan, groups, count, q, positions, step, extent, pixel, scra
 
 
 @helper
-def _next_tile(tile, tiles, positions, x_step, y_step, band, row_x, row_y):  # type: ignore[no-untyped-def]
+def _next_tile(tile, tiles, across, positions, x_step, y_step, band, row_x, row_y):  # type: ignore[no-untyped-def]
     """The positions of the tile that is ``tiles`` further, and its distance in both tensors; after the last one, the
     first of a band."""
-    across = (positions + TILE - 1) // TILE
     q, following = tile * positions // across, (tile + tiles) * positions // across
     if tile + tiles < across:
         here = (tile + tiles + 1) * positions // across - following
@@ -78,7 +77,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
         pixel = plan[GATHER.source + 3]
         x_step, y_step = step * pixel, plan[phase + PHASE.target_step + 2]
         row_x = step_h * plan[GATHER.source + 2]
-        across = (positions + TILE - 1) // TILE
+        across = (positions + plan[GATHER.across] - 1) // plan[GATHER.across]
         count = min(channels, lanes(x))
         newest_d, newest_h = 0, 0
         for a in range(taps_d):
@@ -110,7 +109,15 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                     table,
                 )
                 next_here, next_x, next_y = _next_tile(
-                    tile, 1, positions, x_step, y_step, plan[GATHER.band], row_x, plan[phase + PHASE.target_step + 1]
+                    tile,
+                    1,
+                    across,
+                    positions,
+                    x_step,
+                    y_step,
+                    plan[GATHER.band],
+                    row_x,
+                    plan[phase + PHASE.target_step + 1],
                 )
                 for some in range(0, channels, plan[GATHER.together] * lanes(x)):
                     some_last = min(channels, some + plan[GATHER.together] * lanes(x))
@@ -194,7 +201,7 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
         kernel_d, kernel_h, kernel_w = plan[WINDOW.kernel], plan[WINDOW.kernel + 1], plan[WINDOW.kernel + 2]
         taps, stride, pixel = kernel_d * kernel_h * kernel_w, plan[WINDOW.stride + 2], plan[WINDOW.x + 3]
         step, step_g, words = stride * pixel, plan[WINDOW.g + 3], 1 + 5 * plan[SUMS.count]
-        across = (positions + TILE - 1) // TILE
+        across = (positions + plan[SUMS.across] - 1) // plan[SUMS.across]
         count, zero, row_x = min(channels, lanes(x)), full(x, 0.0), plan[WINDOW.stride + 1] * plan[WINDOW.x + 2]
         for i in range(0, taps * channels, lanes(x)):
             store_first(totals, target + i, zero, taps * channels - i)
@@ -232,7 +239,15 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                         q = tile * positions // across
                         here, entries = (tile + 1) * positions // across - q, table + (tile - tile_first) * words
                         next_here, next_x, next_g = _next_tile(
-                            tile, plan[SUMS.span], positions, step, step_g, plan[SUMS.band], row_x, plan[WINDOW.g + 2]
+                            tile,
+                            plan[SUMS.span],
+                            across,
+                            positions,
+                            step,
+                            step_g,
+                            plan[SUMS.band],
+                            row_x,
+                            plan[WINDOW.g + 2],
                         )
                         soon_here, soon_x, soon_g = _soon(
                             block, channel, channels, plan[SUMS.ahead] * lanes(x), here, next_here, next_x, next_g
@@ -245,7 +260,7 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                                 for p in range(soon_here):
                                     _near(x, newest + p * step)
                                     _near(g, at + soon_g + p * step_g)
-                            factors = read(g, at, step_g, TILE - here, count)
+                            factors = read(g, at, step_g, SUMS_TILE - here, count)
                             for a in range(kernel_d):
                                 at_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
                                 if at_d < 0 or at_d >= plan[WINDOW.extent]:
@@ -266,8 +281,8 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                                             first + scratch[i + 1] * lanes(x),
                                             scratch[i + 2] * lanes(x),
                                             scratch[i + 3],
-                                            scratch[i + 4] << (TILE - here),
-                                            TILE - here,
+                                            scratch[i + 4] << (SUMS_TILE - here),
+                                            SUMS_TILE - here,
                                             count,
                                             factors,
                                         )

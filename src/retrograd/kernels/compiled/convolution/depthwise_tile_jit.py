@@ -18,15 +18,15 @@ from numba.extending import intrinsic
 from ..machine.microkernel import registers
 from ..machine.simd import I32, I64, Vector, declare, first_lanes, masked_load, masked_store, suffix
 from ..machine.simd.vector import llvm_vector, vector_align, vector_of
-from .depthwise import MOST_TAPS, TILE
+from .depthwise import GATHER_TAPS, GATHER_TILE, SUMS_TAPS, SUMS_TILE
 
 _TOGETHER = 4  # pixels that are tested together
 # sums of a tap in the weight gradient, so that they need not wait for each other, by the number of taps
 _CHAINS = (4, 4, 3, 2) if registers() == 32 else (4, 2, 2, 1)
 
 
-def _tile(vector: Vector) -> types.Type:
-    return types.UniTuple(vector, TILE)
+def _tile(vector: Vector, positions: int) -> types.Type:
+    return types.UniTuple(vector, positions)
 
 
 def _access(count: ir.Value | None, vector: ir.VectorType, builder: ir.IRBuilder) -> Any:
@@ -80,14 +80,16 @@ def _join(builder: ir.IRBuilder, values: list[list[ir.Value]], blocks: list[ir.B
     return merged
 
 
-def _per_taps(builder: ir.IRBuilder, taps: ir.Value, emit: Callable[[int], list[ir.Value]]) -> list[ir.Value]:
-    """The results of the code that ``emit`` generates for the number of taps."""
-    starts = [builder.append_basic_block(f"taps{count}") for count in range(1, MOST_TAPS + 1)]
+def _per_taps(
+    builder: ir.IRBuilder, taps: ir.Value, most: int, emit: Callable[[int], list[ir.Value]]
+) -> list[ir.Value]:
+    """The results of the code that ``emit`` generates for the number of taps, ``most`` at most."""
+    starts = [builder.append_basic_block(f"taps{count}") for count in range(1, most + 1)]
     end = builder.append_basic_block("end")
     choice = builder.switch(taps, starts[-1])
     values, blocks = [], []
     for count, start in enumerate(starts, 1):
-        if count < MOST_TAPS:
+        if count < most:
             choice.add_case(I64(count), start)
         builder.position_at_end(start)
         values.append(emit(count))
@@ -98,7 +100,7 @@ def _per_taps(builder: ir.IRBuilder, taps: ir.Value, emit: Callable[[int], list[
 
 
 def _elements(builder: ir.IRBuilder, tile: ir.Value) -> list[ir.Value]:
-    return [builder.extract_value(tile, place) for place in range(TILE)]
+    return [builder.extract_value(tile, place) for place in range(tile.type.count)]
 
 
 @intrinsic
@@ -106,9 +108,9 @@ def tile_of(typing: Any, value: Any) -> Any:
     """The register ``value`` at every position."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        return context.make_tuple(builder, signature.return_type, list(args) * TILE)
+        return context.make_tuple(builder, signature.return_type, list(args) * GATHER_TILE)
 
-    return _tile(value)(value), generate
+    return _tile(value, GATHER_TILE)(value), generate
 
 
 def _slide(first: bool) -> Any:
@@ -152,11 +154,16 @@ def _slide(first: bool) -> Any:
                     return {
                         j - t: builder.call(fma, [value, weights[t], sums[j - t]])
                         for t in range(number)
-                        if 0 <= j - t < TILE
+                        if 0 <= j - t < GATHER_TILE
                     }
 
-                pixels = TILE + number - 1
+                pixels, middle = GATHER_TILE + number - 1, -(-GATHER_TILE // 2 // _TOGETHER) * _TOGETHER
                 for first in range(0, pixels, _TOGETHER):
+                    if first == middle:  # short rows end here
+                        short, of_short, rest = sums, builder.block, builder.append_basic_block("rest")
+                        end = builder.append_basic_block("end")
+                        builder.cbranch(builder.icmp_unsigned("<", mask, I32(1 << middle)), end, rest)
+                        builder.position_at_end(rest)
                     some = range(first, min(first + _TOGETHER, pixels))
                     bits = I32(sum(1 << j for j in some))
                     every, each, after = (builder.append_basic_block(name) for name in ("every", "each", "after"))
@@ -179,9 +186,12 @@ def _slide(first: bool) -> Any:
                     builder.position_at_end(after)
                     sums = _join(builder, found, blocks)
                     pixel = builder.gep(pixel, [builder.mul(step, I64(_TOGETHER))])
-                return sums
+                block = builder.block
+                builder.branch(end)
+                builder.position_at_end(end)
+                return _join(builder, [short, sums], [of_short, block])
 
-            return context.make_tuple(builder, signature.return_type, _per_taps(builder, taps, emit))
+            return context.make_tuple(builder, signature.return_type, _per_taps(builder, taps, GATHER_TAPS, emit))
 
         return tile(x, *numbers[:2], w, *numbers[:2], types.int64, types.int64, types.int64, tile), generate
 
@@ -199,13 +209,13 @@ def _load_tile(first: bool) -> Any:
             read, _ = _access(count if first else None, llvm_vector(vector), builder)
             place = builder.gep(pointer, [builder.sub(index, builder.mul(begin, step))])
             mask = builder.shl(I32(-1), builder.trunc(begin, I32))
-            values = [ir.Constant(llvm_vector(vector), None)] * TILE
-            for p in range(TILE):
+            values = [ir.Constant(llvm_vector(vector), None)] * SUMS_TILE
+            for p in range(SUMS_TILE):
                 _if_bit(builder, mask, p, values, lambda p=p, place=place: {p: read(place)})
                 place = builder.gep(place, [step])
             return context.make_tuple(builder, signature.return_type, values)
 
-        return _tile(vector)(pointer, types.int64, types.int64, types.int64, types.int64), generate
+        return _tile(vector, SUMS_TILE)(pointer, types.int64, types.int64, types.int64, types.int64), generate
 
     return load_tile
 
@@ -269,7 +279,7 @@ def _correlate(first: bool) -> Any:
                     def products() -> dict[int, ir.Value]:
                         value, changed = read(place), {}
                         for t in range(number_here):
-                            if 0 <= j - t < TILE:
+                            if 0 <= j - t < SUMS_TILE:
                                 chain = t * chains + j % chains
                                 changed[chain] = builder.call(fma, [value, factors[j - t], values[chain]])
                         return changed
@@ -282,7 +292,7 @@ def _correlate(first: bool) -> Any:
                     places.append(place)
                     before += [whole(place)] + [zero] * (chains - 1)
                     place = builder.gep(place, [sum_step])
-                entries = [builder.append_basic_block(f"begin{p}") for p in range(TILE)]
+                entries = [builder.append_basic_block(f"begin{p}") for p in range(SUMS_TILE)]
                 choice = builder.switch(begin, entries[0])
                 arriving: list[tuple[list[ir.Value], ir.Block]] = []
                 for p, entry in enumerate(entries):
@@ -296,7 +306,7 @@ def _correlate(first: bool) -> Any:
                     arriving.append(([*values, place], builder.block))
                 values = []
                 block = None
-                for p in range(TILE):
+                for p in range(SUMS_TILE):
                     following = builder.append_basic_block(f"pixel{p}")
                     sources = [arriving[p]] if block is None else [arriving[p], ([*values, place], block)]
                     for _, each in sources:
@@ -314,7 +324,7 @@ def _correlate(first: bool) -> Any:
                     write(one, place)
                 return []
 
-            _per_taps(builder, taps, emit)
+            _per_taps(builder, taps, SUMS_TAPS, emit)
             return context.get_dummy_value()
 
         number = types.int64
