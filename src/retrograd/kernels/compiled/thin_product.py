@@ -96,6 +96,7 @@ def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_col
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
 _FROM_L2 = 64  # bytes per cycle
+_MOST_PAGES = 256  # whose addresses the CPU finds without a pause
 _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so many lines
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _OF_TILE, _OF_CALL = 16, 40  # cycles
@@ -115,6 +116,7 @@ def _choices(
     copying = b_column != 1 and columns > 1
     # rows of B that L1 holds: few if the step between them divides its period
     together = depth if copying else _WAYS * _PERIOD // gcd(b_depth * size, _PERIOD)
+    pages = min(depth, content // _PERIOD)  # of memory, that every tile of a panel reads from
     copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth
     for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
         tiles = -(-rows // height)
@@ -124,7 +126,8 @@ def _choices(
             if cells + (width if height > 1 else 0) + (0 if many else 1) > room:
                 continue
             near = depth * width * lanes * size  # bytes of a panel
-            if tiles > 1 and near > _FAR or copying and content > _FAR:
+            again = tiles > 1 and near > _FAR or tiles * panels > 1 and pages > _MOST_PAGES
+            if again or copying and content > _FAR:
                 continue
             phases = _phases(cells, (room - width - 1) // cells, depth)
             each = max(cells / 2, (height + width * touched) / 2, (cells + width + (0 if many else height) + 1) / 4)
