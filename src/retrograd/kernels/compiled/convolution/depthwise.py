@@ -28,7 +28,8 @@ GATHER = record(  # the forward pass and the input gradient
     target=1,  # step of the tensor that is written along N
     channels=1,
     band=1,  # rows that a tile goes down before the next channels
-    ahead=1,  # registers of channels to prefetch before they are read
+    ahead=1,
+    line=1,  # channels to prefetch before they are read, and channels of a cache line
     across=1,  # positions of a tile, at most
     together=1,  # registers of channels that go down a band together
     tasks=1,  # where the tasks begin
@@ -47,6 +48,7 @@ SUMS = record(  # the weight gradient
     band=1,
     span=1,  # rows, and tiles across, that one block sums up
     ahead=1,
+    line=1,
     across=1,
     groups=1,
     count=1,  # where the groups begin
@@ -62,7 +64,8 @@ GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 12)
 GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
-_AHEAD, _NEAR = 3, 3 << 20  # registers of channels to prefetch, unless all pixels are no more than these bytes
+_LINE = 64  # bytes of a cache line
+_AHEAD, _NEAR = 3 * _LINE, 3 << 20  # bytes of channels to prefetch, unless all pixels are no more than these bytes
 _FAR_TILE = 16  # positions of a tile, at most, where pixels are prefetched: they must stay in L1
 _INTERLEAVED = 256 << 10  # bytes that one phase writes before the next
 _FEW = 4  # registers of channels that go down a band together: adjacent pixels share cache lines
@@ -122,7 +125,8 @@ def depthwise_plan(
         target=target[0],
         channels=channels,
         band=_band(source[2] * (1 if gradient else axes[1].stride) * size),
-        ahead=ahead,
+        ahead=ahead // size,
+        line=_LINE // size,
         together=vectors if vectors <= _FEW else 1,
         across=min(_FAR_TILE, GATHER_TILE) if ahead else GATHER_TILE,
         tasks=start,
@@ -137,7 +141,7 @@ def _band(row: int) -> int:
 
 
 def _ahead(pixels: int, vectors: int) -> int:
-    """Registers to prefetch; the CPU itself does so where adjacent pixels are almost adjacent lines."""
+    """Bytes of channels to prefetch; the CPU itself does so where adjacent pixels are almost adjacent lines."""
     return _AHEAD if pixels > _NEAR and vectors > _FEW else 0
 
 
@@ -182,7 +186,8 @@ def depthwise_sums_plan(
         channels=channels,
         band=band,
         span=span,
-        ahead=ahead,
+        ahead=ahead // size,
+        line=_LINE // size,
         across=most,
         groups=SUMS.words,
         count=len(groups),

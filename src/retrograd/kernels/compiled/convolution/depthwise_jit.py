@@ -149,12 +149,12 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                             sums,
                                         )
                             at = target + h * plan[phase + PHASE.target_step + 1] + q * y_step + channel
-                            if plan[GATHER.ahead] > 0:
+                            if plan[GATHER.ahead] > 0 and block % plan[GATHER.line] == 0:
                                 soon_here, soon_x, soon_y = _soon(
                                     block,
                                     channel,
                                     channels,
-                                    plan[GATHER.ahead] * lanes(x),
+                                    plan[GATHER.ahead],
                                     here,
                                     next_here,
                                     next_x,
@@ -250,12 +250,12 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                             plan[WINDOW.g + 2],
                         )
                         soon_here, soon_x, soon_g = _soon(
-                            block, channel, channels, plan[SUMS.ahead] * lanes(x), here, next_here, next_x, next_g
+                            block, channel, channels, plan[SUMS.ahead], here, next_here, next_x, next_g
                         )
                         for h in range(h_first, h_last):
                             at = n * plan[WINDOW.g] + d * plan[WINDOW.g + 1] + h * plan[WINDOW.g + 2] + channel
                             at += q * step_g
-                            if plan[SUMS.ahead] > 0:
+                            if plan[SUMS.ahead] > 0 and block % plan[SUMS.line] == 0:
                                 newest = nearest + h * row_x + q * step + channel + soon_x
                                 for p in range(soon_here):
                                     _near(x, newest + p * step)
