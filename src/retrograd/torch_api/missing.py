@@ -224,7 +224,7 @@ def _elsewhere(namespace: str, name: str) -> str:
 _ONE_DEVICE = "there is one device, the CPU, and every tensor is on it; leave it out"
 _NO_GPU = "it does not run on a GPU; there is one device, the CPU"
 _LOWBIT = "layers with quantized weights and activations, and conversion of a model to them, are in retrograd.lowbit"
-_COMPILE = "write net = retrograd.compile(net); it replays recorded calls without gradients"
+_COMPILE = "write net = retrograd.compile(net); it replays recorded calls"
 _NO_SCRIPT = "a model is its Python code; save its weights with retrograd.interop.save_safetensors"
 _SAVE = "write retrograd.save(model.state_dict(), path)"
 _LOAD = "write model.load_state_dict(retrograd.load(path)), or retrograd.interop.load_mxnet_weights for MXNet's files"
