@@ -11,7 +11,7 @@ from comparison import assert_close, run
 from kernels.convolutions import by_loops, check, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm, depthwise
+from retrograd.kernels.compiled.convolution import algorithm, depthwise, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
@@ -195,21 +195,45 @@ NARROW = {
 }
 
 
+def force(monkeypatch: pytest.MonkeyPatch, form: str, *jobs: str) -> None:
+    choose = algorithm.choose
+    monkeypatch.setattr(compiled_convolution, "choose", lambda job, *args: form if job in jobs else choose(job, *args))
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
 @pytest.mark.parametrize("name", NARROW)
 def test_line_by_line(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
-    choose = algorithm.choose
-
-    def narrow(job: str, *args: Any) -> str:
-        return choose(job, *args) if job == "conv_weight_grad" else "narrow"
-
-    monkeypatch.setattr(compiled_convolution, "choose", narrow)
+    force(monkeypatch, "narrow", "conv", "conv_input_grad")
     case = NARROW[name]
     check(kernels, case, Source(np.random.default_rng(1), dtype, (layout,)))
     swapped = Case(case.window, case.batch, case.outputs, case.inputs, case.bias)
     check(kernels, swapped, Source(np.random.default_rng(2), dtype, (layout,)))
+
+
+# Geometries of the input gradient that adds the products of all taps.
+FOLDED = {
+    "stride 2": Case(conv_window((12, 26), 4, 2, 1), 2, 3, 20, True),
+    "a part of a stride": Case(conv_window((11, 23), 5, 2, ((2, 1), (1, 3))), 2, 3, 7, True),
+    "more than a register": Case(conv_window((6, 40), 3, (1, 5), 1), 1, 8, 9, True),
+    "stride 1": Case(conv_window((9, 18), 3, 1, 1), 2, 1, 33, True),
+    "stride beyond the kernel": Case(conv_window((9, 14), 2, (3, 4), ((0, 0), (3, 2))), 2, 5, 6, True),
+    "stride beyond the input": Case(conv_window((2, 3), 2, (5, 4), ((3, 3), (4, 4))), 2, 3, 4, True),
+    "dilated along lines": Case(conv_window((13, 9), 3, (2, 1), 2, (2, 1)), 2, 2, 5, False),
+    "line": Case(conv_window((50,), 7, 3, 2), 3, 2, 11, True),
+    "space": Case(conv_window((5, 6, 9), (3, 2, 3), (2, 1, 2), 1), 2, 3, 12, True),
+}
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
+@pytest.mark.parametrize("name", FOLDED)
+def test_products_of_all_taps(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
+    force(monkeypatch, "fold", "conv_input_grad")
+    assert fold.applies(FOLDED[name].inputs, FOLDED[name].window, "d")
+    check(kernels, FOLDED[name], Source(np.random.default_rng(1), dtype, (layout,)))
 
 
 @pytest.mark.pairwise

@@ -232,11 +232,17 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 
 # ---- Choice of a form of the direct algorithm -----------------------------------------------------------------------
 
-# Cycles: the addresses of a tile and of each of its taps; a tile and a tap of a panel besides their products; a number
-# that changes between channels-last and planes; a vector that is added to others in memory; a number packed for an
-# input gradient; a vector of a line that is copied; a number that is the sum of a register's lanes; a
-# call of a kernel. Positions, in registers, after which planar sums lanes.
-_TILE, _ADDRESS, _PANEL, _TAP, _FLIP, _ADD, _PACK, _COPY, _REDUCE, _CALL = 60, 80, 25, 3, 1.0, 22, 1.5, 2, 3, 6000
+# Estimated cycles, measured on single tiles:
+_TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
+_PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
+_FLIP = 1.0  # a number that changes between channels-last and planes
+_ADD = 4.5  # a vector of products that is added to others in memory
+_PACK = 1.5  # a weight that is packed for an input gradient
+_COPY = 2  # a vector of a line that is copied
+_REDUCE = 3  # a sum of the lanes of a register
+_MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
+_CALL = 6000  # a kernel
+# positions, in registers, after which planar sums lanes
 _SEGMENT = 128
 
 
@@ -288,8 +294,10 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         tiles = -(-read[-1] // shape.rows) * batch * prod(read[:-1])
         rows = positions / tiles
         product = sum(count * (depth * _term(rows, vectors) + _PANEL) for count, vectors in _panels(shape))
-        vectors = -(-window.stride[-1] * columns // shape.lanes) * prod(window.kernel[:-1])
-        folded = vectors * (_ADD + -(-window.kernel[-1] // window.stride[-1]))
+        product *= prod(window.kernel[:-2])  # along a third axis, lines are read again
+        stride = window.stride[-1]  # the taps that reach a position add vectors of as many positions
+        groups_of_taps = window.taps // window.kernel[-1] * -(-window.kernel[-1] // stride)
+        folded = -(-stride * columns // shape.lanes) * (groups_of_taps + 2 * prod(window.stride[:-1])) * _ADD
         return tiles * product + positions * folded + packed + _CALL
     pixels = batch * prod(written)
     if form == "planar":
@@ -299,19 +307,23 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
         line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
         return groups * pixels * (terms * line / written[-1] + flips)
-    if form == "line":  # it prefetches the next rows, so that products of several vectors never wait
+    if form == "line":
         shape = tile(dtype, "line", columns)
         product = sum(
-            count * depth * (_term(shape.rows, vectors) + 0.5 * (vectors == 1)) for count, vectors in _panels(shape)
+            count * (depth * (_term(shape.rows, vectors) + 0.5 * (vectors == 1)) + _LINE)
+            for count, vectors in _panels(shape)
         )
-        return pixels / min(shape.rows, pixels) * (product + _TILE) + packed + _CALL
+        return pixels / min(shape.rows, pixels) * product + packed + _CALL
     shape = tile(dtype, "rows", columns)
     phases = prod(window.stride) if gradient else 1
     taps, tiles = window.taps / phases, -(-pixels // phases // shape.rows) * phases
     product = sum(
         count * (taps * (depth * _term(shape.rows, vectors) + _TAP) + _PANEL) for count, vectors in _panels(shape)
     )
-    return tiles * (groups * product + _TILE + taps * _ADDRESS / shape.lanes * 2) + groups * packed + _CALL
+    written_bytes = groups * pixels * columns * (4 if dtype == "f" else 8)
+    missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
+    tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)
+    return tiles * groups * product + tables + missed + groups * packed + _CALL
 
 
 def _direct_forms(
@@ -331,7 +343,7 @@ def _direct_forms(
         found.append("line")
     if planar.applies(written, window, gradient, dtype):
         found.append("planar")
-    if gradient and fold.applies(written, window):
+    if gradient and fold.applies(written, window, dtype):
         found.append("fold")
     if narrow.applies(window, gradient, inputs, outputs, dtype):
         found.append("narrow")

@@ -136,8 +136,9 @@ def _most_rows() -> tuple[int, ...]:
 
 
 # Cycles: of a tile besides its terms; of a line besides its tiles; of an entry of its table; of a vector of positions
-# that no tap reaches; factor for lines and a panel of the weights that do not fit L1, whose bytes follow.
-_TILE, _LINE, _ENTRY, _FILL, _FAR, _NEAR = 30, 60, 0.6, 1.5, 1.2, 40 << 10
+# that no tap reaches; of a vector of the weights; factor for lines and a panel of the weights that do not fit L1, whose
+# bytes follow.
+_TILE, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 60, 0.6, 2, 3, 1.2, 40 << 10
 _LINE_STEP = 16  # copies of lines begin at multiples of so many elements
 
 
@@ -218,6 +219,8 @@ def narrow_plan(
                 a * weight_taps[0] + b * weight_taps[1] + c * weight_taps[2] for (_, a), (_, b) in rows for _, c in of_w
             ]
             cycles += _cycles_of_panels(shape, count, terms) + _ENTRY * terms
+            if shape.panels > 1 and terms * columns * size > _NEAR // 2:  # they are read again for every line
+                cycles += _WEIGHT * shape.panels * shape.vectors * terms
         lines_read = np.array([(d, h) for (d, _), (h, _) in rows], np.int64).reshape(-1)
         fill = int(len(phases) < len(along_w))
         kinds.append(

@@ -235,6 +235,20 @@ def _lines(source, nothing, plan, kind, n, base_d, base_h, copies, own, scratch,
         scratch[lines_at + row] = place
 
 
+@helper
+def _fill(target, init, positions, columns):  # type: ignore[no-untyped-def]
+    """The initial row at all positions of a line; + 0, because the empty sum turns -0 into 0."""
+    zero, whole = full(target, 0.0), columns // lanes(target) * lanes(target)
+    for w in range(positions if whole > 0 else 0):
+        for i in range(0, whole, lanes(target)):
+            store(target, w * columns + i, load(init, i) + zero)
+    if whole < columns:
+        left = columns - whole
+        value = load_first(init, whole, left) + zero
+        for w in range(positions):
+            store_first(target, w * columns + whole, value, left)
+
+
 def conv(
     task: int,
     worker: int,
@@ -268,15 +282,8 @@ def conv(
         kind = plan[NARROW.kinds + d % period_d * plan[NARROW.kinds_h] + h % period_h]
         base_d, base_h = d // period_d * plan[NARROW.step], h // period_h * plan[NARROW.step + 1]
         begin = n * plan[NARROW.target] + d * plan[NARROW.target + 1] + h * plan[NARROW.target + 2]
-        if plan[kind + KIND.fill] != 0:  # positions that no tap reaches; + 0 as their empty sum turns -0 into 0
-            place, zero = pointer_like(target, address(target) + begin), full(target, 0.0)
-            for i in range(0, columns, lanes(target)):
-                value = load_first(init, i, columns - i) + zero
-                for w in range(plan[NARROW.positions + 2]):
-                    if columns - i >= lanes(target):
-                        store(place, w * columns + i, value)
-                    else:
-                        store_first(place, w * columns + i, value, columns - i)
+        if plan[kind + KIND.fill] != 0:  # no tap reaches some positions
+            _fill(pointer_like(target, address(target) + begin), init, plan[NARROW.positions + 2], columns)
         _lines(source, address(zeros), plan, kind, n, base_d, base_h, copies, own, scratch, tags, lines_at)
         phase = kind + KIND.list + 2 * plan[kind + KIND.rows]
         for _ in range(plan[kind + KIND.phases]):
