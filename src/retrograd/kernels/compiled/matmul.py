@@ -214,6 +214,7 @@ class _Call(NamedTuple):
 
     shape: tuple[int, ...]  # of the result
     launch: Launch | None  # None: the kernel cannot read them as they are
+    swapped: bool  # the kernel computes the transposed product, which is the same in memory
     tasks: int
     packed: int  # elements per thread
     words: np.ndarray  # the plan
@@ -227,9 +228,16 @@ def _call(
     b_shape: tuple[int, ...],
     b_strides: tuple[int, ...],
     size: int,
+    biased: bool,
 ) -> _Call:
-    rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     batch = np.broadcast_shapes(a_shape[:-2], b_shape[:-2])
+    shape = (*batch, a_shape[-2], b_shape[-1])
+    swapped = shape[-1] == 1 < shape[-2] and not biased
+    if swapped:  # a column: a row of the transposed product, which is whole vectors
+        a_shape, a_strides, b_shape, b_strides = (
+            (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
+        )
+    rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     dtype = "f" if size == 4 else "d"
     rows_apart = a_strides[-1] != size and depth > 1
     form = "dense" if rows_apart else "rows"
@@ -243,7 +251,7 @@ def _call(
         and 0 not in (*batch, rows, depth, columns)
     )
     if not ready:
-        return _Call((*batch, rows, columns), None, 0, 0, _NO_WORDS, zeros_of(1, dtype))
+        return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype))
 
     def offsets(lead: tuple[int, ...], strides: tuple[int, ...]) -> list[int]:
         """Offset in elements of the matrix of each product of the batch."""
@@ -263,21 +271,27 @@ def _call(
     else:
         plan = plan_product(rows, columns, depth, form, a_steps, b_steps, packing, dtype, all_offsets)
     init = zeros_of(columns, dtype)
-    return _Call((*batch, rows, columns), _KERNELS[plan.kernel][dtype], plan.tasks, plan.packed, plan.words, init)
+    return _Call(shape, _KERNELS[plan.kernel][dtype], swapped, plan.tasks, plan.packed, plan.words, init)
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
-    shape, launch, tasks, packed, words, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+    shape, launch, swapped, tasks, packed, words, init = _call(
+        a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
+    )
     c = np.empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias
             return c
         a, b = _readable(a, b)
-        shape, launch, tasks, packed, words, init = _call(a.shape, a.strides, b.shape, b.strides, a.itemsize)
+        shape, launch, swapped, tasks, packed, words, init = _call(
+            a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
+        )
         assert launch is not None
     if bias is not None:
         init = np.ascontiguousarray(bias, like=bias)
+    if swapped:
+        a, b = b, a
     launch(tasks, a, b, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words)
     return c
 

@@ -97,6 +97,7 @@ _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while til
 _LINE = 64  # bytes
 _FROM_L2 = 64  # bytes per cycle
 _MOST_PAGES = 256  # whose addresses the CPU finds without a pause
+_LEAST_OF_PAGE = 256  # bytes of a row that are worth a walk over so many pages
 _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so many lines
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _OF_TILE, _OF_CALL = 16, 40  # cycles
@@ -120,14 +121,13 @@ def _choices(
     copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth
     for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
         tiles = -(-rows // height)
-        for panels in range(1, vectors + 1):
-            width = -(-vectors // panels)
-            cells = height * width
-            if cells + (width if height > 1 else 0) + (0 if many else 1) > room:
+        for width in range(min(vectors, room), 0, -1):
+            panels, cells = -(-vectors // width), height * width
+            if -(-vectors // panels) < width or cells + (width if height > 1 else 0) + (0 if many else 1) > room:
                 continue
             near = depth * width * lanes * size  # bytes of a panel
-            again = tiles > 1 and near > _FAR or tiles * panels > 1 and pages > _MOST_PAGES
-            if again or copying and content > _FAR:
+            narrow = tiles > 1 or panels > 1 and width * vector_bytes() <= _LEAST_OF_PAGE
+            if tiles > 1 and near > _FAR or narrow and pages > _MOST_PAGES or copying and content > _FAR:
                 continue
             phases = _phases(cells, (room - width - 1) // cells, depth)
             each = max(cells / 2, (height + width * touched) / 2, (cells + width + (0 if many else height) + 1) / 4)
