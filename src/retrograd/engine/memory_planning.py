@@ -52,6 +52,10 @@ class PlannedStep(NamedTuple):
     memory: dict[int, np.ndarray]
     bound: Any
 
+    def run_with(self, **numbers: float) -> None:
+        """Run the launches with other values of the plan's words."""
+        self.plan.bound(*_inputs(self.step), memory=self.memory, **numbers).run()
+
     def again(self, step: Step) -> PlannedStep | None:
         """Return this for a copy of the step with other numeric arguments; None if they need a different plan."""
         plan = _plan_of(step)

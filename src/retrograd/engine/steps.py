@@ -162,6 +162,11 @@ class Steps(list[Step]):
         found = [self._planned.get(id(step)) for step in self]
         return None if None in found else [call for each in found if each is not None for call in each.bound.calls]
 
+    def with_numbers(self, place: int, *names: str) -> Callable[..., None] | None:
+        """Return a function of these numbers that runs a step in an arena; None if its plan depends on them."""
+        planned = self._planned.get(id(self[place]))
+        return None if planned is None or not planned.plan.words.keys() >= {*names} else planned.run_with
+
     def numbers(self) -> dict[str, list[float]]:
         """Return the numeric arguments of kernels by parameter name: learning rates, factors, keys.
 

@@ -37,6 +37,7 @@ from ..engine.memory_planning import root
 from ..engine.steps import Steps, record_steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.argument_checks import as_truth
+from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
 from ..specs.array_spec import leaves
 from .module import Module
@@ -66,7 +67,7 @@ def compile(
 
     Calls are recorded once for each layout of the arguments, with gradients also their backward, and then run without
     Python between the kernels: a small network is several times as fast. The results and gradients are the same to the
-    bit. What cannot be recorded runs as usual: random numbers, decisions by values, changes of an argument in place,
+    bit. What cannot be recorded runs as usual: random numbers other than dropout's, decisions by values, changes of an argument in place,
     hooks, backward rules, or printing in a ``forward`` of your own. ``explain_recording`` says what was recorded, and
     why not. A recording is dropped when an attribute, parameter, buffer or child of a module is replaced. Python code
     between operators is not repeated, as with PyTorch. A recorded call has first derivatives, for one backward pass.
@@ -318,10 +319,17 @@ def _parts(steps: Steps, begin: int, last: int) -> list[_Part]:
         for at in range(begin, end):
             one = steps[at : at + 1]
             planned = one.calls()
+            if steps[at].kernel == "dropout" and (run := steps.with_numbers(at, "key", "stream")) is not None:
+                planned = [(_with_random_key, (run,), None)]
             calls += [(one.run, (), None)] if planned is None else planned
         found.append((calls, checked))
         begin = end
     return found
+
+
+def _with_random_key(run: Callable[..., None]) -> None:
+    key, stream = random_key()
+    run(key=key, stream=stream)
 
 
 def _copied(value: Any, inference: bool) -> Any:
@@ -475,6 +483,8 @@ class _Recorder:
             kinds = [type(leaf) for leaf in leaves(step.result) if not isinstance(leaf, (np.ndarray, *_PLAIN))]
             if kinds and steps[place : place + 1].calls() is None:
                 return f"{step.name} has no plan, and returns {kinds[0].__name__}"
+            if step.kernel == "dropout" and steps.with_numbers(place, "key", "stream") is None:
+                return "dropout has no plan for other random numbers"
         found = _Recording(steps, one.inputs, one.forward)
         if trained:
             found.upstream, found.grads = one.upstream, one.grads
@@ -654,6 +664,8 @@ def _difference(call: _Call, again: _Call) -> str | None:
     for one, other in zip(steps, others, strict=True):
         if one.kernel != other.kernel:
             return f"the steps depend on values: {one.name} or {other.name}"
+        if one.kernel == "dropout":  # its random numbers are drawn at each replay
+            one, other = (step._replace(args=step.args[:2]) for step in (one, other))
         a, b = ([*leaves((step.args, step.kwargs))] for step in (one, other))
         if len(a) != len(b) or not all(map(_alike, a, b)):
             return f"a number of {one.name} depends on values or is random"

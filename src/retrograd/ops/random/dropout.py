@@ -73,7 +73,7 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
         return seen
     if not _applies("dropout", input, p, training, inplace):
         return input
-    return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *_random_key())
+    return in_place(dropout)(input, p) if inplace else Dropout.apply(input, float(p), *random_key())
 
 
 @operator
@@ -161,14 +161,15 @@ def _applies(name: str, x: Any, p: float, training: bool, inplace: bool) -> bool
     return True
 
 
-def _random_key() -> tuple[int, int]:
+def random_key() -> tuple[int, int]:
+    """Draw the key and the stream of one call of the kernel ``dropout``."""
     drawn = int(default_generator.integers(1 << 63))
     return drawn & 0xFFFFFFFF, drawn >> 32
 
 
 def _mask(shape: tuple[int, ...], p: float, like: np.ndarray) -> np.ndarray:
     """Draw a mask in the type of ``like``: 0 with probability p, else 1 / (1 - p)."""
-    mask, _ = kernels.dropout(ones(shape, like.dtype, like=like), p, *_random_key())
+    mask, _ = kernels.dropout(ones(shape, like.dtype, like=like), p, *random_key())
     return mask
 
 
