@@ -68,7 +68,7 @@ _LINE = 64  # bytes of a cache line
 _AHEAD, _NEAR = 3 * _LINE, 3 << 20  # bytes of channels to prefetch, unless all pixels are no more than these bytes
 _FAR_TILE = 16  # positions of a tile, at most, where pixels are prefetched: they must stay in L1
 _INTERLEAVED = 256 << 10  # bytes that one phase writes before the next
-_FEW = 4  # registers of channels that go down a band together: adjacent pixels share cache lines
+_FEW = 2 * _LINE  # bytes of the channels of a pixel that go down a band together: pixels share cache lines
 _BLOCK = 256  # positions whose products are summed up before they are added to the others
 
 
@@ -94,8 +94,7 @@ def depthwise_plan(
     weight_taps: Sequence[int],
 ) -> Depthwise:
     """Plan of the forward pass, or (``gradient``) of the input gradient. ``size``: bytes of an element."""
-    vectors = -(-channels * size // vector_bytes())
-    ahead = _ahead(batch * source[0] * size, vectors)
+    ahead = _ahead(batch * source[0] * size, channels * size)
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
     words, tasks, most = [], [], 1
@@ -127,7 +126,7 @@ def depthwise_plan(
         band=_band(source[2] * (1 if gradient else axes[1].stride) * size),
         ahead=ahead // size,
         line=_LINE // size,
-        together=vectors if vectors <= _FEW else 1,
+        together=-(-channels * size // vector_bytes()) if channels * size <= _FEW else 1,
         across=min(_FAR_TILE, GATHER_TILE) if ahead else GATHER_TILE,
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
@@ -140,9 +139,9 @@ def _band(row: int) -> int:
     return max(_LEAST_BAND, _BAND // max(1, abs(row)))
 
 
-def _ahead(pixels: int, vectors: int) -> int:
+def _ahead(pixels: int, pixel: int) -> int:
     """Bytes of channels to prefetch; the CPU itself does so where adjacent pixels are almost adjacent lines."""
-    return _AHEAD if pixels > _NEAR and vectors > _FEW else 0
+    return _AHEAD if pixels > _NEAR and pixel > _FEW else 0
 
 
 def _groups(moves: list[int], weights: list[int], step: int, most: int) -> list[np.ndarray]:
@@ -176,7 +175,7 @@ def depthwise_sums_plan(
     last = axes[2]
     moves = [r * last.dilation - last.low for r in range(last.kernel)]
     groups = _groups(moves, list(range(last.kernel)), last.stride, SUMS_TAPS)
-    ahead = _ahead(batch * x[0] * size, -(-channels * size // vector_bytes()))
+    ahead = _ahead(batch * x[0] * size, channels * size)
     most = min(_FAR_TILE, SUMS_TILE) if ahead else SUMS_TILE
     across = -(-last.output // most)
     band = min(axes[1].output, _band(x[2] * axes[1].stride * size), max(1, _BLOCK * across // last.output))
