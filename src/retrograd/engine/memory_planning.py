@@ -91,17 +91,24 @@ class _BufferLocation(NamedTuple):
     array: np.ndarray
 
 
-def place_in_arena(steps: Sequence[Step]) -> tuple[list[Step], list[PlannedStep], Memory]:
-    """Return the steps with their internal arrays in an arena, the steps that run by a plan, and the memory use."""
+def place_in_arena(
+    steps: Sequence[Step], constants: Sequence[np.ndarray] = ()
+) -> tuple[list[Step], list[PlannedStep], Memory]:
+    """Return the steps with their internal arrays in an arena, the steps that run by a plan, and the memory use.
+
+    constants: arrays whose elements never change. Launches that depend only on them run now, and not again.
+    """
     referenced = _referenced_elsewhere(steps)
     blocks = _blocks(steps, referenced)
     plans = _plans(steps, blocks)
+    held = {id(root(array)) for array in constants}
+    once = {at: _constant_launches(steps[at], plan, held) for at, (plan, _) in plans.items()}
     internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
     scratch = [
         (at, number, plan.buffer_bytes(number))
         for at, (plan, _) in plans.items()
         for number, buffer in enumerate(plan.buffers)
-        if buffer.kind in ("scratch", "each")
+        if buffer.kind in ("scratch", "each") and number not in once[at][1]
     ]
     lifetimes = [Lifetime(block.high - block.low, block.first, block.last) for block in internal]
     lifetimes += [Lifetime(count, at, at) for at, _, count in scratch]
@@ -132,7 +139,9 @@ def place_in_arena(steps: Sequence[Step]) -> tuple[list[Step], list[PlannedStep]
             memory[at][number] = array if part is None else part[begin : begin + plan.buffers[number].bytes]
     for (at, number, _), part in zip(scratch, parts[len(internal) :], strict=True):
         memory[at][number] = part
-    by_plan = [_bind_plan(moved_steps[at], plan, memory[at]) for at, (plan, _) in plans.items()]
+    for at, (plan, _) in plans.items():
+        memory[at] |= {number: Arena(plan.buffer_bytes(number)).memory for number in once[at][1]}
+    by_plan = [_bind_plan(moved_steps[at], plan, memory[at], once[at][0]) for at, (plan, _) in plans.items()]
     total = sum([each.bytes for each in lifetimes[: len(internal)]])
     return moved_steps, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
 
@@ -281,5 +290,17 @@ def _inputs(step: Step) -> list[np.ndarray]:
     return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
 
 
-def _bind_plan(step: Step, plan: Any, memory: dict[int, np.ndarray]) -> PlannedStep:
-    return PlannedStep(step, plan, memory, plan.bound(*_inputs(step), memory=memory))
+def _constant_launches(step: Step, plan: Any, held: set[int]) -> tuple[list[int], set[int]]:
+    """Return the launches of a plan that depend only on constants, by the id of their memory, and their buffers."""
+    if not held or step.changed:
+        return [], set()
+    inputs = zip(plan.inputs, _inputs(step), strict=True)
+    found: tuple[list[int], set[int]] = plan.constant_launches(
+        {place.buffer for place, array in inputs if id(root(array)) in held}
+    )
+    return found
+
+
+def _bind_plan(step: Step, plan: Any, memory: dict[int, np.ndarray], once: Sequence[int] = ()) -> PlannedStep:
+    bound = plan.bound(*_inputs(step), memory=memory)
+    return PlannedStep(step, plan, memory, bound.without(once) if once else bound)

@@ -6,7 +6,7 @@ optimizer. Printed, they are the program that ran; ``run`` runs it again, in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import signature
 from itertools import count
 from threading import get_ident
@@ -105,7 +105,7 @@ class Steps(list[Step]):
         found.result, found.reads, found.ranges = self.result, [*self.reads], [*self.ranges]
         return found
 
-    def in_arena(self) -> Steps:
+    def in_arena(self, constants: Sequence[np.ndarray] = ()) -> Steps:
         """Return the same steps with all arrays that only they use, and the kernels' scratch, in one block of memory.
 
         Two arrays that are not needed at the same step may share bytes, so an array keeps its values until a later step
@@ -113,6 +113,8 @@ class Steps(list[Step]):
         gradients, optimizer states, and every array that you still refer to, also through a view or a Tensor. To keep
         an intermediate result, keep a reference to its array: ``run`` of the new steps then leaves the result there.
         ``memory`` gives the size of the block.
+
+        constants: arrays whose elements never change; kernels then pack weights once, and not at each run.
 
         Steps of compiled kernels run by their plans, without new memory; their scratch is sized for the current number
         of threads. The other steps are called, and their results are copied into place.
@@ -129,7 +131,7 @@ class Steps(list[Step]):
         """
         if self.memory is not None:
             return self.copy()
-        steps, planned, memory = place_in_arena(self)
+        steps, planned, memory = place_in_arena(self, constants)
         found = Steps(steps)
         found.result, found.reads, found.ranges, found.memory = self.result, [*self.reads], [*self.ranges], memory
         found._planned = {id(each.step): each for each in planned}

@@ -36,6 +36,7 @@ from .parameter import Buffer, Parameter, as_float_dtype, is_lazy
 
 if TYPE_CHECKING:
     from .parameter import Parameter
+    from .replay import Frozen
 
 __all__ = ["Module"]
 
@@ -589,6 +590,28 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
 
     def eval(self) -> Self:
         return self.train(False)
+
+    def freeze(self) -> Frozen:
+        """Return a copy for inference with constant weights: a function of tensors that is called like the module.
+
+        For each layout of the arguments, its kernels are recorded as by ``retrograd.compile``. Batch norms become part
+        of the convolutions before them, weights are packed once, and memory is planned. So results may differ from
+        the module's by rounding. They have no gradient. Later changes of this module have no effect on the copy.
+
+        Raises:
+            ValueError: the module is in training mode.
+
+        >>> import retrograd as rg
+        >>> net = rg.nn.Sequential(rg.nn.Conv2d(3, 8, 3), rg.nn.BatchNorm2d(8), rg.nn.ReLU()).eval()
+        >>> frozen = net.freeze()
+        >>> tuple(frozen(rg.ones(1, 3, 9, 9)).shape)
+        (1, 8, 7, 7)
+        """
+        from .replay import Frozen
+
+        if self.training:
+            raise ValueError(f"freeze: {type(self).__name__} is in training mode; call eval() first")
+        return Frozen(self)
 
     def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Turn the gradients of all parameters on or off."""

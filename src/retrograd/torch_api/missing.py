@@ -292,7 +292,6 @@ REASONS: dict[str, dict[str, str]] = {
         "backward": "call backward() of the loss, a tensor; it computes the gradients of all layers",
         "update": "write optimizer.step()",
         "flush_gradients": "write optimizer.zero_grad()",
-        "freeze": "write model.requires_grad_(False)",
         "hybridize": _COMPILE,
         "xpu": _ONE_DEVICE,
         "compile": _COMPILE,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from inspect import signature
 from math import isfinite
@@ -51,6 +51,25 @@ class Plan(NamedTuple):
         """The bytes of a buffer, for the current number of threads."""
         kind, count = self.buffers[at]
         return count * get_num_threads() if kind == "each" else count
+
+    def constant_launches(self, constant: set[int]) -> tuple[list[int], set[int]]:
+        """The launches that depend only on some inputs, and the scratch buffers that hold their results.
+
+        constant: the buffers of these inputs. So weights that are packed or transformed need not be again.
+        """
+        found: list[int] = []
+        kept: set[int] = set()
+        touched: set[int] = set()
+        for at, one in enumerate(self.launches):
+            places = [place for each in one.arguments for place in _places_in(each)]
+            used = {place.buffer for place in places}
+            free = {each for each in used if self.buffers[each].kind == "scratch" and each not in touched}
+            if isinstance(one, Launch) and used & (constant | kept) and used <= constant | kept | free:
+                found.append(at)
+                kept |= used - constant
+            else:
+                touched |= used
+        return found, kept
 
     def run(
         self, *arrays: np.ndarray, into: Any = None, memory: Mapping[int, np.ndarray] | None = None, **numbers: float
@@ -159,6 +178,13 @@ class Bound(NamedTuple):
     results: Any
     threads: int
 
+    def without(self, places: Sequence[int]) -> Bound:
+        """Run some launches now and return the others."""
+        for place in places:
+            function, arguments, _ = self.calls[place]
+            function(*arguments)
+        return self._replace(calls=tuple([call for place, call in enumerate(self.calls) if place not in places]))
+
     def run(self) -> Any:
         """Run the launches, and return the results.
 
@@ -197,6 +223,12 @@ class _Memory(dict[int, np.ndarray]):
         given = self.given.get(at)
         self[at] = found = _zeros(self.plan.buffer_bytes(at)) if given is None else _bytes_of(self.whole[id(given)])
         return found
+
+
+def _places_in(argument: Any) -> tuple[Place, ...]:
+    if isinstance(argument, Objects):
+        return argument.places
+    return (argument,) if isinstance(argument, Place) else ()
 
 
 def _pairs(results: Any, into: Any) -> Iterator[tuple[Any, Any]]:

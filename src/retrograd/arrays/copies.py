@@ -1,0 +1,56 @@
+"""Copies of arrays, with the same memory order, that recordings work on; see ``nn/replay.py``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+Array = np.ndarray
+
+
+def strided(x: Array, strides: tuple[int, ...]) -> Array:
+    """Return an array with the shape and type of x, and these strides, which are not negative; no element is set."""
+    last = sum((extent - 1) * step for extent, step in zip(x.shape, strides, strict=True)) if x.size else 0
+    return np.lib.stride_tricks.as_strided(np.empty(last // x.itemsize + 1, x.dtype), x.shape, strides)
+
+
+def same_layout(x: Array) -> Array:
+    """Return a copy with the strides of x, also where elements share memory."""
+    y = strided(x, x.strides)
+    np.copyto(y, x)
+    return y
+
+
+def other_numbers(x: Array) -> Array:
+    """Return an array like ``same_layout(x)`` with the elements in another order, and floats closer to the middle."""
+    y = strided(x, x.strides)
+    turned = np.ascontiguousarray(x).reshape(-1)[::-1].reshape(x.shape)
+    np.copyto(y, turned * 0.75 + 0.125 if x.dtype.kind == "f" else turned, casting="same_kind")
+    return y
+
+
+def duplicate(x: Array) -> Array:
+    """Return a dense copy in the order of x."""
+    return x.copy("K")
+
+
+def put(y: Array, x: Array) -> None:
+    """y[...] = x, without a step of a recording."""
+    np.copyto(y, x)
+
+
+def same_bits(x: Array, y: Array) -> bool:
+    """Return whether two arrays of one type have the same elements."""
+    return x.shape == y.shape and x.tobytes() == y.tobytes()
+
+
+def about_equal(x: Array, y: Array) -> bool:
+    """Return whether the elements differ by rounding only, or by a thousandth of the largest one."""
+    return bool(np.allclose(x, y, 1e-3, 1e-3 * np.abs(y).max(initial=0), equal_nan=True))
+
+
+def scaled(x: Array, factors: Array, axis: int) -> Array:
+    """Return x times a factor for each place along an axis, in the memory order of x."""
+    sides = [1] * x.ndim
+    sides[axis] = -1
+    with np.errstate(all="ignore"):
+        return np.multiply(x, factors.reshape(sides), out=np.empty_like(x))

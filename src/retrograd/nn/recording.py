@@ -1,0 +1,266 @@
+"""Recordings of ``compile``: a call's launches, their replay as one node of the graph, and what cannot be replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from math import isfinite
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from ..arrays import copies, host
+from ..engine.arguments import kind_name
+from ..engine.function import Function
+from ..engine.grad_mode import INFERENCE, thread
+from ..engine.memory_planning import root
+from ..engine.steps import Steps
+from ..engine.tensor import Tensor, wrap
+from ..ops.random.dropout import random_key
+from ..ops.random.random import default_generator
+from ..specs.array_spec import leaves
+from .recording_state import PLAIN
+
+# ---- Replay ----------------------------------------------------------------------------------------------------------
+
+_Launch = tuple[Callable[..., Any], tuple[Any, ...], Any]
+_Part = tuple[list[_Launch], host.Range | None]  # launches, and a decision after them
+
+
+class Recording:
+    """The launches of a call, the arrays that it reads its arguments from, and its result.
+
+    upstream: the gradients of the results, for the launches ``back`` of a backward pass, which give ``grads``: None
+    where the result does not depend on a tensor. read_back: the tensors that these read. again: gives ``grads`` for
+    upstream gradients in another memory order, which may lead to other kernels, by running the function.
+    """
+
+    def __init__(self, steps: Steps, inputs: list[np.ndarray], forward: int) -> None:
+        self.steps, self.inputs = steps, inputs
+        self.parts, self.back = parts_of(steps, 0, forward), parts_of(steps, forward, len(steps))
+        self.upstream: list[np.ndarray] = []
+        self.grads: list[np.ndarray | None] = []
+        self.read_back: list[Tensor] = []
+        self.again: Callable[[Sequence[Tensor]], list[np.ndarray | None]] | None = None
+        self.lock = Lock()
+        self.owner: Any = None  # a reference to the node whose backward has not run
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no backward needs what the memory holds."""
+        return self.owner is None or self.owner() is None
+
+    def run(self, arrays: Sequence[np.ndarray]) -> bool:
+        """Run the forward pass on other arguments; False if they lead to other decisions."""
+        for own, given in zip(self.inputs, arrays, strict=True):
+            copies.put(own, given)
+        return run_parts(self.parts)
+
+
+def run_parts(parts: list[_Part]) -> bool:
+    for calls, checked in parts:
+        for function, arguments, check in calls:
+            if check is None or not isfinite(check.item()):
+                function(*arguments)
+        if checked is not None and not checked.holds():
+            return False
+    return True
+
+
+class Replayed(Function):
+    """A replayed call with gradients; its results are those of ``recording``, one after another."""
+
+    @staticmethod
+    def forward(ctx: Any, recording: Recording, arrays: Sequence[np.ndarray], *tensors: Tensor) -> Any:
+        with recording.lock:
+            if not recording.run(arrays):
+                raise OtherDecisionError
+            recording.owner = ref(ctx)
+            results = [wrap(copies.duplicate(each.array)) for each in tensors_in(recording.steps.result)]
+        ctx.recording = recording
+        ctx.save_for_backward(*recording.read_back)
+        recorded = tensors_in(recording.steps.result)
+        if constant := [y for y, x in zip(results, recorded, strict=True) if not x._requires_grad]:
+            ctx.mark_non_differentiable(*constant)
+        return (*results,)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        recording: Recording = ctx.recording
+        _ = ctx.saved_tensors  # an error if one of them has been changed in place
+        if thread.mode.enabled:
+            raise RuntimeError(
+                "compile: a recorded call has first derivatives only; for create_graph=True call the module itself, or "
+                "set RETROGRAD_EAGER=1"
+            )
+        if recording.owner is None or recording.owner() is not ctx:
+            raise RuntimeError(
+                "compile: the backward of a recorded call runs once; for retain_graph=True call the module itself, or "
+                "set RETROGRAD_EAGER=1"
+            )
+        recording.owner = None
+        given = [g for g, x in zip(grads, tensors_in(recording.steps.result), strict=True) if x._requires_grad]
+        with recording.lock:
+            if all(own.strides == g.array.strides for own, g in zip(recording.upstream, given, strict=True)):
+                for own, g in zip(recording.upstream, given, strict=True):
+                    copies.put(own, g.array)
+                run_parts(recording.back)
+                grads_of = recording.grads
+            else:
+                assert recording.again is not None
+                grads_of = recording.again(given)
+            found = [
+                wrap(copies.duplicate(y)) if y is not None and needed else None
+                for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
+            ]
+        return None, None, *found
+
+
+class OtherDecisionError(Exception):
+    """The values of the arguments lead to other decisions than those recorded, such as an error."""
+
+
+def parts_of(steps: Steps, begin: int, last: int) -> list[_Part]:
+    """The launches of some steps in an arena, cut where a decision follows; steps without a plan are called."""
+    found: list[_Part] = []
+    ranges = [each for each in steps.ranges if begin <= each[0] < last or each[0] == begin == 0]
+    for end, checked in [*ranges, (last, None)]:
+        calls: list[_Launch] = []
+        for at in range(begin, end):
+            one = steps[at : at + 1]
+            planned = one.calls()
+            if steps[at].kernel == "dropout" and (run := steps.with_numbers(at, "key", "stream")) is not None:
+                planned = [(_with_random_key, (run,), None)]
+            calls += [(one.run, (), None)] if planned is None else planned
+        found.append((calls, checked))
+        begin = end
+    return found
+
+
+def _with_random_key(run: Callable[..., None]) -> None:
+    key, stream = random_key()
+    run(key=key, stream=stream)
+
+
+def copied(value: Any, inference: bool) -> Any:
+    """The result with tensors of its own."""
+
+    def own(tensor: Tensor) -> Tensor:
+        found = wrap(copies.duplicate(tensor.array))
+        if inference:
+            found._grad_req = INFERENCE
+        return found
+
+    return mapped_tensors(value, own)
+
+
+def mapped_tensors(value: Any, function: Callable[[Tensor], Any]) -> Any:
+    """The result with its tensors replaced, in order."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, (tuple, list)):
+        parts = [mapped_tensors(each, function) for each in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    if isinstance(value, dict):
+        return {key: mapped_tensors(each, function) for key, each in value.items()}
+    return value
+
+
+def tensors_in(value: Any) -> Iterator[Any]:
+    """The tensors of a result, and values that are neither tensors nor plain."""
+    if type(value) in (tuple, list) or hasattr(value, "_fields"):
+        for each in value:
+            yield from tensors_in(each)
+    elif type(value) is dict:
+        yield from tensors_in([*value.values()])
+    elif not isinstance(value, PLAIN):
+        yield value
+
+
+# ---- What two recorded calls have in common --------------------------------------------------------------------------
+
+
+class Plain(NamedTuple):
+    """An argument that is no tensor."""
+
+    value: Any
+
+
+class Call(NamedTuple):
+    """The steps of a call and of its backward, which begins after ``forward`` of them, and the arrays of its own."""
+
+    steps: Steps
+    inputs: list[np.ndarray]
+    forward: int
+    upstream: list[np.ndarray]
+    grads: list[np.ndarray | None]
+
+
+@contextmanager
+def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]:
+    """Put the elements of the arrays and the random numbers back, when the result is called and at the end."""
+    random, kept = default_generator.get_state(), [copies.duplicate(array) for array in arrays]
+
+    def put_back() -> None:
+        for array, before in zip(arrays, kept, strict=True):
+            if not copies.same_bits(array, before):
+                copies.put(array, before)
+
+    try:
+        yield put_back
+    finally:
+        put_back()
+        default_generator.set_state(random)
+
+
+def difference(call: Call, again: Call) -> str | None:
+    """What differs between the steps of two calls."""
+    steps, others = call.steps, again.steps
+    ranges, checked = ([(place, *each[1:]) for place, each in one.ranges] for one in (steps, others))
+    if len(steps.reads) > len(ranges) or ranges != checked:
+        return f"Python reads {steps.reads[0]}"
+    if len(steps) != len(others) or call.forward != again.forward:
+        return "the number of steps depends on values"
+    for one, other in zip(steps, others, strict=True):
+        if one.kernel != other.kernel:
+            return f"the steps depend on values: {one.name} or {other.name}"
+        if one.kernel == "dropout":  # its random numbers are drawn at each replay
+            one, other = (step._replace(args=step.args[:2]) for step in (one, other))
+        a, b = ([*leaves((step.args, step.kwargs))] for step in (one, other))
+        if len(a) != len(b) or not all(map(_alike, a, b)):
+            return f"a number of {one.name} depends on values or is random"
+    return None
+
+
+def _alike(a: Any, b: Any) -> bool:
+    if isinstance(a, np.ndarray):
+        return isinstance(b, np.ndarray) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+    return a is b or type(a) is type(b) and (a == b or repr(a) == repr(b))
+
+
+def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
+    """Why the steps cannot be replayed."""
+    steps = call.steps
+    own = {id(root(array)) for array in (*call.inputs, *call.upstream)}
+    held = {id(root(array)) for array in known}
+    for array, same in zip(steps.sources(), again.steps.sources(), strict=True):
+        if id(root(array)) in own or id(root(array)) in held:
+            continue
+        if same is array:
+            return f"it reads an array of shape {array.shape} that is no argument, parameter or buffer: pass it"
+        if not copies.same_bits(array, same):
+            return f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
+    for step, other in zip(steps, again.steps, strict=True):
+        for array, same in zip(step.changed, other.changed, strict=True):
+            if id(root(array)) in own:
+                return f"{step.name} changes an argument in place"
+            if root(array) is root(same) and id(root(array)) not in held:
+                return f"{step.name} changes an array of shape {array.shape} that is no argument, parameter or buffer"
+    for value in tensors_in(steps.result):
+        if type(value) is not Tensor:
+            return f"the result contains {kind_name(value)}"
+        if id(root(value.array)) in own | held:
+            return "it returns an argument or parameter, or a view of one"
+    return None
