@@ -27,7 +27,7 @@ from .convolution import paddings
 
 __all__ = ["conv_plan", "exact_convolution"]
 
-_HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "cost by the model"
+_HEADINGS = "pass", "algorithm", "multiplications", "temporary bytes", "estimated cycles"
 
 
 class exact_convolution:  # noqa: N801  used like a function; a class so that "with" can restore the setting
@@ -77,7 +77,7 @@ class ConvPass:
         if all positions form one contiguous axis; otherwise empty
     multiplications: the number of multiplications, without those of transforms
     memory: peak bytes of temporary arrays, without tables of a few kilobytes; None if unknown
-    costs: (algorithm, cost) of all applicable algorithms, in vector multiply-adds
+    costs: (algorithm, cost) of all applicable algorithms, in estimated cycles of one core
     """
 
     algorithm: str

@@ -7,9 +7,9 @@ not count tables of some kilobytes, and copies of operands in another order.
 A limit changes bits only if another form is chosen: partial sums are computed one after another and added in order, all
 other arrays are allocated whole.
 
-Costs are counted in multiply-adds of whole vectors. The model counts three things: an algorithm's products, the values
-that it transforms, and the weights that it reads from memory. No other file chooses: ``choose`` decides for a call,
-``passages`` describes the choice for ``conv_plan``.
+Costs are estimated cycles of one core: of an algorithm's products, of the values that it transforms or copies, and of
+what it reads from memory, with constants measured on processors with vectors of 32 and 64 bytes. No other file chooses:
+``choose`` decides for a call, ``passages`` describes the choice for ``conv_plan``.
 """
 
 from __future__ import annotations
@@ -104,41 +104,22 @@ def bytes_used(
 
 # ---- Choice of the algorithm for a convolution ----------------------------------------------------------------------
 
-_TRANSFORM = 450  # cost of one vector of channels of a tile, forward or inverse
-_WEIGHT_VECTOR = 60  # cost of one vector of the transformed weights: computed, written and read again
-_GAIN = 0.9  # the transforms must save a tenth: they are less accurate
+_GAIN = 0.95  # the transforms must save a twentieth: they are less accurate
 
 
 @lru_cache(maxsize=4096)
-def costs(window: Window, batch: int, inputs: int, outputs: int, dtype: str, job: str = "conv") -> dict[str, float]:
-    """The algorithms that can compute a job of a convolution, and what each costs."""
-    lanes = tile(dtype, "rows", 1).lanes
-    depth, columns = inputs // window.groups, outputs // window.groups
-    vectors = -(-columns // lanes)
-    pixels = batch * prod(window.output)
+def costs(
+    window: Window, batch: int, inputs: int, outputs: int, dtype: str, job: str = "conv", dense: bool = True
+) -> dict[str, float]:
+    """The algorithms that can compute a job of a convolution, and the estimated cycles of one core that each takes."""
     name = next(name for name in ("depthwise", "pointwise", "direct") if suits(name, window, inputs, outputs))
     if name == "depthwise":
-        work = pixels * window.taps * -(-inputs // lanes)
+        vectors = -(-inputs // tile(dtype, "rows", 1).lanes)
+        found = {name: batch * prod(window.output) * window.taps * vectors / 2}
     else:
-        work = pixels * window.taps * window.groups * depth * vectors
-    found = {name: float(work)}
-    if winograd.can(window):
-        side = window.kernel[-1]
-        taps = window.taps // side**2
-        products = transforms = 0
-        for _, _, part in residues(window):
-            slices, inputs_read = batch * prod(part.output[:-2]), batch * prod(part.input[:-2])
-            tiles = prod(len(tile_sizes(extent, side)) for extent in part.output[-2:])
-            products += slices * prod(points_of_axis(extent, side) for extent in part.output[-2:])
-            transforms += tiles * (inputs_read * -(-depth // lanes) + slices * vectors)
-        lines = PAIRS * taps * depth * vectors
-        products *= taps * depth * vectors
-        found["winograd"] = float(products + transforms * _TRANSFORM + lines * _WEIGHT_VECTOR)
-    elif job == "conv_input_grad" and winograd.can_by_phases(window):
-        tiles, vectors = batch * winograd.tiles_of_phases(window), -(-inputs // lanes)
-        products = tiles * POINTS_OF_TWO * outputs * vectors
-        moved = tiles * (-(-outputs // lanes) + vectors) * _TRANSFORM * POINTS_OF_TWO / PAIRS
-        found["winograd"] = products + moved + 4 * POINTS_OF_TWO * outputs * vectors * _WEIGHT_VECTOR
+        found = {name: min(_direct_forms(job, window, batch, inputs, outputs, dtype, dense).values())}
+    if winograd.can(window) or (job == "conv_input_grad" and winograd.can_by_phases(window)):
+        found["winograd"] = _winograd_cycles(job, window, batch, inputs, outputs, dtype)
     return found
 
 
@@ -168,7 +149,7 @@ def forms(
     Raises:
         ValueError: the algorithm ``forced``, one of ``options.ALGORITHMS``, cannot compute it.
     """
-    found = costs(window, batch, inputs, outputs, dtype, job)
+    found = costs(window, batch, inputs, outputs, dtype, job, dense)
     plain = next(iter(found))
     if forced == "winograd" and job != "conv_input_grad" and winograd.can_by_phases(window):
         forced = "exact"  # with 4x4 taps, the transforms compute only the input gradient
@@ -182,7 +163,9 @@ def forms(
         return ("winograd",)
     if plain == "depthwise":
         return ("depthwise",)
-    others = _direct_forms(job, window, batch, inputs, outputs, dtype, dense)
+    direct = _direct_forms(job, window, batch, inputs, outputs, dtype, dense)
+    best = min(direct, key=lambda form: direct[form])
+    others = ("direct",) if best == "direct" else (best, "direct")
     if forced == "auto" and found.get("winograd", found[plain]) < _GAIN * found[plain]:
         return ("winograd", *others)
     return others
@@ -236,10 +219,11 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
 _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
 _FLIP = 1.0  # a number that changes between channels-last and planes
+_PLANE = 2.5  # the same for a weight gradient, which keeps whole planes
 _ADD = 4.5  # a vector of products that is added to others in memory
 _PACK = 1.5  # a weight that is packed for an input gradient
 _COPY = 2  # a vector of a line that is copied
-_REDUCE = 3  # a sum of the lanes of a register
+_REDUCE = 15  # a sum of the lanes of a register, added to memory
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL = 6000  # a kernel
 # positions, in registers, after which planar sums lanes
@@ -266,7 +250,7 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
         empty = -(-line // shape.lanes) * shape.lanes / line
         sums = prod(tiles) * _term(columns / tiles[0], taps * depth / tiles[1]) * empty / shape.lanes
         added = taps * depth * columns * _REDUCE / min(prod(window.output), _SEGMENT * shape.lanes)
-        return groups * (sums + added + (depth + columns) * _FLIP)
+        return groups * (sums + added + (depth + columns) * _PLANE)
     if form == "narrow":
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
         if any(window.padding[-1]):
@@ -328,26 +312,67 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
 
 def _direct_forms(
     job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str, dense: bool
-) -> tuple[str, ...]:
-    gradient = job == "conv_input_grad"
+) -> dict[str, float]:
+    """The forms of the direct algorithm that can compute a job, and the estimated cycles of each."""
+    gradient, shape = job == "conv_input_grad", (batch, inputs, outputs, dtype)
     written = (inputs if gradient else outputs) // window.groups
     found = ["direct"]
-    if job == "conv_weight_grad":
-        if planar.applies(written, window, gradient, dtype):
-            found.append("planar")
-        if axes.is_narrow(inputs, window):
-            found.append("narrow")
-        best = min(found, key=lambda form: _sum_cycles(form, window, inputs, outputs, dtype))
-        return ("direct",) if best == "direct" else (best, "direct")
-    if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
-        found.append("line")
     if planar.applies(written, window, gradient, dtype):
         found.append("planar")
+    if job == "conv_weight_grad":
+        if axes.is_narrow(inputs, window):
+            found.append("narrow")
+        positions = batch * prod(window.output)
+        return {form: positions * _sum_cycles(form, window, inputs, outputs, dtype) for form in found}
+    if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
+        found.append("line")
     if gradient and fold.applies(written, window, dtype):
         found.append("fold")
     if narrow.applies(window, gradient, inputs, outputs, dtype):
         found.append("narrow")
-    if len(found) == 1:
-        return ("direct",)
-    best = min(found, key=lambda form: _cycles(form, job, window, batch, inputs, outputs, dtype))
-    return ("direct",) if best == "direct" else (best, "direct")
+    return {form: _cycles(form, job, window, *shape) for form in found}
+
+
+def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> float:
+    """Estimated time of Winograd's transforms and products."""
+    lanes, size, sums = tile(dtype, "rows", 1).lanes, 4 if dtype == "f" else 8, job == "conv_weight_grad"
+    gradient = job == "conv_input_grad"
+    depth, columns = (outputs, inputs) if gradient else (inputs, outputs)
+    read, written, side, points = -(-depth // lanes), -(-columns // lanes), window.kernel[-1], PAIRS
+    if side == 4:
+        parts, taps, side, points = [phase for _, _, phase in winograd.phases(window)], 1, 2, POINTS_OF_TWO
+    else:
+        turned = winograd.turned_window(window) if gradient else window
+        parts, taps = [part for _, _, part in residues(turned)], window.taps // side**2
+    rows = tiles_read = tiles_written = 0
+    sets = len(parts) if side == 2 else 1  # of transformed weights
+    partial = 0
+    elements = points * taps * depth * written * lanes
+    for part in parts:
+        tiles = prod(len(tile_sizes(extent, side)) for extent in part.output[-2:])
+        slices = batch * prod(part.output[:-2])
+        rows += slices * prod(points_of_axis(extent, side) for extent in part.output[-2:])
+        tiles_read += tiles * batch * prod(part.input[:-2])
+        tiles_written += tiles * slices
+        partial += winograd.partial_sums(tiles * slices, elements * size, (read + written) * lanes * size, taps)
+    shape = tile(dtype, "dense" if sums else "rows", columns)
+    if sums:
+        tiles_of_depth = -(-depth // shape.rows)
+        height = depth / tiles_of_depth
+        term = sum(
+            count * tiles_of_depth * max(_term(height, vectors), height / 2 + vectors + 1)
+            for count, vectors in _panels(shape)
+        )
+        multiplied, sets = rows * taps * term, partial
+    else:
+        multiplied = (
+            rows
+            / shape.rows
+            * sum(count * (taps * depth * _term(shape.rows, vectors) + _PANEL) for count, vectors in _panels(shape))
+        )
+    # measured for vectors of 32 and 64 bytes, of all 36 pairs of points
+    transformed = tiles_read * read * (80 + 10 * lanes) + tiles_written * written * (130 + 2.5 * lanes)
+    weights = sets * points * taps * depth * written * (6 + 0.4 * lanes)
+    bytes_ = batch * size * (inputs * prod(window.input) + outputs * prod(window.output))
+    missed = max(0, bytes_ - _CACHED) / 64 * _MISS
+    return multiplied + transformed * points / PAIRS + weights + missed + 3 * _CALL

@@ -334,6 +334,13 @@ def transform_sum_plan(
     return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
 
 
+def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int, taps: int) -> int:
+    """How many partial sums a weight gradient has; the bytes are those of the weights and of a tile at one point."""
+    if weight_bytes > _LARGE_SUMS or taps > 1:
+        return 1
+    return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _SUM_BLOCK_BYTES))
+
+
 # ---- Convolutions by Winograd's transforms --------------------------------------------------------------
 
 _gather = kernel("convolution.winograd.gather")
@@ -353,7 +360,7 @@ def can(window: Window) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _turned(window: Window) -> Window:
+def turned_window(window: Window) -> Window:
     """The window of the convolution with a flipped kernel that is the input gradient of this one."""
     reach = [(r - 1) * d for r, d in zip(window.kernel, window.dilation, strict=True)]
     padding = tuple((most - low, most - high) for most, (low, high) in zip(reach, window.padding, strict=True))
@@ -406,11 +413,11 @@ def can_by_phases(window: Window) -> bool:
 
 def tiles_of_phases(window: Window) -> int:
     """Tiles of an image, in all four phases."""
-    return sum(-(-phase.output[0] // 3) * -(-phase.output[1] // 3) for _, _, phase in _phases(window))
+    return sum(-(-phase.output[0] // 3) * -(-phase.output[1] // 3) for _, _, phase in phases(window))
 
 
 @lru_cache(maxsize=4096)
-def _phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Window]]:
+def phases(window: Window) -> list[tuple[tuple[int, int], tuple[int, int], Window]]:
     """For each phase: its residues, its first taps, and its window, a correlation of g with the flipped taps.
 
     Position i = 2q + residue reads o = q + base - t through the taps first + 2t, with base = (residue + low) // 2.
@@ -468,7 +475,7 @@ def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, 
     size = 4 if dtype == "f" else 8
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     most = 0
-    for _, _, phase in _phases(window):
+    for _, _, phase in phases(window):
         target = (x[0], x[1], 2 * x[2], 2 * x[3])
         plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
         most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()))
@@ -479,14 +486,14 @@ def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.nda
     """Fill ``gx`` with the input gradient."""
     if window.kernel[-1] == 4:
         return _input_grad_by_phases(g, w, bias, gx, window)
-    return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, _turned(window), 1)
+    return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, turned_window(window), 1)
 
 
 def _input_grad_by_phases(
     g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window
 ) -> np.ndarray:
     """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
-    for (down, right), (tap_h, tap_w), phase in _phases(window):
+    for (down, right), (tap_h, tap_w), phase in phases(window):
         some = _dense(w[:, :, tap_h::2, tap_w::2], (2, 3, 0, 1))
         _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1)
     return gx
@@ -592,15 +599,15 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
         return _temporary_of_phases(window, batch, inputs, outputs, dtype)
     sums = job == "conv_weight_grad"
     if gradient:
-        window, inputs, outputs, x, y = _turned(window), outputs, inputs, y, x
+        window, inputs, outputs, x, y = turned_window(window), outputs, inputs, y, x
     weights, most = 0, 0
     for read, written, part in residues(window):
         strides = (_strides_of(each, index) for each, index in ((x, read), (y, written)))
         plan = _call(part, batch, inputs, outputs, dtype, *strides, sums).plan
         weights = weights + plan.weights if sums else plan.weights
         most = max(most, plan.work * (1 if plan.shared else cores()))
-    turned = inputs * outputs * window.taps if gradient else 0  # weights in another order
-    return (weights + most + turned) * size
+    reordered = inputs * outputs * window.taps if gradient else 0  # weights in another order
+    return (weights + most + reordered) * size
 
 
 def _strides_of(strides: tuple[int, ...], index: Any) -> tuple[int, ...]:
