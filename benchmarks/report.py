@@ -43,6 +43,8 @@ def merged(folder: Path, results: Sequence[Result], processor: str, level: str =
 
     These older rows are marked as such. processor: the processor of this run; older rows of another one keep its name.
     """
+    if not (folder / "results.json").exists():
+        return [*results]
     content = json.loads((folder / "results.json").read_text(encoding="utf-8"))
     before, groups = content["machine"]["processor"], {result.group for result in results}
     kept = []
