@@ -126,14 +126,14 @@ def test_a_second_base_class_may_have_a_missing_name() -> None:
             return self.limit
 
         @property
-        def freeze(self) -> int:
+        def hybridize(self) -> int:
             return self.limit + 1
 
     class Both(rg.nn.Linear, Mixin): ...
 
     layer = Both(2, 2)
-    assert (layer.update(), layer.freeze) == (3, 4)
-    assert {"update", "freeze"} <= {*dir(layer)}
+    assert (layer.update(), layer.hybridize) == (3, 4)
+    assert {"update", "hybridize"} <= {*dir(layer)}
     assert "flush_gradients" not in dir(layer)
 
 

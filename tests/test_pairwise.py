@@ -66,7 +66,7 @@ def test_a_draw_has_a_part_of_the_cases_of_large_tests() -> None:
         return {each._idlist[0] for each in many if not is_nightly(each)}
 
     days = [drawn(f"2026-11-{day}") for day in range(1, 31)]
-    assert DRAWN["kernels"] == 3 and {len(each) for each in days} == {10}
+    assert DRAWN["kernels"] == 4 and {len(each) for each in days} == {8}
     assert drawn("2026-11-1") == days[0] != days[1] and len(set().union(*days)) == 30
 
 

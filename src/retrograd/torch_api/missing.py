@@ -28,7 +28,7 @@ OTHER_LIBRARIES: dict[str, tuple[str, ...]] = {
     "torch.nn": ("L2Loss",),
     "torch.nn.Module": (
         *("collect_params", "export", "grad_req", "hybridize", "initialize", "load_parameters", "save_parameters"),
-        *("backward", "flush_gradients", "freeze", "update"),
+        *("backward", "flush_gradients", "update"),
     ),
     "torch.nn.functional": ("SoftmaxOutput", "LinearRegressionOutput"),
 }

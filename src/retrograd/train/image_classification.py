@@ -274,6 +274,7 @@ _KERNELS = (
     "convolution.winograd_transforms.weights",
     "convolution.winograd_transforms.weights_back",
     "matmul.multiply",
+    "thin_product.dots",
     "memory.packing.pack",
     "pointwise.add",
     "pointwise.relu",
@@ -294,6 +295,7 @@ _KERNELS = (
     "reduction_grad.normalize",
     "reduction_grad.normalize_grad",
     "normalization.statistics",
+    "normalization.fixed_scale",
     "moments.sums_columns",
     "pooling.max_pool",
     "pooling.max_pool_grad",
@@ -312,15 +314,19 @@ _REPORT_KERNELS = (
         "pointwise.mul",
         "pointwise.mul_broadcast",
         "pointwise.sqrt",
+        "thin_product.strips",
     ),
     (
+        "convolution.narrow.conv",
         "convolution.rowwise.conv",
         "matmul.multiply",
+        "memory.packing.pack",
         "memory.moves.tiles",
         "normalization.channel_forward",
         "pointwise.relu",
         "pointwise.relu_grad",
         "pooling.max_pool",
+        "thin_product.dots",
     ),
 )
 
@@ -336,7 +342,6 @@ _LARGE_REPORT_KERNELS = (
         *_REPORT_KERNELS[1],
         "convolution.direct.gather",
         "memory.moves.together",
-        "memory.packing.pack",
         "moments.moments_columns",
         "normalization.statistics",
         "pooling.avg_pool",
@@ -354,6 +359,7 @@ _IMAGES_KERNELS = (
     "pooling.avg_pool_grad",
     "memory.moves.together",
     "memory.moves.apart",
+    "thin_product.strips",
 )
 
 

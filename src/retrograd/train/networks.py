@@ -37,6 +37,7 @@ RECURRENT_KERNELS = (
     "recurrent.products.bias_grad",
     "recurrent.products.weight_grads",
     "matmul.multiply",
+    "thin_product.strips",
     "optimizer.adam",
     "reduction.sum_columns",
 )
