@@ -30,7 +30,7 @@ help:
 	@echo 'make train     train the default network on the digits in the package; ends with a report (half a minute with an'
 	@echo '               empty kernel cache, 5 seconds later)'
 	@echo 'make explain   open a page that shows every gradient entry as a sum of products'
-	@echo 'make test      run the tests (about 6 minutes on two cores, the first time)'
+	@echo 'make test      run the tests (about 5 minutes on two cores, the first time)'
 	@echo 'make processors  run a tenth of the kernel tests, and train, as on machines with AVX2 and with SSE 4.2 only'
 	@echo 'make blas      run the tests with the BLAS kernels of other processors, with one and two threads'
 	@echo 'make versions  run the tests with other Pythons (PYTHONS="python3.12 python3.14") and the oldest packages'

@@ -375,4 +375,4 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
     weights = sets * points * taps * depth * written * (6 + 0.4 * lanes)
     bytes_ = batch * size * (inputs * prod(window.input) + outputs * prod(window.output))
     missed = max(0, bytes_ - _CACHED) / 64 * _MISS
-    return multiplied + transformed * points / PAIRS + weights + missed + 3 * _CALL
+    return multiplied + transformed * points / PAIRS + weights + missed + (1 + 2 * len(parts)) * _CALL
