@@ -376,6 +376,31 @@ def test_what_cannot_be_recorded_runs_as_usual(name: str, capsys: pytest.Capture
         assert capsys.readouterr().out.count("forward") == 8
 
 
+def test_a_change_before_a_decision_is_not_recorded() -> None:
+    """If the decision were another one in a replay, the call as usual would make the change again."""
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.embedding = nn.BatchNorm1d(6), nn.Embedding(5, 6)
+
+        def forward(self, x: rg.Tensor, codes: rg.Tensor) -> rg.Tensor:
+            return self.norm(x) + self.embedding(codes)
+
+    net, x, codes = Both(), image(0, 4, 6), rg.tensor([0, 1, 2, 3])
+    compiled = rg.compile(copy.deepcopy(net))
+    for _ in range(3):
+        assert bits(compiled(x, codes).numpy()) == bits(net(x, codes).numpy())
+    with pytest.raises(IndexError):
+        compiled(x, codes + 4)
+    with pytest.raises(IndexError):
+        net(x, codes + 4)
+    assert bits(compiled.norm.running_mean.numpy()) == bits(net.norm.running_mean.numpy())
+    assert "has changed a parameter or buffer" in explain_recording(compiled)
+    compiled.eval(), net.eval()
+    assert bits(compiled(x, codes).numpy()) == bits(net(x, codes).numpy()) and launches(compiled) == 1
+
+
 def test_an_error_is_that_of_the_function() -> None:
     compiled = rg.compile(network())
     with pytest.raises(ValueError, match="input has 4 channels"):

@@ -75,7 +75,7 @@ class Replayed(Function):
     @staticmethod
     def forward(ctx: Any, recording: Recording, arrays: Sequence[np.ndarray], *tensors: Tensor) -> Any:
         with recording.lock:
-            if not recording.run(arrays):
+            if not recording.is_free or not recording.run(arrays):  # another thread may have been faster
                 raise OtherDecisionError
             recording.owner = ref(ctx)
             results = [wrap(copies.duplicate(each.array)) for each in tensors_in(recording.steps.result)]
@@ -252,8 +252,11 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
             return f"it reads an array of shape {array.shape} that is no argument, parameter or buffer: pass it"
         if not copies.same_bits(array, same):
             return f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
-    for step, other in zip(steps, again.steps, strict=True):
+    decided = max((place for place, _ in steps.ranges), default=0)
+    for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):
         for array, same in zip(step.changed, other.changed, strict=True):
+            if place < decided and id(root(array)) in held:
+                return f"Python reads {steps.reads[-1]} after {step.name} has changed a parameter or buffer"
             if id(root(array)) in own:
                 return f"{step.name} changes an argument in place"
             if root(array) is root(same) and id(root(array)) not in held:

@@ -275,6 +275,7 @@ _KERNELS = (
     "convolution.winograd_transforms.weights_back",
     "matmul.multiply",
     "thin_product.dots",
+    "thin_product.strips",
     "memory.packing.pack",
     "pointwise.add",
     "pointwise.relu",
@@ -314,11 +315,14 @@ _REPORT_KERNELS = (
         "pointwise.mul",
         "pointwise.mul_broadcast",
         "pointwise.sqrt",
-        "thin_product.strips",
     ),
     (
         "convolution.narrow.conv",
         "convolution.rowwise.conv",
+        "convolution.winograd.multiply_pairs",
+        "convolution.winograd.transform",
+        "convolution.winograd.transform_back",
+        "convolution.winograd_transforms.weights",
         "matmul.multiply",
         "memory.packing.pack",
         "memory.moves.tiles",
@@ -335,12 +339,9 @@ _LARGE_REPORT_KERNELS = (
     (*_REPORT_KERNELS[0], "convolution.winograd.accumulate", "convolution.winograd.transform_both"),
     (
         "convolution.winograd.gather",
-        "convolution.winograd.multiply_pairs",
-        "convolution.winograd.transform",
-        "convolution.winograd.transform_back",
-        "convolution.winograd_transforms.weights",
         *_REPORT_KERNELS[1],
         "convolution.direct.gather",
+        "memory.moves.copy",
         "memory.moves.together",
         "moments.moments_columns",
         "normalization.statistics",
@@ -359,7 +360,6 @@ _IMAGES_KERNELS = (
     "pooling.avg_pool_grad",
     "memory.moves.together",
     "memory.moves.apart",
-    "thin_product.strips",
 )
 
 
