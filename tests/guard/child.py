@@ -20,6 +20,7 @@ from guard import pages
 from retrograd.autograd import grad
 from retrograd.engine.tensor import Tensor
 from retrograd.kernels.compiled.machine import launch, scratch
+from retrograd.kernels.compiled.machine.plan_tracing import planner
 from retrograd.testing.function_call import Call, numbers
 from retrograd.testing.layer import _Layer
 from retrograd.testing.operator import LAYOUTS
@@ -132,13 +133,17 @@ def count_kernels() -> list[int]:
 
 
 def forget_scratch() -> None:
-    """Let each piece of memory that kernels would find from call to call be an array of its own, full of garbage."""
+    """Let each piece of memory that kernels would find from call to call be an array of its own, full of garbage.
+
+    A plan still names the memory that it needs: an array here would be kept in it, with what the last run left.
+    """
+    plain = scratch.shared, scratch.carved
 
     def shared(count: int, dtype: str) -> np.ndarray:
-        return np.empty(count, dtype)
+        return np.empty(count, dtype) if planner() is None else plain[0](count, dtype)
 
     def carved(dtype: str, *counts: int) -> list[np.ndarray]:
-        return [np.empty(count, dtype) for count in counts]
+        return [np.empty(count, dtype) for count in counts] if planner() is None else plain[1](dtype, *counts)
 
     for module in [module for name, module in sys.modules.items() if name.startswith("retrograd.kernels.compiled")]:
         for replacement in (shared, carved):

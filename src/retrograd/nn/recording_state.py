@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from dis import get_instructions
+from functools import lru_cache
 from operator import attrgetter, is_
 from types import CodeType
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..engine.tensor import Tensor
 from .module import Module
 from .module_hooks import changes
 
 PLAIN = (bool, int, float, str, type(None))
-_VISIBLE = {"print", "input", "open", "breakpoint", "exec", "eval", "register_hook", "retain_grad"}  # not repeated
+_FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval"}  # these and the methods would not be repeated
+_METHODS = {"register_hook", "retain_grad"}
+_REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
+_CONTAINERS = (list, dict, set)
 _array, _requires_grad = attrgetter("array"), attrgetter("_requires_grad")
 
 
@@ -33,8 +38,10 @@ class State:
         self.arrays = [tensor.array for tensor in self.tensors]
         self.flags = [tensor._requires_grad for tensor in self.tensors]
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
-        self.containers = [(value, repr(value)) for value in held if isinstance(value, (list, dict, set)) and value]
-        self.containers = [(value, text) for value, text in self.containers if "_names" not in text]
+        own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
+        self.containers = [
+            (value, _content(value)) for value in held if isinstance(value, _CONTAINERS) and id(value) not in own
+        ]
         self.count = changes[0]
 
     def holds(self, function: Callable[..., Any]) -> bool:
@@ -47,7 +54,7 @@ class State:
             return False
         if not all(map(is_, map(_requires_grad, self.tensors), self.flags)):
             return False
-        if any(repr(value) != text for value, text in self.containers):
+        if not all(_has_content(value, before) for value, before in self.containers):
             return False
         return isinstance(function, Module) or all(map(_is_same, _references(function), self.references))
 
@@ -83,28 +90,61 @@ def _references(function: Callable[..., Any]) -> list[Any]:
             found.append(cell.cell_contents)
         except ValueError:  # not assigned yet
             found.append(None)
-    found += [plain.__globals__.get(name) for name in _names(code)]
+    found += [plain.__globals__.get(name) for name in sorted(_names(code).globals)]
     return [value if isinstance(value, (Module, Tensor, *PLAIN)) else None for value in found]
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """The global names in a function's code, and in those of functions within it."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _names(constant)
+class _Names(NamedTuple):
+    """The global names and the attributes in a function's code."""
+
+    globals: frozenset[str]
+    attributes: frozenset[str]
+
+
+@lru_cache(maxsize=256)
+def _names(code: CodeType) -> _Names:
+    """The names in a function's code, and in those of functions within it."""
+    found: dict[bool, set[str]] = {True: set(), False: set()}
+    pending = [code]
+    while pending:
+        code = pending.pop()
+        pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        for each in get_instructions(code):
+            if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
+                found[each.opname in ("LOAD_GLOBAL", "LOAD_NAME")].add(each.argval)
+    return _Names(frozenset(found[True]), frozenset(found[False]))
 
 
 def _visible_call(function: Any) -> str | None:
     code = getattr(function, "__code__", None)
-    if code is None or not (found := sorted(_VISIBLE.intersection(_names(code)))):
+    if code is None:
         return None
-    return f"{found[0]}, in line {code.co_firstlineno} of {code.co_filename}"
+    names = _names(code)
+    found = sorted(_FUNCTIONS & names.globals | _METHODS & names.attributes)
+    return f"{found[0]}, in line {code.co_firstlineno} of {code.co_filename}" if found else None
 
 
 def _same_members(module: Module, before: dict[str, Any]) -> bool:
     now = module.__dict__
     return len(now) == len(before) and all(name in now and _is_same(now[name], before[name]) for name in before)
+
+
+def _content(value: Any) -> Any:
+    """What a list, a dict or a set contains, all the way down, in tuples; other values as they are."""
+    if isinstance(value, dict):
+        return dict, *((key, _content(each)) for key, each in value.items())
+    return (type(value), *map(_content, value)) if isinstance(value, _CONTAINERS) else value
+
+
+def _has_content(value: Any, before: Any) -> bool:
+    """Whether the content is the same: the same objects, or equal plain values."""
+    return _is_content(_content(value), before)
+
+
+def _is_content(now: Any, before: Any) -> bool:
+    if type(now) is tuple and type(before) is tuple:
+        return len(now) == len(before) and all(map(_is_content, now, before))
+    return _is_same(now, before)
 
 
 def _is_same(a: Any, b: Any) -> bool:
