@@ -161,7 +161,7 @@ def summary(
     if ratios := [result.ratio for result in results if result.ratio]:
         value = figure(ratios)
         yield Result(
-            group="figures of several rows",
+            group=f"figures of several rows: {name.partition(':')[0]}",
             name=f"{name} ({len(ratios)} rows)",
             threads=threads,
             unit="times",

@@ -10,6 +10,7 @@ The target is for eager mode on both sides, as a user writes it, PyTorch with co
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from statistics import geometric_mean
 from typing import Any
 
@@ -30,7 +31,7 @@ MEANS = {  # targets of the geometric means
     TRAINING: {"": 1.5, "avx2": 1.5},
     INFERENCE: {"": 1.2, "avx2": 1.2},
 }
-REPLAYED = "retrograd, compiled"
+REPLAYED, FROZEN = "retrograd, compiled", "retrograd, frozen"
 LAYOUTS = (lib.CONTIGUOUS, lib.CHANNELS_LAST)
 
 
@@ -72,6 +73,7 @@ def _rows(name: str, work: Workload, compile: bool) -> Rows:
     read = _inference(retrograd, still, x)
     peers = {layout: _peer_inference(work, data, state, layout) for layout in layouts}
     peers[REPLAYED] = _inference(retrograd, retrograd.compile(still), x)
+    peers[FROZEN] = partial(still.freeze(), x)
     if compile:
         peers[lib.COMPILED] = _peer_inference(work, data, state, lib.CONTIGUOUS, compile=True)
 
