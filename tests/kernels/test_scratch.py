@@ -85,14 +85,15 @@ def test_one_piece_serves_many_calls() -> None:
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
-def test_freed_arrays_leave_their_pages() -> None:
+@pytest.mark.parametrize("channels", [64, 192, 600])  # 6, 18 and 58 MiB
+def test_freed_arrays_leave_their_pages(channels: int) -> None:
     """A step that frees and makes the same arrays again must not fetch every page from the system again."""
-    program = """
+    program = f"""
 import resource
 import numpy as np
 import retrograd.kernels.compiled as kernels
 
-x = np.ones((8, 64, 56, 56), np.float32)
+x = np.ones((8, {channels}, 56, 56), np.float32)
 faults = []
 for _ in range(12):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -101,10 +102,32 @@ for _ in range(12):
     faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 print(min(faults))
 """
+    assert int(_output(program)) < 100  # small arrays have 1,568 pages each; large ones may have huge pages
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another malloc")
+def test_freed_memory_is_returned_on_demand() -> None:
+    program = """
+import numpy as np
+from retrograd.arrays import return_freed_memory
+
+def resident():
+    return int(open("/proc/self/statm").read().split()[1])
+
+arrays = [np.ones(1 << 22, np.float32) for _ in range(8)]
+last = arrays.pop()  # above the others, so that the heap does not become smaller by itself
+del arrays[:]
+kept = resident()
+return_freed_memory()
+print(kept - resident())
+"""
+    assert int(_output(program)) > 7 * 4000  # 7 arrays of 4,096 pages
+
+
+def _output(program: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
     command = [sys.executable, "-c", program]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
-    assert int(result.stdout) < 100  # each array has 1,568 pages
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=True).stdout
 
 
 def test_parts_of_what_is_kept() -> None:

@@ -21,6 +21,7 @@ from .allocation import (
     linspace,
     ones,
     ones_like,
+    return_freed_memory,
     zeros,
     zeros_like,
 )
@@ -100,6 +101,7 @@ __all__ = [
     "ones_like",
     "overlap",
     "repeated",
+    "return_freed_memory",
     "same",
     "shares_memory",
     "span",

@@ -1,10 +1,13 @@
-"""Array creation: empty, constant or patterned arrays, and arrays from host values.
+"""Array creation: empty, constant or patterned arrays, arrays from host values, and the memory of freed ones.
 
 Most functions take ``like``, an array on whose device the new one is made; without it, the host is used.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -106,3 +109,39 @@ def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ar
 def from_dlpack(other: Any) -> Array:
     """Return an array that shares the memory of another library's array, by the DLPack protocol."""
     return np.from_dlpack(other)
+
+
+# ---- Memory of freed arrays ------------------------------------------------------------------------------------------
+
+_KEPT = 128 << 20  # bytes of the largest block that is kept when it is freed
+_SETTINGS = "MALLOC_MMAP_", "MALLOC_TRIM_", "MALLOC_TOP_", "GLIBC_TUNABLES"
+
+
+def _c_function(name: str) -> Any:
+    """Return a function of the C library, which only glibc has; None elsewhere."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
+
+
+def keep_freed_memory() -> None:
+    """Let glibc keep freed blocks for the next arrays, unless the environment sets its thresholds.
+
+    By default it returns large blocks to the system, and then every page of the next step's arrays faults: a fifth of
+    the time of a training step of MobileNetV2. It keeps blocks of up to ``_KEPT`` bytes from now on, and returns the
+    end of its heap when more than twice as much is free there.
+    """
+    set_option = _c_function("mallopt")
+    if set_option is None or any(name.startswith(_SETTINGS) for name in os.environ):
+        return
+    mmap_threshold, trim_threshold = -3, -1  # mallopt(3)
+    if not set_option(mmap_threshold, _KEPT):
+        set_option(mmap_threshold, 32 << 20)  # the most that earlier versions accept
+    set_option(trim_threshold, 2 * _KEPT)
+
+
+def return_freed_memory() -> None:
+    """Return to the system what glibc keeps, before memory of another kind is needed."""
+    if (trim := _c_function("malloc_trim")) is not None:
+        trim(0)
+
+
+keep_freed_memory()

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from .. import kernel_set
-from ..arrays import copies, host
+from ..arrays import copies, host, return_freed_memory
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.freezing import frozen
@@ -219,6 +219,7 @@ class _Recorder:
         while len(self.found) >= _MOST:
             del self.found[next(iter(self.found))]
         self.found[place] = found
+        return_freed_memory()  # of the arrays that were recorded
         return self._as_usual(found, args, kwargs) if isinstance(found, str) else self.call(args, kwargs)
 
     def _record(
@@ -248,6 +249,7 @@ class _Recorder:
         if reason := difference(one, other) or unsafe(one, state.arrays, other):
             return reason
         del other
+        return_freed_memory()  # the arena is zeroed memory, fresh from the system
         steps = self._frozen(one, state.arrays) if self.frozen else one.steps.in_arena()
         if isinstance(steps, str):
             return steps

@@ -21,11 +21,6 @@ from .moves import copy, duplicate
 CHUNK = 16384  # elements per task: enough work to be worth handing to another thread
 Shape = tuple[int, ...]
 
-# glibc returns memory to the system when the arrays of a step are freed, and then every page of the next step's arrays
-# faults: a third of the time of a small network. Once a block of up to 32 MiB has been freed it keeps twice as much
-# (mallopt(3), M_MMAP_THRESHOLD). No page of this one is touched; elsewhere it has no effect.
-np.empty((32 << 20) - (1 << 16), np.uint8)
-
 
 def tasks(elements: int) -> int:
     """Tasks of ``CHUNK`` elements each; at least one."""
