@@ -84,11 +84,14 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
 
 @textbook_at_night
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layouts", [("contiguous", "fortran"), ("fortran", "contiguous")])
 @pytest.mark.parametrize(
-    ("M", "K", "N"), [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300), (70, 1700, 330)]
+    ("M", "K", "N"),
+    [(65, 700, 90), (200, 130, 257), (3, 1500, 520), (300, 2, 300), (70, 1700, 330), (512, 300, 130)],
 )
-def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, dtype: type) -> None:
-    source = Source(np.random.default_rng(0), dtype, ("contiguous", "fortran"))
+def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, layouts: tuple[str, str], dtype: type) -> None:
+    """The columns of the last transposed operand are a power of 2 apart, which share few sets of the cache."""
+    source = Source(np.random.default_rng(0), dtype, layouts)
     check(kernel_set, source, (M, K), (K, N), bias=True)
 
 

@@ -15,10 +15,11 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
+from numpy import empty, ndarray
 
 from . import thin_product as thin
 from .machine.launch import Launch, kernel
-from .machine.microkernel import PRODUCT, even_product, tile
+from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, channels_last
@@ -50,7 +51,7 @@ MATMUL = record(
 )
 PART = record(a=1, b=1, c=1, tile_first=1, tile_last=1, panel_first=1, panel_last=1)  # the first three are offsets
 
-_BLOCK = 768
+_BLOCK, _LEAST_BLOCK = 768, 256  # terms; the least if tiles read columns of A and wide ones do not fit the registers
 _GROUP = 2  # panels
 _NEAR = 1 << 15  # bytes of B that stay in L1
 _TASK_ROWS = 256  # rows that pay for packing B a second time
@@ -88,8 +89,9 @@ def plan_product(
     ``packing`` the rows of B must be contiguous.
     """
     shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
-    block = -(-depth // -(-depth // _BLOCK))
     dense = int(form == "dense")
+    few = dense and registers() == 16  # low tiles: several share the lines of A, which L1 has to hold
+    block = -(-depth // (max(1, depth // _LEAST_BLOCK) if few else -(-depth // _BLOCK)))
     if block * min(columns, _GROUP * shape.width) * size <= _NEAR:
         form = "near" if dense else "near_rows"
     target_tasks = max(1, min(_MOST_TASKS, rows * columns * depth * len(batch) // _TASK_WORK))
@@ -146,8 +148,9 @@ def _parts(
     return parts, max(1, min(_PART_WORK * count // (work * len(batch)), -(-count // _LEAST_TASKS)))
 
 
-_OF_COPY = 0.15, 0.5  # cycles per element of a copy of B, by rows and by transposing
-_OF_TILE, _OF_CALL = 60, 150  # cycles
+_OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by transposing
+_OF_TILE, _OF_CALL = 84, 150  # cycles
+_OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
 
 
 def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, by_rows: bool, dtype: str) -> float:
@@ -157,6 +160,7 @@ def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, 
     height = -(-rows // tiles)
     cells = height * shape.vectors
     each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
+    each += _OF_LINES if form == "dense" and thin.columns_are_far(depth) else 0
     copy = _OF_COPY[not by_rows] * columns * depth if packing else 0.0
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
 
@@ -205,7 +209,8 @@ _KERNELS = {
     "dots": kernel("thin_product.dots"),
 }
 _SMALL_ROWS, _SMALL_BYTES = 48, 1 << 15  # rows of A or bytes of B up to which a copy of B costs more than it saves
-_LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often
+_LARGE_A = 1 << 18  # bytes from which a transposed A is copied if it is read often and a few lines fill the sets of L1
+_STEP = 2048  # bytes: rows as many apart share a set with each second or with all others
 _NO_WORDS = np.empty(0, np.int64)
 
 
@@ -247,7 +252,13 @@ def _call(
         whole_steps(a_strides, size)
         and whole_steps(b_strides, size)
         and not (rows_apart and rows > 1 and a_strides[-2] != size)
-        and not (rows_apart and len(a_shape) == 2 and rows * depth * size > _LARGE_A and columns > 128)
+        and not (
+            rows_apart
+            and len(a_shape) == 2
+            and rows * depth * size > _LARGE_A
+            and columns > 128
+            and a_strides[-1] % _STEP == 0
+        )
         and 0 not in (*batch, rows, depth, columns)
     )
     if not ready:
@@ -278,7 +289,7 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
     shape, launch, swapped, tasks, packed, words, init = _call(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
-    c = np.empty(shape, a.dtype, like=a)
+    c = empty(shape, a.dtype) if type(a) is ndarray else empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias

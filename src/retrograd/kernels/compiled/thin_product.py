@@ -95,13 +95,14 @@ def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_col
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
-_FROM_L2 = 64  # bytes per cycle
+_FROM_L2 = 96  # bytes per cycle, beside the loads of a tile
 _MOST_PAGES = 256  # whose addresses the CPU finds without a pause
 _LEAST_OF_PAGE = 256  # bytes of a row that are worth a walk over so many pages
 _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so many lines
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
-_OF_TILE, _OF_CALL = 16, 40  # cycles
-_OF_COPY = 0.5, 1.5  # cycles per element of a copy of B, by vectors and by elements
+_ISSUED = 3.5  # instructions per cycle
+_OF_TILE, _OF_DOTS, _OF_CALL, _OF_COPYING = 16, 4, 20, 40  # cycles
+_OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
 
 
 def _choices(
@@ -118,7 +119,7 @@ def _choices(
     # rows of B that L1 holds: few if the step between them divides its period
     together = depth if copying else _WAYS * _PERIOD // gcd(b_depth * size, _PERIOD)
     pages = min(depth, content // _PERIOD)  # of memory, that every tile of a panel reads from
-    copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth
+    copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth + _OF_COPYING
     for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
         tiles = -(-rows // height)
         for width in range(min(vectors, room), 0, -1):
@@ -130,12 +131,12 @@ def _choices(
             if tiles > 1 and near > _FAR or narrow and pages > _MOST_PAGES or copying and content > _FAR:
                 continue
             phases = _phases(cells, (room - width - 1) // cells, depth)
-            each = max(cells / 2, (height + width * touched) / 2, (cells + width + (0 if many else height) + 1) / 4)
-            each = max(each, _CHAINS / 2 / phases)
+            each = max(cells / 2, (height + width * touched) / 2, _CHAINS / 2 / phases)
+            each = max(each, (cells + width + (0 if many else height) + 1) / _ISSUED)
             if tiles > 1 and (near > _NEAR or depth > together):
                 each += width * lanes * size / _FROM_L2
-            if tiles > 1 and dense and depth * _LINE > _NEAR // 2:  # the lines of A leave L1 before the next tile
-                each += 2
+            if tiles > 1 and dense and columns_are_far(depth):
+                each += 1
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
             yield Choice(cycles + (copied if copying else 0), "strip", height, width, phases)
     copying = b_depth != 1 and depth > 1
@@ -146,10 +147,17 @@ def _choices(
         width = min(lanes // height, columns)
         pieces, cells = -(-depth // lanes), height * width
         phases = _phases(cells, (room - width - 1) // cells, pieces)
-        each = max(cells / 2, (height + width) / 2, _CHAINS / 2 / phases)
+        each = max(cells / 2, (height + width) * (1 + touched) / 4, _CHAINS / 2 / phases)
+        if rows > height and width * depth * size > _NEAR:
+            each += width * lanes * size / _FROM_L2
         tiles = -(-rows // height) * -(-columns // width)
-        cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_TILE) + _OF_CALL
+        cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_DOTS) + _OF_CALL
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
+
+
+def columns_are_far(depth: int) -> bool:
+    """Return whether the lines of A leave L1 before the next tile, where the columns of A are contiguous."""
+    return depth * _LINE > _NEAR // 2
 
 
 def _phases(cells: int, fit: int, steps: int) -> int:

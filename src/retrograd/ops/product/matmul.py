@@ -118,8 +118,17 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return seen
     if isinstance(input, Tensor) and isinstance(other, Tensor):  # without the time of all checks, for the usual case
         x, y = input.array, other.array
-        if x.ndim == 2 == y.ndim and x.dtype is y.dtype and x.dtype.char in "fd" and x.shape[1] == y.shape[0]:
-            return MatMul.apply(input, other)
+        if (
+            (x.ndim == 2 == y.ndim or (x.ndim == y.ndim > 2 and x.shape[:-2] == y.shape[:-2]))
+            and x.dtype is y.dtype
+            and x.dtype.char in "fd"
+            and x.shape[-1] == y.shape[-2]
+        ):
+            mode = thread.mode
+            recorded = mode.enabled and (input._requires_grad or other._requires_grad)
+            if recorded or mode.inference or mode.watch is not None:
+                return MatMul.apply(input, other)
+            return wrap(kernels.matmul(x, y))  # as MatMul.apply, without its call
     try:
         require_same("matmul", "input", input, "other", other, True)
     except TypeError:
