@@ -71,6 +71,14 @@ def assert_equal(actual: np.ndarray, expected: np.ndarray) -> None:
     assert_close(actual, expected, 0.0)
 
 
+def clamped(y: np.ndarray, residual: np.ndarray | None, low: float, high: float) -> np.ndarray:
+    """min(max(y + residual, low), high); NaN stays NaN."""
+    with np.errstate(all="ignore"):
+        y = y if residual is None else y + residual
+        y = np.where(y < low, y.dtype.type(low), y)
+        return np.where(y > high, y.dtype.type(high), y)
+
+
 def assert_sums(actual: np.ndarray, expected: np.ndarray, terms: int, transformed: bool = False) -> None:
     """Assert equality up to rounding, for sums of ``terms`` products of numbers below 1 in magnitude, in any order.
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import naive
-from comparison import assert_sums, run
+from comparison import assert_equal, assert_sums, clamped, run
 from retrograd.specs.convolution_options import AUTO, Options
 from retrograd.specs.geometry import Window
 from strategies import Case, Source
@@ -55,6 +55,23 @@ def check(kernel_set: Any, case: Case, source: Source) -> None:
         check_bias(kernel_set, case, source, arrays, expected)
 
 
+BOUNDS = (0.0, np.inf), (0.0, 6.0), (-0.5, 0.25), (-np.inf, np.inf), (1.0, -1.0)
+
+
+def check_clamp(kernel_set: Any, case: Case, source: Source, options: Options = AUTO) -> None:
+    """Check a convolution with what follows it against the same convolution, followed by these: the same bits."""
+    x, w, residual, bias = source.arrays(case.x, case.w, case.y, (case.outputs,))
+    if x.size and source.rng.random() < 0.5:
+        x = x.copy("K")
+        x.flat[source.rng.integers(x.size)] = source.rng.choice([np.nan, np.inf, -np.inf])
+    y = run(kernel_set.conv, x, w, bias if case.bias else None, case.window, options)
+    for low, high in BOUNDS:
+        for added in (None, residual):
+            given = bias if case.bias else None
+            found = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options)
+            assert_equal(found, clamped(y, added, low, high))
+
+
 def operands(case: Case, source: Source) -> Trio:
     """x, w and g."""
     x, w, g = source.arrays(case.x, case.w, case.y)
@@ -79,7 +96,7 @@ def check_adjoints(arrays: Trio, found: Trio) -> None:
 
 
 def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expected: Trio) -> None:
-    """Check conv and conv_input_grad with a bias for each output channel."""
+    """Check conv and conv_input_grad with a bias for each output channel, and conv with what follows it."""
     (x, w, g), window, options = arrays, case.window, case.options
     b_out, b_in = source.arrays((case.outputs,), (case.inputs,))
     transformed = can_be_transformed(window)
@@ -89,6 +106,9 @@ def check_bias(kernel_set: Any, case: Case, source: Source, arrays: Trio, expect
     ):
         column = np.asarray(bias, np.float64).reshape(-1, *(1,) * window.ndim)
         assert_sums(y, without + column, terms, transformed=transformed)
+    low, high = BOUNDS[source.rng.integers(len(BOUNDS))]
+    found = run(kernel_set.conv_clamp, x, w, b_out, g, low, high, window, options)
+    assert_equal(found, clamped(kernel_set.conv(x, w, b_out, window, options), g, low, high))
 
 
 def terms_of(case: Case) -> tuple[int, int, int]:

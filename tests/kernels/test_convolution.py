@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from comparison import assert_close, run
-from kernels.convolutions import by_loops, check, forward, input_grad, operands, trio, weight_grad
+from kernels.convolutions import by_loops, check, check_clamp, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.kernels.compiled.convolution import algorithm, depthwise, fold
@@ -210,6 +210,37 @@ def test_line_by_line(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, d
     check(kernels, case, Source(np.random.default_rng(1), dtype, (layout,)))
     swapped = Case(case.window, case.batch, case.outputs, case.inputs, case.bias)
     check(kernels, swapped, Source(np.random.default_rng(2), dtype, (layout,)))
+
+
+# A geometry of each form of the forward pass, and of its variants.
+FORMS = {
+    "line": ("line", Case(conv_window((40, 41), 1), 2, 40, 70, True)),
+    "line of one panel": ("line", Case(conv_window((40, 41), 1), 2, 40, 16, False)),
+    "direct": ("direct", Case(conv_window((7, 9), 3, 2, 1), 2, 20, 37, True)),
+    "direct in parts": ("direct", Case(conv_window((5, 5), 3, 2, 1), 2, 400, 40, True)),
+    "direct in groups": ("direct", Case(conv_window((7, 9), 3, 1, 1, 1, 3), 2, 30, 60, True)),
+    "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
+    "narrow in blocks": ("narrow", Case(conv_window((9, 30), 5, 1, 2), 2, 16, 20, False)),
+    "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 17, 3, True)),
+    "planar in groups": ("planar", Case(conv_window((9, 30), 3, 1, 1, 1, 5), 2, 15, 10, True)),
+    "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 1, 1, 1, 37), 2, 37, 37, True)),
+    "depthwise of few": ("depthwise", Case(conv_window((9, 30), 3, 2, 1, 1, 3), 2, 3, 3, True)),
+    "winograd": ("winograd", Case(conv_window((13, 14), 3, 1, 1), 3, 35, 40, True)),
+    "winograd of one image": ("winograd", Case(conv_window((22, 23), 3, 1, 1), 1, 17, 64, True)),
+    "winograd of five taps": ("winograd", Case(conv_window((13, 14), 5, 1, 2), 2, 9, 19, True)),
+    "winograd of residues": ("winograd", Case(conv_window((13, 14), 3, 1, 2, 2), 2, 9, 19, True)),
+    "winograd in space": ("winograd", Case(conv_window((3, 8, 9), 3, 1, 1), 2, 9, 19, True)),
+    "nothing": ("direct", Case(conv_window((7, 9), 3, 2, 1), 0, 20, 37, True)),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", FORMS)
+def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, dtype: type) -> None:
+    form, case = FORMS[name]
+    force(monkeypatch, form, "conv")
+    for layout in ("channels_last", "contiguous", "every_other"):
+        check_clamp(kernels, case, Source(np.random.default_rng(3), dtype, (layout,)))
 
 
 # Geometries of the input gradient that adds the products of all taps.

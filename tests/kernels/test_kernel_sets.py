@@ -57,6 +57,7 @@ def _trio(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterato
     x, w = _x(rng, dtype, layout, 8, 35, 23, 22), _x(rng, dtype, "contiguous", 40, 35, 3, 3)
     g = _x(rng, dtype, layout, 8, 40, 23, 22)
     yield "conv", k.conv(x, w, w[:, 0, 0, 0].copy(), window)
+    yield "conv_clamp", k.conv_clamp(x, w, w[:, 0, 0, 0].copy(), g, -0.5, 0.75, window)
     yield "conv_input_grad", k.conv_input_grad(g, w, None, window)
     yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
 
@@ -255,7 +256,9 @@ def _group_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
 def _products(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
     for M, K, N in ((150, 700, 130), (1, 3000, 100), (1000, 20, 8), (8, 5000, 8)):
         yield "matmul", k.matmul(_x(rng, dtype, layout, M, K), _x(rng, dtype, "contiguous", K, N))
-    yield "matmul", k.matmul(_x(rng, dtype, layout, 40, 33, 20), _x(rng, dtype, "contiguous", 40, 20, 17))
+    a, b = _x(rng, dtype, layout, 40, 33, 20), _x(rng, dtype, "contiguous", 40, 20, 17)
+    yield "matmul", k.matmul(a, b)
+    yield "matmul_clamp", k.matmul_clamp(a, b, b[0, 0], _x(rng, dtype, layout, 40, 33, 17), -0.5, 0.75)
 
 
 def _broadcasts(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from comparison import assert_close, assert_equal, assert_sums, run
+from comparison import assert_close, assert_equal, assert_sums, clamped, run
 from kernels.sets import textbook_at_night
 from retrograd.kernels.compiled import thin_product
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
@@ -36,6 +36,10 @@ def check(kernels: Any, source: Source, a: tuple[int, ...], b: tuple[int, ...], 
     x, y, z = source.arrays(a, b, b[-1:])
     c = run(kernels.matmul, x, y, z) if bias else run(kernels.matmul, x, y)
     assert_sums(c, naive.matmul(x, y, z if bias else None), a[-1] + 1)
+    (residual,) = source.arrays(c.shape)
+    for low, high, added in ((0.0, np.inf, None), (-0.25, 0.5, residual), (-np.inf, np.inf, residual)):
+        found = run(kernels.matmul_clamp, x, y, z if bias else None, added, low, high)
+        assert_equal(found, clamped(c, added, low, high))
 
 
 @examples(60)

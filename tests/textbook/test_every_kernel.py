@@ -85,12 +85,14 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
     query, key, value, g = a(3, 4, 3, 2), a(3, 2, 5, 2), a(3, 2, 5, 6), a(3, 4, 3, 6)
     return {
         "conv": (x, w, a(6), CONV),
+        "conv_clamp": (x, w, a(6), y, 20.0, 60.0, CONV),
         "conv_input_grad": (y, w, a(4), CONV),
         "conv_weight_grad": (x, y, CONV),
         "deform_conv": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, a(6), CONV),
         "deform_conv_grad": (y, x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, CONV, (True, True, True)),
         "deform_conv_weight_grad": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), y, CONV),
         "matmul": (a(2, 1, 3, 4), a(3, 4, 5), a(5)),
+        "matmul_clamp": (a(2, 1, 3, 4), a(3, 4, 5), a(5), a(2, 3, 3, 5), 5.0, 10.0),
         "duplicate": (x,),
         "reshaped": (x, (x.size,)),
         **{name: (a(3, 4),) for name in ("bessel_gap", "entr", "hazard", "hazard_excess", "log_gamma", "log_ndtr")},

@@ -27,6 +27,7 @@ from ..arrays import copies, host, return_freed_memory
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.freezing import frozen
+from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, no_grad, thread
 from ..engine.memory_planning import root
 from ..engine.steps import Steps, record_steps
@@ -250,16 +251,23 @@ class _Recorder:
             return reason
         del other
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
-        steps = self._frozen(one, state.arrays) if self.frozen else one.steps.in_arena()
-        if isinstance(steps, str):
-            return steps
+        forward = one.forward
+        if self.frozen:
+            steps = self._frozen(one, state.arrays)
+            if isinstance(steps, str):
+                return steps
+            forward = len(steps)
+        else:
+            steps, forward = fused(one.steps, forward, _read_outside(one, state.arrays))
+            one.steps.clear()  # what refers to an array keeps it out of the arena
+            steps = steps.in_arena()
         for place, step in enumerate(steps):
             kinds = [type(leaf) for leaf in leaves(step.result) if not isinstance(leaf, (np.ndarray, *PLAIN))]
             if kinds and steps[place : place + 1].calls() is None:
                 return f"{step.name} has no plan, and returns {kinds[0].__name__}"
             if step.kernel == "dropout" and steps.with_numbers(place, "key", "stream") is None:
                 return "dropout has no plan for other random numbers"
-        found = Recording(steps, one.inputs, len(steps) if self.frozen else one.forward)
+        found = Recording(steps, one.inputs, forward)
         if trained:
             found.upstream, found.grads = one.upstream, one.grads
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
@@ -268,7 +276,7 @@ class _Recorder:
                 for name, value in kwargs.items()
             }
             found.again = partial(self._computed_again, place, found.inputs, plain, named)
-            read = {id(root(array)) for step in steps[one.forward :] for array in step.inputs}
+            read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
         return found
 
@@ -276,6 +284,7 @@ class _Recorder:
         """The steps with constant weights."""
         wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
         steps, constants = frozen(call.steps, held)
+        steps, _ = fused(steps, len(steps), _read_outside(call, held))
         call.steps.clear()  # what refers to an array keeps it out of the arena
         steps = steps.in_arena(constants)
         for _ in range(2):  # the second time, what was to be kept would show if it is not
@@ -384,6 +393,12 @@ class _Recorder:
             launches = sum(len(calls) for calls, _ in (*found.parts, *found.back))
             lines.append(f"{shapes}: {len(found.steps)} steps, {launches} launches; {found.steps.memory}")
         return "\n".join(lines)
+
+
+def _read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that are read or written outside of the steps of a call."""
+    results = [value.array for value in tensors_in(call.steps.result)]
+    return [*held, *call.inputs, *call.upstream, *results, *(g for g in call.grads if g is not None)]
 
 
 # ---- Compiled functions and modules ----------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from .attention import ATTENTION, ROW_PRODUCT
 from .machine.compiler import Array, Table, helper
 from .machine.microkernel import MOST_ROWS, PRODUCT
-from .machine.microkernel_jit import multiply_panels
+from .machine.microkernel_jit import NO_FINISH, multiply_panels
 from .machine.simd import address, counting, full, lanes, load, load_first, offset, select, store, store_first, total
 from .math.elementary_jit import exp_negative, log
 from .memory.packing_jit import pack_block
@@ -55,6 +55,7 @@ def _product(  # type: ignore[no-untyped-def]
             address(offset(table, MOST_ROWS)),
             init,
             accumulate,
+            NO_FINISH,
         )
 
 

@@ -23,9 +23,9 @@ from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, channels_last
-from .memory.packing import whole_steps, zeros_of
+from .memory.packing import finish_of, finished, whole_steps, zeros_of
 
-__all__ = ["matmul", "row_combination", "row_products", "row_squares"]
+__all__ = ["matmul", "matmul_clamp", "row_combination", "row_products", "row_squares"]
 
 
 # ---- Plans that divide a matrix product into tasks ------------------------------------------------------------------
@@ -294,16 +294,33 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
         if c.size == 0 or a.shape[-1] == 0:
             c[...] = 0 if bias is None else bias
             return c
-        a, b = _readable(a, b)
-        shape, launch, swapped, tasks, packed, words, init = _call(
-            a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
-        )
-        assert launch is not None
+        return matmul(*_readable(a, b), bias)
     if bias is not None:
         init = np.ascontiguousarray(bias, like=bias)
     if swapped:
         a, b = b, a
-    launch(tasks, a, b, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words)
+    launch(tasks, a, b, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words, c, c)
+    return c
+
+
+def matmul_clamp(
+    a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None, low: float, high: float
+) -> np.ndarray:
+    """min(max(a @ b + bias + residual, low), high), while the sums are in registers."""
+    shape, launch, swapped, tasks, packed, words, init = _call(
+        a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
+    )
+    if launch is None:
+        if 0 in (*shape, a.shape[-1]):
+            return finished(matmul(a, b, bias), residual, low, high)
+        return matmul_clamp(*_readable(a, b), bias, residual, low, high)
+    c = np.empty(shape, a.dtype, like=a)
+    if bias is not None:
+        init = np.ascontiguousarray(bias, like=bias)
+    if swapped:
+        a, b = b, a
+    memory = per_thread(packed, c.dtype.char) if packed else c
+    launch(tasks, a, b, init, c, memory, packed, words, *finish_of(c, residual, low, high))
     return c
 
 

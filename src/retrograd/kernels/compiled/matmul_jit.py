@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .machine.compiler import Array, Table
 from .machine.microkernel import MOST_ROWS
-from .machine.microkernel_jit import multiply_panels, rows_of_tile
+from .machine.microkernel_jit import NO_FINISH, finish_of, multiply_panels, rows_of_tile
 from .machine.simd import address, ahead, buffer, full, lanes, load, load_first, offset, store_first, total
 from .matmul import MATMUL, PART
 from .memory.packing_jit import pack_block
@@ -26,6 +26,8 @@ def multiply(
     packed: Array,
     packed_words: int,
     plan: Table,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Ranges of tiles and panels of ``c = init + a @ b``, the inner dimension in blocks."""
     product, size, width = offset(plan, MATMUL.product), plan[MATMUL.size], plan[MATMUL.width]
@@ -40,6 +42,7 @@ def multiply(
     scratch, rows_of_c, table = _tables(plan), 0, MOST_ROWS
     table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
     packed_at = worker * packed_words
+    finish = finish_of(c, bounds, residual)
     if dense:
         lda = a_k
         scratch[table + 1] = 0
@@ -96,6 +99,7 @@ def multiply(
                         rows_at,
                         address(init),
                         0 if k == 0 else 1,
+                        finish if k + some == depth else NO_FINISH,
                     )
 
 

@@ -46,6 +46,8 @@ STRIP_ARGUMENTS = (
     "last_panel",  # where the last panel begins
     "last",  # where the last vector of a panel begins
     "tail",  # columns, if C is narrower than a vector
+    "bounds",  # as in microkernel.py
+    "residual",
 )
 DOT_ARGUMENTS = (
     "a",
@@ -58,6 +60,8 @@ DOT_ARGUMENTS = (
     "depth",  # terms, at least 1
     "a_tiles",
     "b_tiles",
+    "bounds",
+    "residual",
 )
 
 _COMMON = {

@@ -14,6 +14,7 @@ from numba.extending import intrinsic
 
 from .machine.compiler import Array, Table
 from .machine.microkernel import registers
+from .machine.microkernel_jit import clamped, finish_of
 from .machine.simd import I32, I64, address, declare, first_lanes, masked_load, masked_store, offset, splat, suffix
 from .machine.target import vector_bytes
 from .matmul import PART
@@ -86,6 +87,22 @@ class _Kernel:
         self.build.ret_void()
         self.begin.branch(self.function.blocks[1])
         return str(self.module)
+
+    def finished(
+        self, cells: dict[Any, ir.Value], arguments: dict[str, ir.Value], read: Callable[[Any, ir.Value], ir.Value]
+    ) -> dict[Any, ir.Value]:
+        """The cells plus the residual, clamped; ``read`` reads what belongs to a cell, so many bytes after C."""
+        build, variables = self.build, {cell: self.variable(value) for cell, value in cells.items()}
+        bounds, residual = arguments["bounds"], arguments["residual"]
+        with build.if_then(build.icmp_signed("!=", bounds, I64(0))):
+            with build.if_then(build.icmp_signed("!=", residual, I64(0))):
+                for cell, place in variables.items():
+                    build.store(build.fadd(self.get(place), read(cell, residual)), place)
+            before = {(at, 0): self.get(place) for at, place in enumerate(variables.values())}
+            after = clamped(build, before, bounds)
+            for value, place in zip(after.values(), variables.values(), strict=True):
+                build.store(value, place)
+        return {cell: self.get(place) for cell, place in variables.items()}
 
     def sums(
         self,
@@ -201,6 +218,11 @@ def build_strip(name: str, dtype: str, dense: bool, rows: int, vectors: int, pha
             sums = code.sums(cells, {(i, j): first[j] for i, j in cells}, arguments["depth"], 1, phases, step, multiply)
             target = [at(at(code.get(c_tile), column), build.mul(c_row, I64(i))) for i in range(rows)]
 
+            def read_residual(cell: tuple[int, int], residual: ir.Value) -> ir.Value:
+                return read(at(target[cell[0]], residual), cell[1])
+
+            sums = code.finished(sums, arguments, read_residual)
+
             def write(with_mask: bool) -> None:
                 for i, j in cells:
                     place = at(target[i], places[j])
@@ -265,12 +287,19 @@ def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int) -> s
             zeros = dict.fromkeys(cells, code.zero)
             sums = code.sums(cells, zeros, arguments["depth"], lanes, phases, phases, multiply)
             totals = _totals(build, [sums[cell] for cell in cells], code.vector)
+            places = [at(at(code.get(c_line), code.get(column)), build.mul(c_row, I64(i))) for i in range(rows)]
+            lines = {}
             for i in range(rows):
                 chosen = ir.Constant(ir.VectorType(I32, columns), [i * columns + j for j in range(columns)])
                 line = build.shuffle_vector(totals, ir.Constant(code.vector, ir.Undefined), chosen)
                 start = code.read(at(arguments["init"], code.get(column)), part)
-                place = at(at(code.get(c_line), code.get(column)), build.mul(c_row, I64(i)))
-                code.write(build.fadd(start, line), place)
+                lines[i] = build.fadd(start, line)
+
+            def read_residual(i: int, residual: ir.Value) -> ir.Value:
+                return code.read(at(places[i], residual), part)
+
+            for i, line in code.finished(lines, arguments, read_residual).items():
+                code.write(line, places[i])
             code.add(b_tile, build.mul(b_row, I64(columns)))
             code.add(column, I64(columns * size))
         code.add(a_tile, build.mul(a_row, I64(rows)))
@@ -316,13 +345,23 @@ _strip, _dots = _caller(len(STRIP_ARGUMENTS)), _caller(len(DOT_ARGUMENTS))
 
 
 def strips(
-    task: int, worker: int, a: Array, b: Array, init: Array, c: Array, packed: Array, packed_words: int, plan: Table
+    task: int,
+    worker: int,
+    a: Array,
+    b: Array,
+    init: Array,
+    c: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Tiles and panels of ``c = init + a @ b``, each tile from its first to its last panel."""
     size, depth, columns, packing = plan[STRIPS.size], plan[STRIPS.depth], plan[STRIPS.columns], plan[STRIPS.packing]
     a_tile_row, a_step, c_row = plan[STRIPS.a_row] * size, plan[STRIPS.a_step] * size, columns * size
     high, extra = plan[STRIPS.least] + 1, plan[STRIPS.extra]
-    copy = worker * packed_words
+    copy, finish = worker * packed_words, finish_of(c, bounds, residual)
     for part in range(task * plan[STRIPS.each], min(plan[STRIPS.count], (task + 1) * plan[STRIPS.each])):
         at = STRIPS.parts + PART.words * part
         b_at, ldb = address(b) + plan[at + PART.b] * size, plan[STRIPS.b_depth] * size
@@ -357,12 +396,24 @@ def strips(
                             plan[STRIPS.last_panel],
                             plan[STRIPS.last],
                             columns,
+                            finish[0],
+                            finish[1],
                         ),
                     )
 
 
 def dots(
-    task: int, worker: int, a: Array, b: Array, init: Array, c: Array, packed: Array, packed_words: int, plan: Table
+    task: int,
+    worker: int,
+    a: Array,
+    b: Array,
+    init: Array,
+    c: Array,
+    packed: Array,
+    packed_words: int,
+    plan: Table,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Tiles of ``c = init + a @ b`` from rows of a and columns of b that are contiguous, or are copied to be."""
     size, depth, columns, packing = plan[DOTS.size], plan[DOTS.depth], plan[DOTS.columns], plan[DOTS.packing]
@@ -374,7 +425,7 @@ def dots(
         plan[DOTS.wide_tiles],
     )
     group, b_step = plan[DOTS.group], plan[DOTS.b_column]
-    copy = worker * packed_words
+    copy, finish = worker * packed_words, finish_of(c, bounds, residual)
     for part in range(task * plan[DOTS.each], min(plan[DOTS.count], (task + 1) * plan[DOTS.each])):
         at = DOTS.parts + PART.words * part
         b_at = address(b) + plan[at + PART.b] * size
@@ -405,5 +456,7 @@ def dots(
                             depth,
                             stop - begin,
                             right - left,
+                            finish[0],
+                            finish[1],
                         ),
                     )

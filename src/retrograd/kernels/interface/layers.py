@@ -55,9 +55,33 @@ class Layers:
     def matmul(self, a: Array, b: Array, bias: Array | None = None) -> Array:
         """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n]."""
 
+    @declare(lambda a, b, bias, residual, low, high: _product(a, b))
+    def matmul_clamp(
+        self, a: Array, b: Array, bias: Array | None, residual: Array | None, low: float, high: float
+    ) -> Array:
+        """min(max(matmul + residual, low), high): a product with what follows it; NaN stays NaN."""
+
     @declare(lambda x, w, bias, window, options=AUTO: Spec((x.shape[0], w.shape[0], *window.output), x.dtype))
     def conv(self, x: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
         """y[n, co, o] = bias[co] + sum over ci, r of x[n, ci, i] w[co, ci, r], i = o stride + r dilation - padding."""
+
+    @declare(
+        lambda x, w, bias, residual, low, high, window, options=AUTO: Spec(
+            (x.shape[0], w.shape[0], *window.output), x.dtype
+        )
+    )
+    def conv_clamp(
+        self,
+        x: Array,
+        w: Array,
+        bias: Array | None,
+        residual: Array | None,
+        low: float,
+        high: float,
+        window: Window,
+        options: Options = AUTO,
+    ) -> Array:
+        """min(max(conv + residual, low), high): a convolution with what follows it; NaN stays NaN."""
 
     @declare(
         lambda g, w, bias, window, options=AUTO: Spec((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)

@@ -32,12 +32,13 @@ from typing import Any
 
 import numpy as np
 
+from ...formulas.piecewise import clamp
 from ...specs.convolution_options import AUTO, Options
 from ...specs.geometry import Window
 from .algorithms import kernel_of
 from .ieee import ieee
 
-__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
+__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_weight_grad"]
 
 
 # ---- The positions that the taps of a window read: for convolution and pooling --------------------------------------
@@ -95,6 +96,23 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, 
         y += _matmul(w[r], x_r)  # (G, K, C) @ (N, G, C, O) -> (N, G, K, O)
     y = y.reshape(N, G * K, *window.output)  # (N, G, K, O) -> (N, Co, *O)
     return y if bias is None else y + _per_channel(bias, window)
+
+
+@ieee
+def conv_clamp(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    options: Options = AUTO,
+) -> np.ndarray:
+    """min(max(conv + residual, low), high): residual (N, Co, *O) or None  ->  (N, Co, *O)"""
+    y = conv(x, w, bias, window, options)
+    y = clamp(y if residual is None else y + residual, low, high)
+    return y
 
 
 @ieee

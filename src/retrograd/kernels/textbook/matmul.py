@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ...formulas.piecewise import clamp
 from .ieee import ieee
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "largest",
     "largest_slope",
     "matmul",
+    "matmul_clamp",
     "pair_indices",
     "row_combination",
     "row_products",
@@ -31,6 +33,16 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
     """
     c: np.ndarray = a @ b
     return c if bias is None else c + bias
+
+
+@ieee
+def matmul_clamp(
+    a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None, low: float, high: float
+) -> np.ndarray:
+    """min(max(matmul + residual, low), high): residual (..., M, N) or None  ->  (..., M, N)"""
+    c = matmul(a, b, bias)
+    c = clamp(c if residual is None else c + residual, low, high)
+    return c
 
 
 # ---- Row-wise products, distances and norms -------------------------------------------------------------------------

@@ -16,13 +16,13 @@ import numpy as np
 from ....specs.convolution_options import AUTO, Options
 from ....specs.geometry import Window
 from ..memory.layout import channels_last, empty, is_channels_last
-from ..memory.packing import whole_steps
+from ..memory.packing import finish_of, finished, whole_steps
 from ..reduction import unless_finite
 from . import depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .algorithm import choose
 from .axes import WEIGHT
 
-__all__ = ["conv", "conv_input_grad", "conv_weight_grad"]
+__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_weight_grad"]
 
 _GATHERS = {"direct": direct.gather, "depthwise": depthwise.gather, "planar": planar.gather}
 
@@ -58,20 +58,47 @@ def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, window: Window, 
 
     x (N,Ci,*I), w (Co,Ci/groups,*R), bias (Co,) or None; y (N,Co,*O).
     """
+    return _conv(x, w, bias, window, options, None)
+
+
+def conv_clamp(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    options: Options = AUTO,
+) -> np.ndarray:
+    """min(max(conv + residual, low), high), while the sums are in registers."""
+    return _conv(x, w, bias, window, options, (residual, low, high))
+
+
+def _conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    window: Window,
+    options: Options,
+    given: tuple[np.ndarray | None, float, float] | None,
+) -> np.ndarray:
     (batch, inputs), outputs = x.shape[:2], w.shape[0]
     y = empty((batch, *window.output, outputs), x.dtype, x)
     if x.size == 0 or y.size == 0:
-        return _only_bias(bias, y)
+        y = _only_bias(bias, y)
+        return y if given is None else finished(y, *given)
+    finish = None if given is None else finish_of(y, *given)
     x, dense = _read(x)
     form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)
     if form == "narrow":
-        return narrow.gather(_lines(x), _whole(w), bias, y, window, False)
+        return narrow.gather(_lines(x), _whole(w), bias, y, window, False, finish)
     if form == "winograd":
-        return winograd.conv(x, w, bias, y, window)
+        return winograd.conv(x, w, bias, y, window, finish)
     if form == "line":
-        return rowwise.pointwise(x, _whole(w), bias, y)
-    return _GATHERS[form](x, w, bias, y, window, False)
+        return rowwise.pointwise(x, _whole(w), bias, y, finish)
+    return _GATHERS[form](x, w, bias, y, window, False, finish)
 
 
 def conv_input_grad(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, PRODUCT, ROW_SLOTS
-from ..machine.microkernel_jit import multiply, multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import address, fma, full, lanes, load, load_first, offset, pointer_like, store, store_first, total
 from .deformable import DEFORM, TASK
 
@@ -167,6 +167,7 @@ def forward(
                             column,
                             address(init) + column,
                             0 if tap == 0 else 1,
+                            NO_FINISH,
                         )
         begin += count
 
@@ -262,6 +263,7 @@ def grad(
                             (tap * block + c) * size + panel * row_of_panel,
                             nothing,
                             0,
+                            NO_FINISH,
                         )
         _, h, w = _position(plan, begin)
         for p in range(count):
@@ -372,6 +374,7 @@ def weight_grad(
                         address(offset(scratch, rows_of_c)),
                         address(zeros),
                         accumulate,
+                        NO_FINISH,
                     )
         accumulate = 1
         begin += count

@@ -15,7 +15,7 @@ from ..machine.record import record
 from ..machine.scratch import cores, per_thread
 from ..machine.target import vector_bytes
 from ..memory.layout import fill, usual_strides
-from ..memory.packing import zeros_of
+from ..memory.packing import Finish, zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import add_parts, sum_parts
 from .direct_plan import MOST_PARTS, PHASE, WINDOW, phases, window_words
@@ -222,7 +222,13 @@ def _steps(extents: tuple[int, ...]) -> list[int]:
 
 
 def gather(
-    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+    source: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    target: np.ndarray,
+    window: Window,
+    gradient: bool,
+    finish: Finish | None = None,
 ) -> np.ndarray:
     """Fill ``target`` with the forward pass or the input gradient.
 
@@ -235,7 +241,18 @@ def gather(
     scratch = per_thread(plan.scratch, "i8")
     if plan.filled:
         fill(target, init)
-    _gather[dtype](plan.tasks, source, by_tap, init, target, plan.words, plan.taps, scratch, plan.scratch)
+    _gather[dtype](
+        plan.tasks,
+        source,
+        by_tap,
+        init,
+        target,
+        plan.words,
+        plan.taps,
+        scratch,
+        plan.scratch,
+        *(finish or (target, target)),
+    )
     return target
 
 

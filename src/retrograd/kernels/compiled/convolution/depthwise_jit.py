@@ -8,6 +8,7 @@ of the pixels that it reads are in L1.
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
+from ..machine.microkernel_jit import finish_line, finish_of
 from ..machine.simd import ahead_by, full, lanes, load_first, store, store_first, until_aligned
 from .depthwise import GATHER, GATHER_TASK, GROUP, SUMS, SUMS_TASK, SUMS_TILE
 from .depthwise_tile_jit import PART, WHOLE, tile_of
@@ -66,7 +67,8 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
     slide, write = tiles.slide, tiles.store
 
     @helper
-    def rows(x, w, init, y, plan, own, taps, scratch, table):  # type: ignore[no-untyped-def]
+    def rows(x, w, init, y, plan, own, taps, scratch, table, residual, bounds):  # type: ignore[no-untyped-def]
+        clamp, own_residual = finish_of(y, bounds, residual)
         phase, channels = plan[own + GATHER_TASK.phase], plan[GATHER.channels]
         taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
         moves_d = phase + PHASE.moves
@@ -164,7 +166,9 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                 for p in range(soon_here):
                                     _near(x, newest + p * x_step)
                                     _near_written(y, at + soon_y + p * y_step)
-                            write(y, at, y_step, sums, here, count)
+                            write(y, at, y_step, sums, here, count, clamp if own_residual == 0 else 0)
+                            for p in range(here if own_residual != 0 else 0):
+                                finish_line(y, at + p * y_step, count, residual, bounds)
 
     return rows
 
@@ -183,13 +187,15 @@ def gather(
     taps: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Rows of ``y[q, c] = init[c] + sum over taps of x[q*step + tap, c] * w[tap, c]``."""
     own, table = plan[GATHER.tasks] + GATHER_TASK.words * task, worker * scratch_words
     if plan[GATHER.channels] >= lanes(x):
-        _gather_whole(x, w, init, y, plan, own, taps, scratch, table)
+        _gather_whole(x, w, init, y, plan, own, taps, scratch, table, residual, bounds)
     else:
-        _gather_part(x, w, init, y, plan, own, taps, scratch, table)
+        _gather_part(x, w, init, y, plan, own, taps, scratch, table, residual, bounds)
 
 
 def _weight_grad(tiles):  # type: ignore[no-untyped-def]

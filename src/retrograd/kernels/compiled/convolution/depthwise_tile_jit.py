@@ -16,6 +16,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from ..machine.microkernel import registers
+from ..machine.microkernel_jit import clamped
 from ..machine.simd import I32, I64, Vector, declare, first_lanes, masked_load, masked_store, suffix
 from ..machine.simd.vector import llvm_vector, vector_align, vector_of
 from .depthwise import GATHER_TAPS, GATHER_TILE, SUMS_TAPS, SUMS_TILE
@@ -222,12 +223,18 @@ def _load_tile(first: bool) -> Any:
 
 def _store_tile(first: bool) -> Any:
     @intrinsic
-    def store_tile(typing: Any, pointer: Any, index: Any, step: Any, tile: Any, positions: Any, count: Any) -> Any:
-        """Write the first ``positions`` registers to ``pointer[index + p*step]``."""
+    def store_tile(
+        typing: Any, pointer: Any, index: Any, step: Any, tile: Any, positions: Any, count: Any, bounds: Any
+    ) -> Any:
+        """Write the first ``positions`` registers to ``pointer[index + p*step]``.
+
+        bounds: 0, or the address of two elements between which they are clamped before.
+        """
 
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-            pointer, index, step, tile, positions, count = args
-            values = _elements(builder, tile)
+            pointer, index, step, tile, positions, count, bounds = args
+            cells = {(p, 0): value for p, value in enumerate(_elements(builder, tile))}
+            values = [*clamped(builder, cells, bounds).values()]
             _, write = _access(count if first else None, values[0].type, builder)
             place = builder.gep(pointer, [index])
             for p, value in enumerate(values):
@@ -236,7 +243,8 @@ def _store_tile(first: bool) -> Any:
                 place = builder.gep(place, [step])
             return context.get_dummy_value()
 
-        return types.void(pointer, types.int64, types.int64, tile, types.int64, types.int64), generate
+        number = types.int64
+        return types.void(pointer, number, number, tile, number, number, number), generate
 
     return store_tile
 

@@ -14,7 +14,7 @@ from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
 from ..memory.layout import fill, nested_strides, usual_strides
-from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
+from ..memory.packing import Finish, pack_weights, packed_elements, whole_steps, zeros_of
 from .axes import merge_window, three_axes, three_strides
 from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
 
@@ -90,7 +90,13 @@ def dense(bias: np.ndarray | None) -> np.ndarray | None:
 
 
 def gather(
-    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+    source: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    target: np.ndarray,
+    window: Window,
+    gradient: bool,
+    finish: Finish | None = None,
 ) -> np.ndarray:
     """Fill ``target`` with the forward pass or the input gradient.
 
@@ -109,7 +115,19 @@ def gather(
     if plan.filled:  # positions that no tap reaches; + 0, because their empty sum turns -0 into 0
         fill(target, init[: target.shape[1]] + 0)
     _gather[dtype](
-        plan.tasks, source, w, plan.taps, init, target, zeros, packed, plan.packed, plan.words, scratch, plan.scratch
+        plan.tasks,
+        source,
+        w,
+        plan.taps,
+        init,
+        target,
+        zeros,
+        packed,
+        plan.packed,
+        plan.words,
+        scratch,
+        plan.scratch,
+        *(finish or (target, target)),
     )
     return target
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
-from ..machine.microkernel_jit import multiply, multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
     both,
@@ -155,6 +155,8 @@ def gather(
     plan: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """A range of tiles and panels of ``target[q] = init + sum over taps of source[q*step + tap] @ weights[tap]``.
 
@@ -174,7 +176,7 @@ def gather(
     table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
     source_at, target_at = address(source), address(target) + plan[phase + PHASE.target]
     first_pixel, _ = rows_of_tile(product, tile_first)
-    begin = position_of(plan, phase, first_pixel)
+    begin, finish = position_of(plan, phase, first_pixel), finish_of(target, bounds, residual)
     for i in range(4 * ROW_SLOTS):  # missing rows of a tile must be readable, too
         scratch[coordinates + i] = 0
     if plan[GATHER.chunks] == 0 or taps == 0:
@@ -218,6 +220,7 @@ def gather(
                     column,
                     address(init) + column,
                     0,
+                    finish,
                 )
                 panel += 1
                 if panel == panels:
@@ -273,6 +276,7 @@ def gather(
                         column,
                         address(init) + column,
                         0 if tap + k == 0 else 1,
+                        finish if tap + entries == taps and k + some == depth else NO_FINISH,
                     )
 
 
@@ -410,6 +414,7 @@ def weight_grad(
                         address(offset(scratch, rows_of_c)),
                         address(zeros),
                         accumulate,
+                        NO_FINISH,
                     )
 
 

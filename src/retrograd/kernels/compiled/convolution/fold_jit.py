@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT, ROW_SLOTS
-from ..machine.microkernel_jit import multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, multiply_panels, rows_of_tile
 from ..machine.simd import address, lanes, load, load_first, offset, store_first
 from .fold import FOLD
 
@@ -36,6 +36,7 @@ def _multiply_line(source, packed, zeros, products, line, plan, scratch, table):
             address(offset(scratch, rows_of_c)),
             address(zeros),
             0,
+            NO_FINISH,
         )
 
 

@@ -24,7 +24,7 @@ from ..machine.microkernel import tile as usual_tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
 from ..memory.layout import nested_strides, usual_strides
-from ..memory.packing import pack_weights, packed_elements, zeros_of
+from ..memory.packing import Finish, pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS, Axis, three_axes, three_strides
 from .direct_plan import axis_phases
 
@@ -43,6 +43,8 @@ TERM_ARGUMENTS = (
     "tail",  # columns of the last vector that exist, 1..lanes
     "init",  # address of the row that the sum starts from, unless accumulate
     "accumulate",  # 1: the sum starts from zeros, and C is added at the end
+    "bounds",  # as in microkernel.py
+    "residual",
 )
 _ROWS_OF_32, _ROWS_OF_16 = (28, 13, 8, 6), (12, 6, 4)  # of the tile with 1, 2, ... vectors of columns
 _MOST_TERMS, _MOST_COPIED, _MOST_PHASES = 2048, 1 << 16, 64
@@ -320,7 +322,13 @@ def _plan(
 
 
 def gather(
-    source: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+    source: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    target: np.ndarray,
+    window: Window,
+    gradient: bool,
+    finish: Finish | None = None,
 ) -> np.ndarray:
     """Fill ``target``, channels-last, with the forward pass or the input gradient; lines of the source are dense."""
     dtype, channels = source.dtype.char, source.shape[1]
@@ -331,7 +339,20 @@ def gather(
     scratch, copies = per_thread(plan.scratch, "i8"), per_thread(plan.copies, dtype)
     init = zeros if bias is None else bias
     tasks = int(plan.words[NARROW.tasks])
-    _conv[dtype](tasks, source, w, init, target, zeros, copies, plan.copies, plan.words, scratch, plan.scratch)
+    _conv[dtype](
+        tasks,
+        source,
+        w,
+        init,
+        target,
+        zeros,
+        copies,
+        plan.copies,
+        plan.words,
+        scratch,
+        plan.scratch,
+        *(finish or (target, target)),
+    )
     return target
 
 

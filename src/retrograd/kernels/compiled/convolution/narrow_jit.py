@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import registers
-from ..machine.microkernel_jit import begin_of_tile
+from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, conditionally, finish_of, finished
 from ..machine.simd import (
     I32,
     I64,
@@ -52,7 +52,7 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(TERM_ARGUMENTS)), name)
-    table, terms, move, step, b, b_step, c, c_step, tail, init, accumulate = function.args
+    table, terms, move, step, b, b_step, c, c_step, tail, init, accumulate, bounds, residual = function.args
     blocks = {label: function.append_basic_block(label) for label in ("begin", "pairs", "odd", "last", "end")}
     builder = ir.IRBuilder(blocks["begin"])
     fma = declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3)
@@ -145,18 +145,15 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
     for cell in tile:
         total[cell].add_incoming(paired[cell], blocks["odd"])
         total[cell].add_incoming(one_more[cell], blocks["last"])
-    ways = [function.append_basic_block(label) for label in ("alone", "joined")]
-    builder.cbranch(adding, ways[1], ways[0])
-    for with_own, way in enumerate(ways):
-        builder.position_at_end(way)
-        for i, j in tile:
-            value = builder.fadd(read(rows_of_c[i], j, True), total[i, j]) if with_own else total[i, j]
-            place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
-            if j == vectors - 1:
-                masked_store(builder, value, place, mask)
-            else:
-                builder.store(value, place).align = size
-        builder.ret_void()
+    total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
+    total = finished(builder, total, bounds, residual, rows_of_c, read)
+    for i, j in tile:
+        place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
+        if j == vectors - 1:
+            masked_store(builder, total[i, j], place, mask)
+        else:
+            builder.store(total[i, j], place).align = size
+    builder.ret_void()
     return str(module)
 
 
@@ -175,6 +172,8 @@ def add_terms(
     tail: Any,
     init: Any,
     accumulate: Any,
+    bounds: Any,
+    residual: Any,
 ) -> Any:
     """Call the micro-kernel at the address ``function``; the arguments are those of ``TERM_ARGUMENTS``."""
 
@@ -262,6 +261,8 @@ def conv(
     plan: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """A range of lines of ``target[q] = init + sum over taps of source[q*step + tap] @ weights[tap]``."""
     size, width = plan[NARROW.size], plan[NARROW.width]
@@ -269,7 +270,7 @@ def conv(
     period_d, period_h = plan[NARROW.period], plan[NARROW.period + 1]
     columns, panels = plan[NARROW.columns], plan[NARROW.panels]
     all_lines, tasks, slots = plan[NARROW.lines], plan[NARROW.tasks], plan[NARROW.span] * plan[NARROW.span + 1]
-    own, tags = worker * copied, worker * scratch_words
+    own, tags, finish = worker * copied, worker * scratch_words, finish_of(target, bounds, residual)
     lines_at = tags + (slots + 7) // 8 * 8
     table = lines_at + (plan[NARROW.most_rows] + 7) // 8 * 8
     if plan[NARROW.copy] != 0:
@@ -305,6 +306,7 @@ def conv(
                 for block in range(blocks):
                     first_term = block * terms // blocks
                     some = (block + 1) * terms // blocks - first_term
+                    after = finish if block == blocks - 1 else NO_FINISH
                     for tile in range(plan[cut + CUT.tiles]):
                         first = begin_of_tile(tile, plan[cut + CUT.least], plan[cut + CUT.extra])
                         add_terms(
@@ -320,5 +322,7 @@ def conv(
                             tail,
                             address(init) + panel * width * size,
                             block,
+                            after[0],
+                            after[1],
                         )
             phase += LINE_PHASE.list + 2 * runs

@@ -25,7 +25,7 @@ from ..machine.microkernel import MOST_ROWS, PRODUCT, dot, dot_tile, even_produc
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
 from ..memory.layout import usual_strides
-from ..memory.packing import zeros_of
+from ..memory.packing import Finish, zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import sum_parts
 
@@ -232,7 +232,13 @@ def _plan(
 
 
 def gather(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, target: np.ndarray, window: Window, gradient: bool
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    target: np.ndarray,
+    window: Window,
+    gradient: bool,
+    finish: Finish | None = None,
 ) -> np.ndarray:
     """Fill ``target`` with the forward pass or the input gradient; both tensors have contiguous channels."""
     dtype, channels = x.dtype.char, target.shape[1]
@@ -242,7 +248,19 @@ def gather(
     weights = np.ascontiguousarray(by_tap.transpose(order), like=w)  # (G, taps, in, out)
     planes, table = per_thread(plan.planes, dtype), per_thread(plan.table, "i8")
     init = zeros_of(channels, dtype) if bias is None else bias
-    _gather[dtype](plan.tasks, x, weights, init, target, planes, plan.planes, plan.words, table, plan.table)
+    _gather[dtype](
+        plan.tasks,
+        x,
+        weights,
+        init,
+        target,
+        planes,
+        plan.planes,
+        plan.words,
+        table,
+        plan.table,
+        *(finish or (target, target)),
+    )
     return target
 
 

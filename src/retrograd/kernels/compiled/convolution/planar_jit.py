@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, PRODUCT
-from ..machine.microkernel_jit import begin_of_tile, dot, multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, dot, finish_line, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
     deinterleave_first,
@@ -107,6 +107,8 @@ def gather(
     plan: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``."""
     groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
@@ -124,7 +126,7 @@ def gather(
     pitch, plane, step, width = plan[PLANAR.pitch], plan[PLANAR.plane], plan[PLANAR.other_plane], plan[GATHER.width]
     own = worker * plane_words
     others = own + group_block * depth * plane
-    span, run = plan[PLANAR.lines] - plan[PLANAR.block], plan[PLANAR.run]
+    span, run, line = plan[PLANAR.lines] - plan[PLANAR.block], plan[PLANAR.run], plan[PLANAR.positions + 2]
     _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
     rows_of_c = worker * scratch_words
     table = rows_of_c + MOST_ROWS
@@ -160,6 +162,7 @@ def gather(
                     address(offset(scratch, rows_of_c)),
                     address(init),
                     1,
+                    NO_FINISH,
                 )
         for h in range(0, lines, run):
             at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
@@ -171,8 +174,14 @@ def gather(
                 at + first_group * columns,
                 plan[PLANAR.other + 3],
                 some * columns,
-                min(run, lines) * plan[PLANAR.positions + 2],
+                min(run, lines) * line,
             )
+            at += first_group * columns
+            if plan[PLANAR.other + 3] == some * columns:
+                finish_line(target, at, min(run, lines) * line * some * columns, residual, bounds)
+            else:
+                for pixel in range(min(run, lines) * line):
+                    finish_line(target, at + pixel * plan[PLANAR.other + 3], some * columns, residual, bounds)
 
 
 def weight_grad(

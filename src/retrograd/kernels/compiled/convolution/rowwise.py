@@ -12,7 +12,7 @@ from ..machine.launch import kernel
 from ..machine.microkernel import MOST_TASKS, PRODUCT, TASK_WORK, Tile, even_product, tile
 from ..machine.record import record
 from ..machine.scratch import per_thread
-from ..memory.packing import NO_TAPS, pack_weights, packed_elements, zeros_of
+from ..memory.packing import NO_TAPS, Finish, pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS
 
 # ---- The plan -------------------------------------------------------------------------------------------------------
@@ -68,7 +68,9 @@ def is_line(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -
     )
 
 
-def pointwise(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+def pointwise(
+    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, finish: Finish | None = None
+) -> np.ndarray:
     """Fill ``y`` with the product of every pixel of x and w (columns, channels of x, *1); both are channels-last."""
     dtype, depth, columns = x.dtype.char, x.shape[1], y.shape[1]
     words, shape = _plan(x.size // depth, depth, columns, dtype)
@@ -76,7 +78,7 @@ def pointwise(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarr
     if column_step != 1 or not columns == depth_step == shape.width:  # else they are read in place
         w = pack_weights(w, NO_TAPS, depth, columns, depth_step, column_step, 1, 0)
     init = zeros_of(columns, dtype) if bias is None else bias
-    _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, per_thread(8, "i8"))
+    _conv[dtype](int(words[ROWWISE.tasks]), x, w, init, y, words, per_thread(8, "i8"), *(finish or (y, y)))
     return y
 
 

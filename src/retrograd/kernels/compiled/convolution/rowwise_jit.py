@@ -5,15 +5,26 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table
 from ..machine.microkernel import PRODUCT
-from ..machine.microkernel_jit import multiply, rows_of_tile
+from ..machine.microkernel_jit import finish_of, multiply, rows_of_tile
 from ..machine.simd import address, offset
 from .rowwise import ROWWISE
 
 
-def conv(task: int, worker: int, x: Array, weights: Array, init: Array, y: Array, plan: Table, scratch: Table) -> None:
+def conv(
+    task: int,
+    worker: int,
+    x: Array,
+    weights: Array,
+    init: Array,
+    y: Array,
+    plan: Table,
+    scratch: Table,
+    residual: Array,
+    bounds: Array,
+) -> None:
     """``y[p] = init + x[p] @ weights`` for a range of pieces of the pixels p."""
     tasks, pieces, depth = plan[ROWWISE.tasks], plan[ROWWISE.pieces], plan[ROWWISE.depth]
-    product = offset(plan, ROWWISE.product)
+    product, finish = offset(plan, ROWWISE.product), finish_of(y, bounds, residual)
     row, table = product[PRODUCT.row], worker * 8
     for piece in range(task * pieces // tasks, (task + 1) * pieces // tasks):
         tile_first = piece * plan[ROWWISE.piece]
@@ -38,4 +49,5 @@ def conv(task: int, worker: int, x: Array, weights: Array, init: Array, y: Array
                     plan[ROWWISE.target_step],
                     address(init) + column,
                     0,
+                    finish,
                 )

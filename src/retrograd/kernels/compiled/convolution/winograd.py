@@ -35,7 +35,7 @@ from ..machine.record import record
 from ..machine.scratch import aligned, cores, per_thread, shared
 from ..memory.layout import usual_strides
 from ..memory.moves import copy
-from ..memory.packing import zeros_of
+from ..memory.packing import Finish, zeros_of
 from .axes import Axis, three_axes, three_steps, three_strides
 
 # ---- Plans that divide a Winograd convolution into tiles and blocks -------------------------------------------------
@@ -466,9 +466,16 @@ def _dense(w: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
     return w
 
 
-def conv(x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window) -> np.ndarray:
+def conv(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    window: Window,
+    finish: Finish | None = None,
+) -> np.ndarray:
     """Fill ``y`` with the forward pass; both tensors have contiguous channels, the bias is dense."""
-    return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0)
+    return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0, finish)
 
 
 def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
@@ -500,12 +507,20 @@ def _input_grad_by_phases(
 
 
 def _transformed(
-    x: np.ndarray, w: np.ndarray, bias: np.ndarray | None, y: np.ndarray, window: Window, turned: int
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    window: Window,
+    turned: int,
+    finish: Finish | None = None,
 ) -> np.ndarray:
     """``w`` is dense in the order (*R, channels of x, channels of y)."""
     transformed = None
     for read, written, part in residues(window):
-        transformed = _filled(x[read], w, transformed, bias, y[written], part, turned)
+        some = y[written]
+        after = (some, some) if finish is None else (finish[0][written], finish[1])
+        transformed = _filled(x[read], w, transformed, bias, some, part, turned, after)
     return y
 
 
@@ -517,6 +532,7 @@ def _filled(
     y: np.ndarray,
     window: Window,
     turned: int,
+    finish: Finish,
 ) -> np.ndarray:
     """Fill ``y``; return the transformed weights, for the other residues."""
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
@@ -530,14 +546,27 @@ def _filled(
     init = zeros if bias is None else bias
     if not plan.shared:
         work = per_thread(plan.work, dtype)
-        _gather[dtype](len(plan.blocks), x, transformed, init, y, zeros, work, plan.work, plan.words, table, plan.table)
+        _gather[dtype](
+            len(plan.blocks),
+            x,
+            transformed,
+            init,
+            y,
+            zeros,
+            work,
+            plan.work,
+            plan.words,
+            table,
+            plan.table,
+            *finish,
+        )
         return transformed
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
         _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, index, table, plan.table)
         _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, index, table, plan.table)
         _transform_back[dtype](
-            (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table
+            (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table, *finish
         )
     return transformed
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
-from ..machine.microkernel_jit import begin_of_tile, multiply, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, multiply, rows_of_tile
 from ..machine.simd import address, ahead_by, counting, lanes, offset, store
 from .winograd import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
 from .winograd_transforms_jit import (
@@ -172,7 +172,9 @@ def _transform_inputs(x, plan, block, first, last, zeros, scratch, matrices):  #
 
 
 @helper
-def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, back):  # type: ignore[no-untyped-def]
+def _transform_outputs(  # type: ignore[no-untyped-def]
+    y, plan, block, first, last, init, scratch, matrices, back, residual, bounds
+):
     """Some lines of a block, counted through its slices: ``back`` from M to the output, else the gradient to M."""
     slice_first, _, line_first, line_last, _, _ = block
     lines, depths = line_last - line_first, plan[WINOGRAD.slices]
@@ -192,7 +194,7 @@ def _transform_outputs(y, plan, block, first, last, init, scratch, matrices, bac
             size_h, size_w = plan[at_h + TILE.size], plan[at_w + TILE.size]
             kind_h, kind_w = _kind(plan, size_h), _kind(plan, size_w)
             if back:
-                transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w)
+                transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w, residual, bounds)
             else:
                 transform_gradient(y, plan, begin, rows, tile, kind_h, kind_w, size_h, size_w)
 
@@ -273,6 +275,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                         column,
                         zeros,
                         0,
+                        NO_FINISH,
                     )
                 for k in range(0, depth if entries > 0 else 0, _TERMS):
                     multiply(
@@ -290,6 +293,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                         column,
                         zeros,
                         1 if k > 0 else 0,
+                        NO_FINISH,
                     )
 
 
@@ -340,6 +344,7 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
                 column,
                 zeros,
                 1 if more else 0,
+                NO_FINISH,
             )
 
 
@@ -363,6 +368,8 @@ def gather(
     plan: Table,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """A block of ``y[o] = init + sum over the taps r of x[o + r - low] @ weights[r]``."""
     matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
@@ -377,7 +384,7 @@ def gather(
             read_soon(x, next_x, lines_of_next, pair, size)
         write_soon(y, this_y, lines_of_this, pair, size)
         _multiply(pair, block, weights, address(zeros), plan, matrices, offset(table, 2 * POINTS * SLOTS))
-    _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True)
+    _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True, residual, bounds)
 
 
 def weight_grad(
@@ -406,7 +413,7 @@ def weight_grad(
         block = _block(plan, index)
         lines_of_x, lines_of_g = _lines_of(block)
         _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(work, of_v))
-        _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False)
+        _transform_outputs(g, plan, block, 0, lines_of_g, zeros, table, offset(work, of_m), False, g, g)
         following = _block(plan, min(index + 1, last))
         next_x, lines_of_next_x = input_lines(plan, following)
         next_g, lines_of_next_g = output_lines(plan, following)
@@ -466,7 +473,7 @@ def transform_both(
     else:
         line = task - lines_of_x
         matrices = offset(work, PAIRS * plan[WINOGRAD.input_step])
-        _transform_outputs(g, plan, block, line, line + 1, zeros, table, matrices, False)
+        _transform_outputs(g, plan, block, line, line + 1, zeros, table, matrices, False, g, g)
 
 
 def multiply_pairs(
@@ -496,10 +503,12 @@ def transform_back(
     index: int,
     scratch: Table,
     scratch_words: int,
+    residual: Array,
+    bounds: Array,
 ) -> None:
     """The output of a line of a block that all threads share."""
     table = offset(scratch, worker * scratch_words)
-    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True)
+    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True, residual, bounds)
 
 
 def accumulate(

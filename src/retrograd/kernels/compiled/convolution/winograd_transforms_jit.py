@@ -19,6 +19,7 @@ Convolutional Neural Networks", 2015 (arXiv:1509.09308); the points: Intel's MKL
 from __future__ import annotations
 
 from ..machine.compiler import Array, helper
+from ..machine.microkernel_jit import finish_vector
 from ..machine.simd import (
     address,
     both,
@@ -283,8 +284,10 @@ def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w, size_h, size_
 
 
 @helper
-def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w):  # type: ignore[no-untyped-def]
-    """A M A^T + init of a tile, to the output from element ``begin`` on."""
+def transform_product(  # type: ignore[no-untyped-def]
+    y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, size_w, residual, bounds
+):
+    """A M A^T + init of a tile, with its finish, to the output from element ``begin`` on."""
     values, one = _values(y), lanes(y)
     down, right = plan[WINOGRAD.y + 2], plan[WINOGRAD.y + 3]
     for k in range(0, plan[WINOGRAD.columns], one):
@@ -322,13 +325,16 @@ def transform_product(y, plan, rows, tile, begin, init, kind_h, kind_w, size_h, 
                 load(values, q + 4 * one),
                 load(values, q + 5 * one),
             )
-            store_first(y, to, y0 + first, left)
+            store_first(y, to, finish_vector(y0 + first, y, to, left, residual, bounds), left)
+            to += right
             if size_w > 1:
-                store_first(y, to + right, y1 + first, left)
+                store_first(y, to, finish_vector(y1 + first, y, to, left, residual, bounds), left)
+            to += right
             if size_w > 2:
-                store_first(y, to + 2 * right, y2 + first, left)
+                store_first(y, to, finish_vector(y2 + first, y, to, left, residual, bounds), left)
+            to += right
             if size_w > 3:
-                store_first(y, to + 3 * right, y3 + first, left)
+                store_first(y, to, finish_vector(y3 + first, y, to, left, residual, bounds), left)
 
 
 # ---- The weights of a convolution at the points of Winograd's transforms --------------------------------------------

@@ -54,6 +54,8 @@ ARGUMENTS = (
     "tail",  # columns of the last vector that exist, 1..lanes
     "init",  # address of the row that the sum starts from (a bias, or zeros), unless accumulate
     "accumulate",  # 1: the sum starts from zeros, and C is added at the end
+    "bounds",  # 0, or the address of two elements between which the result is clamped before it is stored
+    "residual",  # with bounds: 0, or bytes from C to an array of the same layout that is added before
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
 MOST_ROWS = 16  # words for the row addresses of C

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import llvmlite.binding as llvm
@@ -12,7 +13,22 @@ from numba.extending import intrinsic
 
 from .compiler import helper
 from .microkernel import ARGUMENTS, DOT_ARGUMENTS, PRODUCT, ROW_SLOTS
-from .simd import I32, I64, declare, first_lanes, masked_load, masked_store, splat, suffix
+from .simd import (
+    I32,
+    I64,
+    address,
+    declare,
+    first_lanes,
+    full,
+    lanes,
+    load_first,
+    masked_load,
+    masked_store,
+    select,
+    splat,
+    store_first,
+    suffix,
+)
 from .target import vector_bytes
 
 # ---- LLVM IR of the batch-reduce micro-kernel -----------------------------------------------------------------------
@@ -28,6 +44,63 @@ _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 _BLOCK, _ALONE = 128, 144
 
 
+Cells = dict[tuple[int, int], ir.Value]  # of a tile, by row and vector
+
+
+def conditionally(
+    builder: ir.IRBuilder, condition: ir.Value, cells: Cells, changed: Callable[[int, int], ir.Value]
+) -> Cells:
+    """The cells of a tile, replaced by what ``changed`` computes for each if the condition holds."""
+    before = builder.block
+    inside, after = builder.append_basic_block("inside"), builder.append_basic_block("after")
+    builder.cbranch(condition, inside, after)
+    builder.position_at_end(inside)
+    others = {cell: changed(*cell) for cell in cells}
+    inside = builder.block
+    builder.branch(after)
+    builder.position_at_end(after)
+    merged = {}
+    for cell, value in cells.items():
+        merged[cell] = builder.phi(value.type)
+        merged[cell].add_incoming(value, before)
+        merged[cell].add_incoming(others[cell], inside)
+    return merged
+
+
+def finished(
+    builder: ir.IRBuilder,
+    cells: Cells,
+    bounds: ir.Value,
+    residual: ir.Value,
+    rows_of_c: list[ir.Value],
+    read: Callable[[ir.Value, int, bool], ir.Value],
+) -> Cells:
+    """The cells with the residual added and clamped, where ``bounds`` is not 0; see ``ARGUMENTS``."""
+    wanted = builder.icmp_signed("!=", bounds, I64(0))
+    wanted = builder.select(wanted, builder.icmp_signed("!=", residual, I64(0)), wanted)
+
+    def with_residual(i: int, j: int) -> ir.Value:
+        return builder.fadd(cells[i, j], read(builder.gep(rows_of_c[i], [residual]), j, True))
+
+    return clamped(builder, conditionally(builder, wanted, cells, with_residual), bounds)
+
+
+def clamped(builder: ir.IRBuilder, cells: Cells, bounds: ir.Value) -> Cells:
+    """The cells between two elements at the address ``bounds``, if that is not 0; NaN stays NaN."""
+    limits: list[ir.Value] = []
+
+    def between(i: int, j: int) -> ir.Value:
+        value = cells[i, j]
+        if not limits:
+            pair = builder.inttoptr(bounds, value.type.element.as_pointer())
+            limits.extend(splat(builder, builder.load(builder.gep(pair, [I64(k)])), value.type) for k in range(2))
+        low, high = limits
+        value = builder.select(builder.fcmp_ordered("<", value, low), low, value)
+        return builder.select(builder.fcmp_ordered(">", value, high), high, value)
+
+    return conditionally(builder, builder.icmp_signed("!=", bounds, I64(0)), cells, between)
+
+
 def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: bool) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
@@ -39,7 +112,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(ARGUMENTS)), name)
     by_rows, by_line, near = form.endswith("rows"), form == "line", form.startswith("near")
     by_pointer = by_rows or (by_line and rows <= _POINTERS)  # a register for each row of A
-    table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate = function.args
+    table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate, bounds, residual = function.args
     entry_block = function.append_basic_block("entry")
     builder = ir.IRBuilder(entry_block)
     table = builder.inttoptr(table, _BYTE)
@@ -278,29 +351,22 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         at_entry[cell].add_incoming(new[cell], after_entry)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
 
-    # ---- store; the last vector may extend past the row. Add the blocks before, then the content of C.
-    def finish(block: ir.Block, with_blocks: bool, with_own: bool) -> None:
-        builder.position_at_end(block)
-        for i, j in tile:
-            place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
-            total = builder.fadd(kept((i, j)), new[i, j]) if with_blocks else new[i, j]
-            if with_own:
-                total = builder.fadd(read(rows_of_c[i], j, True), total)
-            if j == vectors - 1:
-                masked_store(builder, total, place, last_mask)
-            else:
-                builder.store(total, place).align = size
-        builder.ret_void()
-
+    # ---- add the blocks before, then the content of C; clamp and store. The last vector may extend past the row.
     builder.position_at_end(end)
-    branches = [[function.append_basic_block("finish") for _ in range(2)] for _ in range(2)]
-    joining, alone = function.append_basic_block("joining"), function.append_basic_block("alone")
-    builder.cbranch(several, joining, alone)
-    for with_blocks, block in enumerate((alone, joining)):
-        builder.position_at_end(block)
-        builder.cbranch(adding, branches[with_blocks][1], branches[with_blocks][0])
-        for with_own, branch in enumerate(branches[with_blocks]):
-            finish(branch, bool(with_blocks), bool(with_own))
+
+    def joined_total(i: int, j: int) -> ir.Value:
+        return builder.fadd(kept((i, j)), new[i, j])
+
+    total = conditionally(builder, several, new, joined_total)
+    total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
+    total = finished(builder, total, bounds, residual, rows_of_c, read)
+    for i, j in tile:
+        place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
+        if j == vectors - 1:
+            masked_store(builder, total[i, j], place, last_mask)
+        else:
+            builder.store(total[i, j], place).align = size
+    builder.ret_void()
     return str(module)
 
 
@@ -320,6 +386,8 @@ def brgemm(
     tail: Any,
     init: Any,
     accumulate: Any,
+    bounds: Any,
+    residual: Any,
 ) -> Any:
     """Call the micro-kernel at the address ``function``; the arguments are those of ``ARGUMENTS``."""
 
@@ -332,6 +400,35 @@ def brgemm(
 
 
 # ---- The tiles and panels of a matrix product, each computed by its micro-kernel ------------------------------------
+
+
+NO_FINISH = 0, 0  # neither bounds nor a residual
+
+
+@helper
+def finish_of(y, bounds, residual):  # type: ignore[no-untyped-def]
+    """``finish`` of ``multiply`` for a result y; y itself stands for no bounds and for no residual."""
+    return address(bounds) if address(bounds) != address(y) else 0, address(residual) - address(y)
+
+
+@helper
+def finish_vector(value, y, at, count, residual, bounds):  # type: ignore[no-untyped-def]
+    """The first ``count`` lanes of a result for ``y[at]`` and the following: plus the residual, clamped."""
+    if address(bounds) != address(y):
+        if address(residual) != address(y):
+            value = value + load_first(residual, at, count)
+        low, high = full(y, bounds[0]), full(y, bounds[1])
+        value = select(value < low, low, value)
+        value = select(value > high, high, value)
+    return value
+
+
+@helper
+def finish_line(y, at, count, residual, bounds):  # type: ignore[no-untyped-def]
+    """The same for ``count`` results that are stored already."""
+    for i in range(at, at + count if address(bounds) != address(y) else at, lanes(y)):
+        left = at + count - i
+        store_first(y, i, finish_vector(load_first(y, i, left), y, i, left, residual, bounds), left)
 
 
 @helper
@@ -349,18 +446,34 @@ def rows_of_tile(product, tile):  # type: ignore[no-untyped-def]
 
 @helper
 def multiply(  # type: ignore[no-untyped-def]
-    product, rows, panel, table, entries, depth, lda, b, b_step, ldb, c, c_step, init, accumulate
+    product, rows, panel, table, entries, depth, lda, b, b_step, ldb, c, c_step, init, accumulate, finish
 ):
-    """One tile: ``rows`` rows of a panel. The other arguments are those of the micro-kernel."""
+    """One tile: ``rows`` rows of a panel. ``finish``: bounds and residual; the others as for the micro-kernel."""
     micro, tail = PRODUCT.whole, product[PRODUCT.lanes]
     if panel == product[PRODUCT.panels] - 1:
         micro, tail = PRODUCT.last, product[PRODUCT.tail]
-    brgemm(product[micro + rows], table, entries, depth, lda, b, b_step, ldb, c, c_step, tail, init, accumulate)
+    brgemm(
+        product[micro + rows],
+        table,
+        entries,
+        depth,
+        lda,
+        b,
+        b_step,
+        ldb,
+        c,
+        c_step,
+        tail,
+        init,
+        accumulate,
+        finish[0],
+        finish[1],
+    )
 
 
 @helper
 def multiply_panels(  # type: ignore[no-untyped-def]
-    product, rows, first, last, table, entries, depth, lda, b, b_panel, b_step, ldb, c, init, accumulate
+    product, rows, first, last, table, entries, depth, lda, b, b_panel, b_step, ldb, c, init, accumulate, finish
 ):
     """The tiles of ``rows`` rows in the panels from ``first`` to ``last``.
 
@@ -383,6 +496,7 @@ def multiply_panels(  # type: ignore[no-untyped-def]
             column,
             init + column,
             accumulate,
+            finish,
         )
 
 

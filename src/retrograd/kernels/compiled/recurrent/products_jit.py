@@ -78,6 +78,8 @@ def rows_product(
                         tail,
                         init + sub * width,
                         adding,
+                        0,
+                        0,
                     )
                 else:
                     for e in range(some):
@@ -96,6 +98,8 @@ def rows_product(
                         tail,
                         init + sub * width,
                         adding,
+                        0,
+                        0,
                     )
                 i += r
 
@@ -439,6 +443,8 @@ def _weight_grad(task, a, b, gw, zero, plan, rows, depth, table, block):
                             lanes_in(plan, at, sub),
                             address(zero),
                             0 if first == 0 else 1,
+                            0,
+                            0,
                         )
                         i += r
 

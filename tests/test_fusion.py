@@ -1,0 +1,220 @@
+"""Fused steps: the same bits as the steps that they replace, and only where nothing else needs what disappears."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from comparison import bits
+from retrograd import nn
+from retrograd.engine.fusion import fused
+from retrograd.engine.steps import Steps, record_steps
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
+
+F = nn.functional
+X = (2, 5, 9, 8)
+Network = Callable[[rg.Tensor, rg.Tensor], rg.Tensor]
+
+
+def numbers(seed: int, *shape: int) -> rg.Tensor:
+    values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    if len(shape) == 4:  # channels-last, as the results of layers are
+        values = np.ascontiguousarray(values.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2)
+    return rg.Tensor(values)
+
+
+CONV, LINEAR = numbers(1, 5, 5, 3, 3), numbers(2, 8, 8)
+
+
+def conv(x: rg.Tensor) -> rg.Tensor:
+    return F.conv2d(x, CONV, CONV[0, :, 0, 0], padding=1)
+
+
+def linear(x: rg.Tensor) -> rg.Tensor:
+    return F.linear(x, LINEAR, LINEAR[0])
+
+
+def added_in_place(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = conv(x)
+    y += r
+    return F.relu(y, inplace=True)
+
+
+def residual_later(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    """The residual is made after the convolution."""
+    y = conv(x)
+    other = rg.exp(r)
+    return F.relu(other + y)
+
+
+def changed_later(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = conv(x)
+    y = F.relu6(y)
+    y[0] = 0.0
+    return y * 2
+
+
+# what follows, and the kernels of the fused steps
+FUSED: dict[str, tuple[Network, list[str]]] = {
+    "relu": (lambda x, r: F.relu(conv(x)), ["conv_clamp"]),
+    "relu6": (lambda x, r: F.relu6(conv(x)), ["conv_clamp"]),
+    "clamp from below": (lambda x, r: conv(x).clamp(min=-0.5), ["conv_clamp"]),
+    "hardtanh": (lambda x, r: F.hardtanh(conv(x), -0.5, 0.25), ["conv_clamp"]),
+    "in place": (lambda x, r: F.relu(conv(x), inplace=True), ["conv_clamp"]),
+    "residual": (lambda x, r: conv(x) + r, ["conv_clamp"]),
+    "residual first": (lambda x, r: r + conv(x), ["conv_clamp"]),
+    "residual and relu": (lambda x, r: F.relu(conv(x) + r), ["conv_clamp"]),
+    "residual and relu in place": (added_in_place, ["conv_clamp"]),
+    "residual later": (residual_later, ["exp", "conv_clamp"]),
+    "changed later": (changed_later, ["conv_clamp", "copy", "scale"]),
+    "two": (lambda x, r: conv(F.relu(conv(x))) + r, ["conv_clamp", "conv_clamp"]),
+    "both ways": (lambda x, r: F.relu(conv(x) + conv(r)), ["conv", "conv_clamp"]),
+    "product": (lambda x, r: F.relu(linear(x)), ["matmul_clamp"]),
+    "product with residual": (lambda x, r: linear(x) + r.contiguous(), ["copy", "matmul_clamp"]),
+    "relu, then another": (lambda x, r: F.relu(conv(x)) + r, ["conv_clamp", "add"]),
+    "two in a row": (lambda x, r: F.relu6(F.relu(conv(x))), ["conv_clamp", "clamp"]),
+}
+
+
+def returns_both(x: rg.Tensor, r: rg.Tensor) -> tuple[rg.Tensor, rg.Tensor]:
+    y = conv(x)
+    return y, F.relu(y)
+
+
+def changes_weights(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    """The convolution must not move behind the change."""
+    y = conv(x)
+    r.add_(1.0)
+    CONV.copy_(rg.flip(CONV, (0,)))
+    return F.relu(y)
+
+
+def changes_residual(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = conv(x) + r
+    r.mul_(2.0)
+    return F.relu(y)
+
+
+def reads_a_part(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = conv(x)
+    return F.relu(y) + y[:, :1] * 2
+
+
+NOT_FUSED: dict[str, tuple[Callable[..., object], list[str]]] = {
+    "both are results": (returns_both, ["conv", "relu"]),
+    "the sum is read twice": (lambda x, r: (y := conv(x)) * F.relu(y), ["conv", "relu", "mul"]),
+    "a part is read": (reads_a_part, ["conv", "relu", "scale", "add"]),
+    "the weights change": (changes_weights, ["conv", "add", "copy", "copy", "copy", "relu"]),
+    "the residual broadcasts": (lambda x, r: conv(x) + r[:1], ["conv", "add"]),
+    "its own sum": (lambda x, r: (y := conv(x)) + y, ["conv", "add"]),
+    "another layout": (lambda x, r: conv(x) + rg.Tensor(np.ascontiguousarray(r.numpy())), ["conv", "add"]),
+    "another order": (lambda x, r: F.relu(conv(x).transpose(2, 3).contiguous()), ["conv", "copy", "relu"]),
+    "another kernel": (lambda x, r: F.gelu(conv(x)), ["conv", "gelu"]),
+}
+
+
+def recorded(function: Callable[..., object], x: rg.Tensor, r: rg.Tensor) -> Steps:
+    with rg.no_grad():
+        steps = record_steps(function, x, r)
+    for tensor, seed in ((x, 3), (r, 4)):
+        tensor.array[...] = numbers(seed, *tensor.shape).array
+    return steps
+
+
+def outside(steps: Steps, *given: rg.Tensor) -> list[np.ndarray]:
+    results = steps.result if isinstance(steps.result, tuple) else (steps.result,)
+    return [tensor.array for tensor in (*results, *given)]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("name", FUSED)
+def test_fused_steps_give_the_same_bits(name: str, threads: int) -> None:
+    function, kernels = FUSED[name]
+    before = get_num_threads()
+    set_num_threads(threads)
+    try:
+        x, r = numbers(3, *X), numbers(4, *X)
+        steps = recorded(function, x, r)
+        wanted = bits(steps.result.numpy())
+        found, forward = fused(steps, len(steps), outside(steps, x, r))
+        assert [step.kernel for step in found] == kernels and forward == len(found)
+        r.array[...] = numbers(4, *X).array
+        steps.result.array[...] = 0.5
+        found.run()
+        assert bits(found.result.numpy()) == wanted
+        r.array[...] = numbers(4, *X).array
+        placed = found.in_arena()
+        placed.run()
+        assert bits(placed.result.numpy()) == wanted
+    finally:
+        set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", NOT_FUSED)
+def test_what_is_needed_stays(name: str) -> None:
+    function, kernels = NOT_FUSED[name]
+    kept = CONV.numpy().copy()
+    x, r = numbers(3, *X), numbers(4, *X)
+    steps = recorded(function, x, r)
+    found, _ = fused(steps, len(steps), outside(steps, x, r, CONV, LINEAR))
+    CONV.copy_(rg.Tensor(kept))
+    assert [step.kernel for step in found] == kernels
+
+
+def test_a_residual_that_changes_is_added_before() -> None:
+    x, r = numbers(3, *X), numbers(4, *X)
+    steps = recorded(changes_residual, x, r)
+    found, _ = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.kernel for step in found] == ["conv_clamp", "scale", "copy", "relu"]
+
+
+def test_forward_and_backward_are_apart() -> None:
+    """A convolution in the forward pass is not computed in the backward pass, though its ReLU is only used there."""
+    x, r = numbers(3, *X), numbers(4, *X)
+    steps = recorded(lambda x, r: F.relu(conv(x)), x, r)
+    found, forward = fused(steps, 1, outside(steps, x, r))
+    assert [step.kernel for step in found] == ["conv", "relu"] and forward == 1
+
+
+def test_textbook_steps_are_not_fused() -> None:
+    with rg.use_kernels("textbook"):
+        x, r = numbers(3, *X), numbers(4, *X)
+        steps = recorded(lambda x, r: F.relu(conv(x)), x, r)
+        found, _ = fused(steps, len(steps), outside(steps, x, r))
+    found_later, _ = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.kernel for step in found_later] == ["conv", "relu"]
+    assert [step.kernel for step in found] == ["conv_clamp"]  # of the textbook set
+
+
+def test_a_decision_keeps_its_place() -> None:
+    """A check of indices after a fused convolution comes after it, and before what follows."""
+
+    def function(x: rg.Tensor, codes: rg.Tensor) -> rg.Tensor:
+        y = F.relu(conv(x))
+        return y.flatten(1)[:, :4] + F.embedding(codes, LINEAR)[:, :4]
+
+    x, codes = numbers(3, *X), rg.tensor([1, 2])
+    with rg.no_grad():
+        steps = record_steps(function, x, codes)
+    places = [place for place, _ in steps.ranges]
+    found, _ = fused(steps, len(steps), [steps.result.array, x.array, codes.array])
+    assert [place for place, _ in found.ranges] == [place - 1 for place in places] and places
+
+
+@pytest.mark.parametrize("inplace", [False, True])
+def test_training_fuses_the_forward_pass(inplace: bool) -> None:
+    rg.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(5, 6, 3), nn.ReLU(inplace), nn.Conv2d(6, 4, 3), nn.ReLU6(), nn.Flatten())
+    net.append(nn.Linear(80, 3))
+    compiled, x = rg.compile(net), numbers(3, *X)
+    grads = []
+    for module in (net, compiled, compiled, net):
+        net.zero_grad()
+        module(x).square().sum().backward()
+        grads.append([bits(p.grad.numpy()) for p in net.parameters()])
+    assert grads[0] == grads[1] == grads[2] == grads[3]
+    names = [step.kernel for found in compiled._recorder.found.values() for step in found.steps]
+    assert names.count("conv_clamp") == 1  # ReLU6's backward reads the sum
