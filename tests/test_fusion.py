@@ -199,9 +199,9 @@ def test_a_decision_keeps_its_place() -> None:
     x, codes = numbers(3, *X), rg.tensor([1, 2])
     with rg.no_grad():
         steps = record_steps(function, x, codes)
-    places = [place for place, _ in steps.ranges]
+    places = [place for place, _ in steps.decisions]
     found, _ = fused(steps, len(steps), [steps.result.array, x.array, codes.array])
-    assert [place for place, _ in found.ranges] == [place - 1 for place in places] and places
+    assert [place for place, _ in found.decisions] == [place - 1 for place in places] and places
 
 
 @pytest.mark.parametrize("inplace", [False, True])

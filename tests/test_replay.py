@@ -238,6 +238,73 @@ def test_gradients_are_not_lost() -> None:
     assert not compiled(x).requires_grad
 
 
+def test_the_same_tensor_twice() -> None:
+    """An argument that is passed several times, and a parameter as an argument, lead to other steps and gradients."""
+    rg.manual_seed(0)
+    net = nn.MultiheadAttention(6, 2, batch_first=True)
+    other = copy.deepcopy(net)
+    compiled = rg.compile(other)
+    with rg.enable_grad():
+        for seed in range(3):
+            found = []
+            for module, call in ((net, net), (other, compiled)):
+                x, y = image(seed, 2, 5, 6).requires_grad_(), image(seed + 9, 2, 5, 6)
+                for given in ((x, x, x), (x, y, y), (x, y, x)):
+                    call(*given)[0].square().sum().backward()
+                found.append(bits(x.grad.numpy()) + [row for p in module.parameters() for row in bits(p.grad.numpy())])
+                module.zero_grad()
+            assert found[0] == found[1]
+    assert launches(compiled) == 3
+    scale = nn.Linear(4, 4)
+    again, found = rg.compile(scale), []
+    for call in (scale, again, again):
+        scale.zero_grad()
+        with rg.enable_grad():
+            call(scale.weight).sum().backward()
+        found.append(bits(scale.weight.grad.numpy()))
+    assert found[0] == found[1] == found[2]
+
+
+def test_decisions_are_made_again() -> None:
+    """A call whose values lead to another decision runs as usual, also if only its backward decides."""
+    draws = nn.Dropout(0.5)
+
+    def product(x: rg.Tensor) -> rg.Tensor:
+        return draws(x).prod(-1) + rg.nn.functional.one_hot((x[:, 0] > 0).long(), 2).sum(-1)
+
+    compiled = rg.compile(product)
+    found = []
+    for call in (product, compiled):
+        rg.manual_seed(5)
+        rows = []
+        for seed in range(6):
+            x = image(seed, 4, 3)
+            if seed % 3 == 2:
+                x[1, 2] = 0.0  # the product cannot be divided by its factors
+            with rg.enable_grad():
+                y = call(x.requires_grad_())
+                y.square().sum().backward()
+            rows += bits(y.detach().numpy()) + bits(x.grad.numpy()) + bits(rg.rand(1).numpy())
+        found.append(rows)
+    assert found[0] == found[1] and launches(compiled) == 1
+
+
+def test_upstream_gradients_of_another_order_with_dropout() -> None:
+    """The gradients are computed again, with the same elements dropped."""
+    net = nn.Sequential(nn.Linear(5, 4), nn.Dropout(0.5))
+    compiled, found = rg.compile(net), []
+    for call in (net, compiled):
+        rg.manual_seed(2)
+        net.zero_grad()
+        for turned in (False, True, True, False):
+            with rg.enable_grad():
+                y = call(image(1, 3, 5))
+            g = image(2, 4, 3).t() if turned else image(2, 3, 4)
+            y.backward(g)
+        found.append([row for p in net.parameters() for row in bits(p.grad.numpy())])
+    assert found[0] == found[1]
+
+
 def test_settings_are_part_of_a_recording() -> None:
     layer = nn.Conv2d(16, 16, 3, padding=1).eval()
     compiled, x = rg.compile(layer), image(0, 2, 16, 12, 12)
@@ -427,7 +494,7 @@ def test_a_change_before_a_decision_is_not_recorded() -> None:
             self.norm, self.embedding = nn.BatchNorm1d(6), nn.Embedding(5, 6)
 
         def forward(self, x: rg.Tensor, codes: rg.Tensor) -> rg.Tensor:
-            return self.norm(x) + self.embedding(codes)
+            return self.norm(x) + self.embedding(codes * 1)
 
     net, x, codes = Both(), image(0, 4, 6), rg.tensor([0, 1, 2, 3])
     compiled = rg.compile(copy.deepcopy(net))

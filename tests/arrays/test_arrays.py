@@ -105,7 +105,7 @@ def test_views_show_the_same_memory() -> None:
 def test_a_read_is_heard(read: Any, expected: Any) -> None:
     heard: list[str] = []
 
-    def hear(why: str, checked: host.Range | None) -> None:
+    def hear(why: str, checked: host.Decision | None) -> None:
         heard.append(why)
         assert checked is None or checked.holds()
 
@@ -139,3 +139,9 @@ def test_more_views() -> None:
 def test_an_array_in_c_order() -> None:
     turned = np.zeros((2, 3)).T
     assert arrays.empty_like(turned).flags.f_contiguous and arrays.empty_like(turned, order="C").flags.c_contiguous
+
+
+def test_constants_are_known_while_they_live() -> None:
+    x = np.arange(6.0)
+    y = arrays.as_constant(x.reshape(2, 3))
+    assert arrays.is_constant(y) and arrays.is_constant(x) and not arrays.is_constant(x.copy())

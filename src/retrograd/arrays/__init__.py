@@ -9,6 +9,7 @@ array.
 
 from .allocation import (
     arange,
+    as_constant,
     copied_from_host,
     empty,
     empty_like,
@@ -18,6 +19,7 @@ from .allocation import (
     from_host,
     full,
     full_like,
+    is_constant,
     linspace,
     ones,
     ones_like,
@@ -70,6 +72,7 @@ __all__ = [
     "any_nan",
     "any_true",
     "arange",
+    "as_constant",
     "as_strided",
     "broadcast_arrays",
     "broadcast_to",
@@ -91,6 +94,7 @@ __all__ = [
     "increasing",
     "integers",
     "is_array",
+    "is_constant",
     "lay_out",
     "linspace",
     "moveaxis",

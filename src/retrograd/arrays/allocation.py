@@ -9,6 +9,7 @@ import ctypes
 import os
 import sys
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -109,6 +110,25 @@ def from_buffer(buffer: Any, dtype: Any, count: int = -1, offset: int = 0) -> Ar
 def from_dlpack(other: Any) -> Array:
     """Return an array that shares the memory of another library's array, by the DLPack protocol."""
     return np.from_dlpack(other)
+
+
+# ---- Arrays whose elements never change ------------------------------------------------------------------------------
+
+_constants: WeakValueDictionary[int, np.ndarray] = WeakValueDictionary()  # by id
+
+
+def as_constant(x: Array) -> Array:
+    """Return x, which the package keeps in a cache: its elements never change, so that recordings may refer to it."""
+    owner = x
+    while isinstance(owner, np.ndarray):
+        _constants[id(owner)] = owner
+        owner = owner.base  # type: ignore[assignment]
+    return x
+
+
+def is_constant(x: Array) -> bool:
+    """Return whether x, or the array whose memory it covers, was given to ``as_constant``."""
+    return _constants.get(id(x)) is x
 
 
 # ---- Memory of freed arrays ------------------------------------------------------------------------------------------

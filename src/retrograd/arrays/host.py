@@ -1,6 +1,7 @@
 """Reads of array values by Python. A read waits until the array is computed, and recorded steps cannot replay it.
 
-``why`` says in a few words what the value decides; it is passed to ``listeners``, with the ``Range`` that was checked.
+``why`` says in a few words what the value decides; it is passed to ``listeners``, with the ``Decision`` if the read
+answers a question with yes or no.
 """
 
 from __future__ import annotations
@@ -15,25 +16,33 @@ from .protocol import is_array
 Array = np.ndarray
 
 
-class Range(NamedTuple):
-    """A decision that can be repeated: whether all elements of x are in [low, high]."""
+class Decision(NamedTuple):
+    """A decision that can be repeated: what ``ask`` answered about some arrays, with further arguments."""
 
-    x: Array
-    low: float
-    high: float
+    why: str
+    ask: Callable[..., bool]
+    arrays: tuple[Array, ...]
+    others: tuple[Any, ...]
     found: bool
 
     def holds(self) -> bool:
         """Whether the decision would be the same now."""
-        return _all_within(self.x, self.low, self.high) == self.found
+        return self.ask(*self.arrays, *self.others) == self.found
 
 
-listeners: list[Callable[[str, Range | None], None]] = []  # almost always empty
+listeners: list[Callable[[str, Decision | None], None]] = []  # almost always empty
 
 
-def _read(why: str, checked: Range | None = None) -> None:
+def _read(why: str, made: Decision | None = None) -> None:
     for listener in listeners:
-        listener(why, checked)
+        listener(why, made)
+
+
+def _decided(why: str, ask: Callable[..., bool], arrays: tuple[Array, ...], *others: Any) -> bool:
+    found = ask(*arrays, *others)
+    if listeners:
+        _read(why, Decision(why, ask, arrays, others, found))
+    return found
 
 
 def to_host(x: Array, why: str) -> Array:
@@ -68,22 +77,25 @@ def numbers(x: Array, why: str) -> list[Any]:
 
 def any_true(mask: Array, why: str) -> bool:
     """Return whether any element is nonzero."""
-    _read(why)
+    return _decided(why, _any_true, (mask,))
+
+
+def _any_true(mask: Array) -> bool:
     return bool(mask.any())
 
 
 def all_true(mask: Array, why: str) -> bool:
     """Return whether all elements are nonzero."""
-    _read(why)
+    return _decided(why, _all_true, (mask,))
+
+
+def _all_true(mask: Array) -> bool:
     return bool(mask.all())
 
 
 def within(x: Array, low: float, high: float, why: str) -> bool:
     """Return whether all elements are in [low, high]; NaN is not."""
-    found = _all_within(x, low, high)
-    if listeners:
-        _read(why, Range(x, low, high, found))
-    return found
+    return _decided(why, _all_within, (x,), low, high)
 
 
 def _all_within(x: Array, low: float, high: float) -> bool:
@@ -115,25 +127,37 @@ def count_true(mask: Array, why: str) -> int:
 
 def any_below(x: Array, low: float, why: str) -> bool:
     """Return whether any element is below low; NaN is not."""
-    _read(why)
+    return _decided(why, _any_below, (x,), low)
+
+
+def _any_below(x: Array, low: float) -> bool:
     return bool((x < low).any())
 
 
 def all_finite(x: Array, why: str) -> bool:
     """Return whether all elements are finite."""
-    _read(why)
+    return _decided(why, _all_finite, (x,))
+
+
+def _all_finite(x: Array) -> bool:
     return bool(np.isfinite(x).all())
 
 
 def any_nan(x: Array, why: str) -> bool:
     """Return whether any element is NaN."""
-    _read(why)
+    return _decided(why, _any_nan, (x,))
+
+
+def _any_nan(x: Array) -> bool:
     return x.dtype.kind in "fc" and bool((x != x).any())
 
 
 def same(a: Array, b: Array, why: str, equal_nan: bool = False) -> bool:
     """Return whether a and b have the same shape and equal elements; equal_nan: NaN equals NaN."""
-    _read(why)
+    return _decided(why, _same, (a, b), equal_nan)
+
+
+def _same(a: Array, b: Array, equal_nan: bool) -> bool:
     return bool(np.array_equal(a, b, equal_nan))
 
 
@@ -145,5 +169,8 @@ def extremes(x: Array, why: str) -> tuple[Any, Any]:
 
 def increasing(x: Array, why: str) -> bool:
     """Return whether no element of the one-dimensional x is smaller than the one before it."""
-    _read(why)
+    return _decided(why, _increasing, (x,))
+
+
+def _increasing(x: Array) -> bool:
     return not (x[1:] < x[:-1]).any()

@@ -25,7 +25,8 @@ _CONVOLUTIONS = {"conv": 0, "conv_input_grad": 1}  # kernel -> the axis of its w
 def frozen(steps: Steps, constants: Iterable[np.ndarray]) -> tuple[Steps, list[np.ndarray]]:
     """Return the steps that depend on arguments, and all constants: the given arrays and those computed from them."""
     kept = [*constants]
-    known = {id(root(array)) for array in kept}
+    changed = {id(root(array)) for step in steps for array in step.changed}  # at each run
+    known = {id(root(array)) for array in kept} - changed
 
     def is_constant(array: np.ndarray) -> bool:
         return id(root(array)) in known
@@ -33,8 +34,9 @@ def frozen(steps: Steps, constants: Iterable[np.ndarray]) -> tuple[Steps, list[n
     left: list[Step] = []
     for step in steps:
         inputs = step.inputs
-        if inputs and not step.changed and step.kernel != "dropout" and all(map(is_constant, inputs)):
-            results = [*arrays_in(step.result)]
+        results = [*arrays_in(step.result)]
+        fixed = inputs and step.kernel != "dropout" and changed.isdisjoint(id(root(array)) for array in results)
+        if fixed and not step.changed and all(map(is_constant, inputs)):
             kept += results
             known.update(id(root(array)) for array in results)
         else:
@@ -45,7 +47,7 @@ def frozen(steps: Steps, constants: Iterable[np.ndarray]) -> tuple[Steps, list[n
     found = Steps(folded)
     found.result, found.reads = steps.result, [*steps.reads]
     places = {id(step): place for place, step in enumerate(folded)}
-    found.ranges = [(_place(place, steps, places), each) for place, each in steps.ranges]
+    found.decisions = [(_place(place, steps, places), each) for place, each in steps.decisions]
     return found, kept
 
 

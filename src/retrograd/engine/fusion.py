@@ -53,7 +53,7 @@ def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[St
     kept = [at for at in range(len(steps)) if at not in dropped]
     result = Steps([made.get(at, steps[at]) for at in kept])
     result.result, result.reads = steps.result, [*steps.reads]
-    result.ranges = [(sum(at < place for at in kept), each) for place, each in steps.ranges]
+    result.decisions = [(sum(at < place for at in kept), each) for place, each in steps.decisions]
     return result, sum(at < forward for at in kept)
 
 
@@ -70,7 +70,7 @@ class _Uses:
                 if not places or places[-1] != at:
                     places.append(at)
         self._outside = {id(root(array)) for array in outside}
-        self._decided = {id(root(each.x)) for _, each in steps.ranges}
+        self._decided = {id(root(array)) for _, each in steps.decisions for array in each.arrays}
 
     def after(self, array: np.ndarray, at: int) -> list[int]:
         """The later steps that use it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -45,12 +45,22 @@ class Memory(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """A step that runs its kernel's plan. memory: by plan buffer. bound: the plan's launches on the step's arrays."""
+    """A step that runs its kernel's plan.
+
+    memory: by plan buffer. bound: the plan's launches on the step's arrays, except those that depend on constants only.
+    kept: the arrays that these have filled, and the bytes that should remain.
+    """
 
     step: Step
     plan: Any
     memory: dict[int, np.ndarray]
     bound: Any
+    kept: tuple[tuple[np.ndarray, bytes], ...] = ()
+
+    @property
+    def is_overwritten(self) -> bool:
+        """Whether a later launch has used the memory of constants for something else."""
+        return any(array.tobytes() != before for array, before in self.kept)
 
     def run_with(self, **numbers: float) -> None:
         """Run the launches with other values of the plan's words."""
@@ -92,23 +102,25 @@ class _BufferLocation(NamedTuple):
 
 
 def place_in_arena(
-    steps: Sequence[Step], constants: Sequence[np.ndarray] = ()
+    steps: Sequence[Step], constants: Sequence[np.ndarray] = (), varying: Collection[int] = ()
 ) -> tuple[list[Step], list[PlannedStep], Memory]:
     """Return the steps with their internal arrays in an arena, the steps that run by a plan, and the memory use.
 
-    constants: arrays whose elements never change. Launches that depend only on them run now, and not again.
+    constants: arrays whose elements never change. Launches that depend only on them run now, and not again, except
+    those of the steps with the numbers ``varying``.
     """
     referenced = _referenced_elsewhere(steps)
     blocks = _blocks(steps, referenced)
     plans = _plans(steps, blocks)
     held = {id(root(array)) for array in constants}
-    once = {at: _constant_launches(steps[at], plan, held) for at, (plan, _) in plans.items()}
+    once = {at: {} if at in varying else _constant_launches(steps[at], plan, held) for at, (plan, _) in plans.items()}
+    kept = {at: {place.buffer for places in found.values() for place in places} for at, found in once.items()}
     internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
     scratch = [
         (at, number, plan.buffer_bytes(number))
         for at, (plan, _) in plans.items()
         for number, buffer in enumerate(plan.buffers)
-        if buffer.kind in ("scratch", "each") and number not in once[at][1]
+        if buffer.kind in ("scratch", "each") and number not in kept[at]
     ]
     lifetimes = [Lifetime(block.high - block.low, block.first, block.last) for block in internal]
     lifetimes += [Lifetime(count, at, at) for at, _, count in scratch]
@@ -140,8 +152,8 @@ def place_in_arena(
     for (at, number, _), part in zip(scratch, parts[len(internal) :], strict=True):
         memory[at][number] = part
     for at, (plan, _) in plans.items():
-        memory[at] |= {number: Arena(plan.buffer_bytes(number)).memory for number in once[at][1]}
-    by_plan = [_bind_plan(moved_steps[at], plan, memory[at], once[at][0]) for at, (plan, _) in plans.items()]
+        memory[at] |= {number: Arena(plan.buffer_bytes(number)).memory for number in kept[at]}
+    by_plan = [_bind_plan(moved_steps[at], plan, memory[at], once[at]) for at, (plan, _) in plans.items()]
     total = sum([each.bytes for each in lifetimes[: len(internal)]])
     return moved_steps, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
 
@@ -290,17 +302,25 @@ def _inputs(step: Step) -> list[np.ndarray]:
     return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
 
 
-def _constant_launches(step: Step, plan: Any, held: set[int]) -> tuple[list[int], set[int]]:
-    """Return the launches of a plan that depend only on constants, by the id of their memory, and their buffers."""
+def _constant_launches(step: Step, plan: Any, held: set[int]) -> dict[int, list[Any]]:
+    """Return the launches of a plan that depend only on constants, by the id of their memory, and their results."""
     if not held or step.changed:
-        return [], set()
+        return {}
     inputs = zip(plan.inputs, _inputs(step), strict=True)
-    found: tuple[list[int], set[int]] = plan.constant_launches(
+    found: dict[int, list[Any]] = plan.constant_launches(
         {place.buffer for place, array in inputs if id(root(array)) in held}
     )
     return found
 
 
-def _bind_plan(step: Step, plan: Any, memory: dict[int, np.ndarray], once: Sequence[int] = ()) -> PlannedStep:
+def _bind_plan(
+    step: Step, plan: Any, memory: dict[int, np.ndarray], once: Mapping[int, Sequence[Any]] | None = None
+) -> PlannedStep:
     bound = plan.bound(*_inputs(step), memory=memory)
-    return PlannedStep(step, plan, memory, bound.without(once) if once else bound)
+    if not once:
+        return PlannedStep(step, plan, memory, bound)
+    kept: list[tuple[np.ndarray, bytes]] = []
+    for at, places in once.items():
+        bound.run_one(at)
+        kept += [(array, array.tobytes()) for array in (place.of(memory) for place in places)]
+    return PlannedStep(step, plan, memory, bound.without(once), tuple(kept))

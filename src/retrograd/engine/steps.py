@@ -6,7 +6,7 @@ optimizer. Printed, they are the program that ran; ``run`` runs it again, in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
 from itertools import count
 from threading import get_ident
@@ -77,15 +77,16 @@ class Steps(list[Step]):
     """The steps of a computation, in order.
 
     result: the result of the recorded function. reads: the decisions that depended on a value that Python read from an
-    array; ``run`` does not repeat them. ranges: those of ``reads`` that can be repeated, each with the number of steps
-    before it. memory: the memory use found by ``in_arena``; None for steps whose arrays are where they were recorded.
+    array; ``run`` does not repeat them. decisions: those of ``reads`` that can be repeated, each with the number of
+    steps before it. memory: the memory use found by ``in_arena``; None for steps whose arrays are where they were
+    recorded.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
         super().__init__(steps)
         self.result: Any = None
         self.reads: list[str] = []
-        self.ranges: list[tuple[int, host.Range]] = []
+        self.decisions: list[tuple[int, host.Decision]] = []
         self.memory: Memory | None = None
         self._planned: dict[int, PlannedStep] = {}  # by the id of the step
 
@@ -102,10 +103,10 @@ class Steps(list[Step]):
     def copy(self) -> Steps:
         """Return the same steps and result in a new list."""
         found = self._with(self)
-        found.result, found.reads, found.ranges = self.result, [*self.reads], [*self.ranges]
+        found.result, found.reads, found.decisions = self.result, [*self.reads], [*self.decisions]
         return found
 
-    def in_arena(self, constants: Sequence[np.ndarray] = ()) -> Steps:
+    def in_arena(self, constants: Sequence[np.ndarray] = (), varying: Collection[int] = ()) -> Steps:
         """Return the same steps with all arrays that only they use, and the kernels' scratch, in one block of memory.
 
         Two arrays that are not needed at the same step may share bytes, so an array keeps its values until a later step
@@ -114,7 +115,8 @@ class Steps(list[Step]):
         an intermediate result, keep a reference to its array: ``run`` of the new steps then leaves the result there.
         ``memory`` gives the size of the block.
 
-        constants: arrays whose elements never change; kernels then pack weights once, and not at each run.
+        constants: arrays whose elements never change; kernels then pack weights once, and not at each run, except those
+        of the steps with the numbers ``varying``; see ``overwritten``.
 
         Steps of compiled kernels run by their plans, without new memory; their scratch is sized for the current number
         of threads. The other steps are called, and their results are copied into place.
@@ -131,9 +133,10 @@ class Steps(list[Step]):
         """
         if self.memory is not None:
             return self.copy()
-        steps, planned, memory = place_in_arena(self, constants)
+        steps, planned, memory = place_in_arena(self, constants, varying)
         found = Steps(steps)
-        found.result, found.reads, found.ranges, found.memory = self.result, [*self.reads], [*self.ranges], memory
+        found.result, found.reads, found.decisions = self.result, [*self.reads], [*self.decisions]
+        found.memory = memory
         found._planned = {id(each.step): each for each in planned}
         return found
 
@@ -155,6 +158,14 @@ class Steps(list[Step]):
                     assign(old, new)
                 elif not isinstance(old, NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new
+
+    def overwritten(self) -> list[int]:
+        """Return the numbers of the steps in an arena whose packed constants have been overwritten by a run.
+
+        Their kernels use the memory for something else later on.
+        """
+        found = [self._planned.get(id(step)) for step in self]
+        return [at for at, each in enumerate(found) if each is not None and each.is_overwritten]
 
     def calls(self) -> list[Any] | None:
         """Return the launches of steps in an arena: function, arguments, and a number that skips them if it is finite.
@@ -255,11 +266,11 @@ class _Recorder(Listener):
         super().__exit__(*error)
         host.listeners.remove(self._read)
 
-    def _read(self, why: str, checked: host.Range | None) -> None:
+    def _read(self, why: str, made: host.Decision | None) -> None:
         if get_ident() == self._thread:
             self.steps.reads.append(why)
-            if checked is not None:
-                self.steps.ranges.append((len(self.steps), checked))
+            if made is not None:
+                self.steps.decisions.append((len(self.steps), made))
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)

@@ -11,7 +11,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..arrays import copies, host
+from ..arrays import copies, host, is_constant
 from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.grad_mode import INFERENCE, thread
@@ -26,24 +26,28 @@ from .recording_state import PLAIN
 # ---- Replay ----------------------------------------------------------------------------------------------------------
 
 _Launch = tuple[Callable[..., Any], tuple[Any, ...], Any]
-_Part = tuple[list[_Launch], host.Range | None]  # launches, and a decision after them
+_Part = tuple[list[_Launch], host.Decision | None]  # launches, and a decision after them
 
 
 class Recording:
     """The launches of a call, the arrays that it reads its arguments from, and its result.
 
     upstream: the gradients of the results, for the launches ``back`` of a backward pass, which give ``grads``: None
-    where the result does not depend on a tensor. read_back: the tensors that these read. again: gives ``grads`` for
-    upstream gradients in another memory order, which may lead to other kernels, by running the function.
+    where the result does not depend on a tensor. read_back: the tensors that these read. again: gives ``grads`` by
+    running the function, for upstream gradients in another memory order, which may lead to other kernels, or after
+    another decision.
     """
 
-    def __init__(self, steps: Steps, inputs: list[np.ndarray], forward: int) -> None:
+    def __init__(self, steps: Steps, inputs: list[np.ndarray], forward: int, decided: int) -> None:
         self.steps, self.inputs = steps, inputs
-        self.parts, self.back = parts_of(steps, 0, forward), parts_of(steps, forward, len(steps))
+        self.parts = parts_of(steps, 0, forward, steps.decisions[:decided])
+        self.back = parts_of(steps, forward, len(steps), steps.decisions[decided:])
+        self.is_random = any(step.kernel == "dropout" for step in steps)
+        self.random: Any = None  # the state of the random numbers before the last run
         self.upstream: list[np.ndarray] = []
         self.grads: list[np.ndarray | None] = []
         self.read_back: list[Tensor] = []
-        self.again: Callable[[Sequence[Tensor]], list[np.ndarray | None]] | None = None
+        self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
 
@@ -56,7 +60,13 @@ class Recording:
         """Run the forward pass on other arguments; False if they lead to other decisions."""
         for own, given in zip(self.inputs, arrays, strict=True):
             copies.put(own, given)
-        return run_parts(self.parts)
+        if not self.is_random:
+            return run_parts(self.parts)
+        self.random = default_generator.get_state()
+        if run_parts(self.parts):
+            return True
+        default_generator.set_state(self.random)
+        return False
 
 
 def run_parts(parts: list[_Part]) -> bool:
@@ -103,14 +113,15 @@ class Replayed(Function):
         recording.owner = None
         given = [g for g, x in zip(grads, tensors_in(recording.steps.result), strict=True) if x._requires_grad]
         with recording.lock:
-            if all(own.strides == g.array.strides for own, g in zip(recording.upstream, given, strict=True)):
+            fits = all(own.strides == g.array.strides for own, g in zip(recording.upstream, given, strict=True))
+            if fits:
                 for own, g in zip(recording.upstream, given, strict=True):
                     copies.put(own, g.array)
-                run_parts(recording.back)
+            if fits and run_parts(recording.back):
                 grads_of = recording.grads
             else:
                 assert recording.again is not None
-                grads_of = recording.again(given)
+                grads_of = recording.again(given, recording.random, not fits)
             found = [
                 wrap(copies.duplicate(y)) if y is not None and needed else None
                 for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
@@ -122,11 +133,10 @@ class OtherDecisionError(Exception):
     """The values of the arguments lead to other decisions than those recorded, such as an error."""
 
 
-def parts_of(steps: Steps, begin: int, last: int) -> list[_Part]:
+def parts_of(steps: Steps, begin: int, last: int, decisions: Sequence[tuple[int, host.Decision]]) -> list[_Part]:
     """The launches of some steps in an arena, cut where a decision follows; steps without a plan are called."""
     found: list[_Part] = []
-    ranges = [each for each in steps.ranges if begin <= each[0] < last or each[0] == begin == 0]
-    for end, checked in [*ranges, (last, None)]:
+    for end, checked in [*decisions, (last, None)]:
         calls: list[_Launch] = []
         for at in range(begin, end):
             one = steps[at : at + 1]
@@ -189,11 +199,15 @@ class Plain(NamedTuple):
 
 
 class Call(NamedTuple):
-    """The steps of a call and of its backward, which begins after ``forward`` of them, and the arrays of its own."""
+    """The steps of a call and of its backward, and the arrays of its own.
+
+    forward, decided: how many steps and decisions belong to the call itself.
+    """
 
     steps: Steps
     inputs: list[np.ndarray]
     forward: int
+    decided: int
     upstream: list[np.ndarray]
     grads: list[np.ndarray | None]
 
@@ -218,11 +232,15 @@ def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]
 def difference(call: Call, again: Call) -> str | None:
     """What differs between the steps of two calls."""
     steps, others = call.steps, again.steps
-    ranges, checked = ([(place, *each[1:]) for place, each in one.ranges] for one in (steps, others))
-    if len(steps.reads) > len(ranges) or ranges != checked:
-        return f"Python reads {steps.reads[0]}"
+    if reason := _value_read(steps):
+        return reason
     if len(steps) != len(others) or call.forward != again.forward:
-        return "the number of steps depends on values"
+        return DEPENDS
+    if call.decided != again.decided or len(steps.decisions) != len(others.decisions):
+        return "a decision depends on values"
+    for (place, made), (at, again_made) in zip(steps.decisions, others.decisions, strict=True):
+        if (place, made.why, made.others, made.found) != (at, again_made.why, again_made.others, again_made.found):
+            return f"Python reads {made.why}"
     for one, other in zip(steps, others, strict=True):
         if one.kernel != other.kernel:
             return f"the steps depend on values: {one.name} or {other.name}"
@@ -232,6 +250,45 @@ def difference(call: Call, again: Call) -> str | None:
         if len(a) != len(b) or not all(map(_alike, a, b)):
             return f"a number of {one.name} depends on values or is random"
     return None
+
+
+DEPENDS = "the number of steps depends on values"
+
+
+def _value_read(steps: Steps) -> str | None:
+    """What Python reads from an array other than the answer to a question that can be asked again."""
+    decisions = iter([*[each.why for _, each in steps.decisions], None])
+    following = next(decisions)
+    for why in steps.reads:
+        if why != following:
+            return f"Python reads {why}"
+        following = next(decisions)
+    return None
+
+
+def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
+    """The call with the decisions about arguments before all steps, and without those about constants.
+
+    An array that is neither known, nor of the call or a result of its steps, is a constant if it is the same in both
+    calls, else the reason why there can be no recording.
+    """
+    steps = call.steps
+    own = {id(root(array)) for array in call.inputs}
+    others = {id(root(array)) for array in (*known, *call.upstream)}
+    others |= {id(root(array)) for step in steps for array in step.outputs}
+    first: list[tuple[int, host.Decision]] = []
+    parts: tuple[list[tuple[int, host.Decision]], ...] = [], []
+    for number, ((place, one), (_, other)) in enumerate(zip(steps.decisions, again.steps.decisions, strict=True)):
+        roots = [id(root(array)) for array in one.arrays]
+        for each, a, b in zip(roots, one.arrays, other.arrays, strict=True):
+            if each not in own | others and (a is b or not copies.same_bits(a, b)) and not is_constant(root(a)):
+                return f"Python reads {one.why} from an array that NumPy computes"
+        if own.issuperset(roots):
+            first.append((0, one))
+        elif not (own | others).isdisjoint(roots):
+            parts[number >= call.decided].append((place, one))
+    steps.decisions = [*first, *parts[0], *parts[1]]
+    return call._replace(decided=len(first) + len(parts[0]))
 
 
 def _alike(a: Any, b: Any) -> bool:
@@ -246,17 +303,18 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
     own = {id(root(array)) for array in (*call.inputs, *call.upstream)}
     held = {id(root(array)) for array in known}
     for array, same in zip(steps.sources(), again.steps.sources(), strict=True):
-        if id(root(array)) in own or id(root(array)) in held:
+        if id(root(array)) in own or id(root(array)) in held or is_constant(array):
             continue
         if same is array:
             return f"it reads an array of shape {array.shape} that is no argument, parameter or buffer: pass it"
         if not copies.same_bits(array, same):
             return f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
-    decided = max((place for place, _ in steps.ranges), default=0)
+    pending = steps.decisions[: call.decided], steps.decisions[call.decided :]
     for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):
+        later = [each.why for at, each in pending[place >= call.forward] if at > place]
         for array, same in zip(step.changed, other.changed, strict=True):
-            if place < decided and id(root(array)) in held:
-                return f"Python reads {steps.reads[-1]} after {step.name} has changed a parameter or buffer"
+            if later and id(root(array)) in held:
+                return f"Python reads {later[0]} after {step.name} has changed a parameter or buffer"
             if id(root(array)) in own:
                 return f"{step.name} changes an argument in place"
             if root(array) is root(same) and id(root(array)) not in held:

@@ -36,6 +36,7 @@ class State:
         tensors = [value for value in (*held, *self.references) if isinstance(value, Tensor)]
         self.tensors = [*{id(tensor): tensor for tensor in tensors}.values()]
         self.arrays = [tensor.array for tensor in self.tensors]
+        self.ids = {*map(id, self.tensors)}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes

@@ -33,11 +33,12 @@ from ..engine.memory_planning import root
 from ..engine.steps import Steps, record_steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.argument_checks import as_truth
-from ..ops.random.random import Generator
+from ..ops.random.random import Generator, default_generator
 from ..specs.array_spec import leaves
 from .module import Module
 from .module_hooks import changes
 from .recording import (
+    DEPENDS,
     Call,
     OtherDecisionError,
     Plain,
@@ -49,6 +50,7 @@ from .recording import (
     parts_of,
     put_back_after,
     run_parts,
+    simplified,
     tensors_in,
     unsafe,
 )
@@ -153,16 +155,19 @@ class _Recorder:
         arrays: list[np.ndarray] = []
         key: list[Any] = [mode.exact, mode.inference, *kwargs]
         trained: list[Tensor] = []
+        given: list[int] = []
         for value in (*args, *kwargs.values()) if kwargs else args:
             if isinstance(value, Tensor):
                 array = value.array
                 if min(array.strides, default=0) < 0:
                     return self._as_usual("an argument is in reversed order", args, kwargs)
                 arrays.append(array)
+                given.append(id(value))
                 key += array.shape, array.strides, array.dtype.char
                 if mode.enabled and value._requires_grad:
                     key.append("grad")
-                    trained.append(value)
+                    if given.index(id(value)) == len(given) - 1:
+                        trained.append(value)
             elif isinstance(value, PLAIN):
                 key += type(value), value
             else:
@@ -174,6 +179,10 @@ class _Recorder:
         state = self.state
         if state is None or not state.holds(self.function):
             state = self._change_state()
+        if not state.ids.isdisjoint(given):
+            return self._as_usual("an argument is a parameter or buffer of the function", args, kwargs)
+        if len(given) > 1 and len({*given}) < len(given):  # the same tensor several times may lead to other steps
+            key.append((*map(given.index, given),))
         if mode.enabled:
             trained += state.trained
         key += kernel_set.kernels.get_num_threads(), bool(trained)
@@ -232,22 +241,32 @@ class _Recorder:
         """
         state = self.state
         assert state is not None
-        if reason := state.obstacle(self.function):
-            return reason
+        if obstacle := state.obstacle(self.function):
+            return obstacle
         count = changes[0]
         strides = self.upstream.get(place)
-        with put_back_after(state.arrays) as put_back:
-            one = self._call_with(args, kwargs, trained, copies.same_layout, strides)
-            put_back()
-            for array in state.arrays:  # what NumPy computes from a parameter must not stay as it is
-                copies.put(array, copies.other_numbers(array))
-            try:
-                other = self._call_with(args, kwargs, trained, copies.other_numbers, strides)
-            except Exception as error:
-                return f"it fails for other numbers of the same shapes: {type(error).__name__}: {error}"
+        reason: str | None = DEPENDS
+        for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
+            if reason == DEPENDS:
+                with put_back_after(state.arrays) as put_back:
+                    one = self._call_with(args, kwargs, trained, copies.same_layout, strides)
+                    put_back()
+                    for array in state.arrays:  # what NumPy computes from a parameter must not stay as it is
+                        copies.put(array, copies.other_numbers(array))
+                    try:
+                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides)
+                    except Exception as error:
+                        return f"it fails for other numbers of the same shapes: {type(error).__name__}: {error}"
+                reason = difference(one, other)
         if count != changes[0]:
             return "it sets an attribute of a module"
-        if reason := difference(one, other) or unsafe(one, state.arrays, other):
+        if reason:
+            return reason
+        simpler = simplified(one, other, state.arrays)
+        if isinstance(simpler, str):
+            return simpler
+        one = simpler
+        if reason := unsafe(one, state.arrays, other):
             return reason
         del other
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
@@ -267,7 +286,8 @@ class _Recorder:
                 return f"{step.name} has no plan, and returns {kinds[0].__name__}"
             if step.kernel == "dropout" and steps.with_numbers(place, "key", "stream") is None:
                 return "dropout has no plan for other random numbers"
-        found = Recording(steps, one.inputs, forward)
+        decided = len(steps.decisions) if self.frozen else one.decided
+        found = Recording(steps, one.inputs, forward, decided)
         if trained:
             found.upstream, found.grads = one.upstream, one.grads
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
@@ -283,16 +303,25 @@ class _Recorder:
     def _frozen(self, call: Call, held: list[np.ndarray]) -> Steps | str:
         """The steps with constant weights."""
         wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
-        steps, constants = frozen(call.steps, held)
-        steps, _ = fused(steps, len(steps), _read_outside(call, held))
+        given = [copies.same_layout(array) for array in call.inputs]
+        others = [copies.other_numbers(array) for array in call.inputs]
+        fewer, constants = frozen(call.steps, held)
+        fewer, _ = fused(fewer, len(fewer), _read_outside(call, held))
         call.steps.clear()  # what refers to an array keeps it out of the arena
-        steps = steps.in_arena(constants)
-        for _ in range(2):  # the second time, what was to be kept would show if it is not
-            run_parts(parts_of(steps, 0, len(steps)))
-            for value, before in zip(tensors_in(steps.result), wanted, strict=True):
-                if not copies.about_equal(value.array, before):
-                    return "with constant weights, the result would be another one"
-        return steps
+        varying: list[int] = []
+        while True:
+            steps = fewer.in_arena(constants, varying)
+            parts = parts_of(steps, 0, len(steps), steps.decisions)
+            for arrays in (others, given):
+                for array, value in zip(call.inputs, arrays, strict=True):
+                    copies.put(array, value)
+                run_parts(parts)
+            if not (found := steps.overwritten()):
+                break
+            varying += found
+        if all(map(copies.about_equal, [value.array for value in tensors_in(steps.result)], wanted)):
+            return steps
+        return "with constant weights, the result would be another one"
 
     def _call_with(
         self,
@@ -305,12 +334,16 @@ class _Recorder:
         """Record a call with arguments of its own, and its backward if there is something to train."""
         arrays: list[np.ndarray] = []
         wanted: list[Tensor] = []
+        known: dict[int, Tensor] = {}
 
         def own(value: Any) -> Any:
             if not isinstance(value, Tensor):
                 return value
+            if id(value) in known:  # the same argument again
+                arrays.append(known[id(value)].array)
+                return known[id(value)]
             arrays.append(numbers(value.array))
-            found = wrap(arrays[-1])
+            known[id(value)] = found = wrap(arrays[-1])
             if thread.mode.enabled and value._requires_grad:
                 wanted.append(found.requires_grad_())
             return found
@@ -319,7 +352,7 @@ class _Recorder:
         named = {name: own(value) for name, value in kwargs.items()}
         wanted += trained[len(wanted) :]
         steps = record_steps(self.function, *given, **named)
-        forward = len(steps)
+        forward, decided = len(steps), len(steps.decisions)
         results = [value for value in tensors_in(steps.result) if isinstance(value, Tensor)]
         upstream: list[np.ndarray] = []
         grads: list[np.ndarray | None] = []
@@ -335,7 +368,7 @@ class _Recorder:
             grads = [None if each is None else each.array for each in back.result]
             steps += back
             steps.reads += back.reads
-            steps.ranges += [(forward + place, each) for place, each in back.ranges]
+            steps.decisions += [(forward + place, each) for place, each in back.decisions]
 
         def without_graph(tensor: Tensor) -> Tensor:
             found = wrap(tensor.array)
@@ -344,7 +377,7 @@ class _Recorder:
 
         if all(type(value) is Tensor for value in tensors_in(steps.result)):
             steps.result = mapped_tensors(steps.result, without_graph)
-        return Call(steps, arrays, forward, upstream, grads)
+        return Call(steps, arrays, forward, decided, upstream, grads)
 
     def _computed_again(
         self,
@@ -353,28 +386,38 @@ class _Recorder:
         args: list[bool | Plain],
         kwargs: dict[str, bool | Plain],
         upstream: Sequence[Tensor],
+        random: Any,
+        other_layout: bool,
     ) -> list[np.ndarray | None]:
-        """The gradients of a call whose upstream gradients have other strides than recorded; later ones are recorded.
+        """The gradients of a call with other decisions, or upstream gradients with other strides, than were recorded.
 
-        args, kwargs: of the call, with whether it requires a gradient in place of each tensor.
+        args, kwargs: of the call, with whether it requires a gradient in place of each tensor. random: the state of the
+        random numbers before it. other_layout: record the next call with these strides.
         """
         assert self.state is not None
         strides = [g.array.strides for g in upstream]
-        self.found.pop(place, None)
-        self.upstream[place] = strides
+        if other_layout:
+            self.found.pop(place, None)
+            self.upstream[place] = strides
         if any(min(each, default=0) < 0 for each in strides):
             self.found[place] = "its upstream gradient is in reversed order"
         arrays, wanted = iter(inputs), []
+        known: dict[int, Tensor] = {}
 
         def own(value: bool | Plain) -> Any:
             if isinstance(value, Plain):
                 return value.value
-            found = wrap(next(arrays))
+            array = next(arrays)
+            if id(array) in known:
+                return known[id(array)]
+            known[id(array)] = found = wrap(array)
             if value:
                 wanted.append(found.requires_grad_())
             return found
 
         with enable_grad(), put_back_after(self.state.arrays):
+            if random is not None:
+                default_generator.set_state(random)
             given = [own(value) for value in args]
             named = {name: own(value) for name, value in kwargs.items()}
             results = [value for value in tensors_in(self.function(*given, **named)) if value._requires_grad]

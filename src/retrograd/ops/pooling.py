@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import any_true, from_host, ones, to_host, within, zeros
+from ..arrays import any_true, as_constant, from_host, ones, to_host, within, zeros
 from ..engine.function import Function
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
@@ -223,13 +223,13 @@ def avg_pool_nd(
 @lru_cache(maxsize=1024)
 def _counted(window: Window, padding: tuple[tuple[int, int], ...]) -> np.ndarray:
     """Return the number of taps of each window inside x and the given padding, in shape (*O)."""
-    return kernels.window_counts(window, padding)
+    return as_constant(kernels.window_counts(window, padding))
 
 
 @lru_cache(maxsize=1024)
 def _factors(window: Window, padding: tuple[tuple[int, int], ...], dtype: Any) -> np.ndarray:
     """Return the number of taps divided by the number of those inside x and the given padding, in shape (*O)."""
-    return kernels.window_factors(window, padding, dtype)
+    return as_constant(kernels.window_factors(window, padding, dtype))
 
 
 def _window_sums(x: Tensor, window: Window) -> Tensor:

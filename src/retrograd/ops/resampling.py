@@ -226,7 +226,7 @@ def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: boo
         return None  # for any factor, as in PyTorch
     if mode.startswith("nearest"):
         indices = kernels.nearest_indices(extent, target, step, mode == "nearest-exact")
-        return None if same(indices, arange(extent), _IDENTITY) else Matrix(indices, extent)
+        return None if same(indices, arange(extent), _IDENTITY) else Matrix(indices, extent).as_constant()
     kind = "linear" if mode in _LINEAR else "cubic" if mode in _CUBIC else mode
     starts, indices, weights = kernels.interpolation_matrix(kind, extent, target, step, align, antialias)
     if (
@@ -237,7 +237,7 @@ def _matrix(mode: str, extent: int, target: int, ratio: float | None, align: boo
         and same(weights, ones(extent, weights.dtype), _IDENTITY)
     ):
         return None
-    return Matrix(indices, extent, starts, weights)
+    return Matrix(indices, extent, starts, weights).as_constant()
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import arange, from_host, ones
+from ..arrays import arange, as_constant, from_host, is_constant, ones
 from ..engine.function import Function
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
@@ -62,7 +62,16 @@ class Matrix:
             starts, row_of, weights = kernels.csr_transpose(self.indices, self.columns, self.starts, self.weights)
             self._transposed = Matrix(row_of, self.rows, starts, weights)
             self._transposed._transposed = self
+            if is_constant(self.indices):
+                self._transposed.as_constant()
         return self._transposed
+
+    def as_constant(self) -> Matrix:
+        """Declare that the matrix is kept in a cache and never changes."""
+        for array in (self.starts, self.indices, self.weights):
+            if array is not None:
+                as_constant(array)
+        return self
 
 
 class SparseProduct(Function):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import arange, extremes, full, increasing, number, ones, to_host, zeros
+from ...arrays import arange, extremes, full, increasing, number, ones, to_host, within, zeros
 from ...engine.aliasing import mark_changed
 from ...engine.function import Function
 from ...engine.operator import interpreted, interpreters, operator
@@ -194,11 +194,13 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
         return seen
     classes = as_index("one_hot", tensor, "tensor").array
     num_classes = as_int("one_hot", "num_classes", num_classes)
-    low, high = extremes(classes, "whether classes are in range") if classes.size else (0, 0)
-    if num_classes == -1:
+    why = "whether classes are in range"
+    low, high = (0, num_classes - 1) if classes.size else (0, 0)
+    if num_classes == -1 or not within(classes, low, high, why):
         if not classes.size:
             raise ValueError("one_hot: an empty tensor does not determine the number of classes; pass num_classes")
-        num_classes = high + 1
+        low, high = extremes(classes, why)
+        num_classes = high + 1 if num_classes == -1 else num_classes
     if num_classes < 1 or low < 0 or (classes.size and high >= num_classes):
         raise ValueError(
             f"one_hot: num_classes={num_classes} must be at least 1 and above all classes, which range from {low} to "

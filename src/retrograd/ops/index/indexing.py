@@ -376,10 +376,9 @@ def in_range(name: str, label: str, index: np.ndarray, extent: int, where: str, 
     """Return a copy of ``index`` without negative indices; IndexError names the first index out of range."""
     if interpreters and (seen := interpreted(in_range, locals())) is not None:
         return seen
-    index = copy_for_backward(index)
     why = "whether indices are in range"
     if within(index, 0, extent - 1, why):
-        return index
+        return copy_for_backward(index)
     low = -extent if negative else 0
     if not within(index, low, extent - 1, why):
         first, value = first_outside(index, low, extent - 1, why)

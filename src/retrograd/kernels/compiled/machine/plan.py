@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from inspect import signature
 from math import isfinite
@@ -52,24 +52,32 @@ class Plan(NamedTuple):
         kind, count = self.buffers[at]
         return count * get_num_threads() if kind == "each" else count
 
-    def constant_launches(self, constant: set[int]) -> tuple[list[int], set[int]]:
-        """The launches that depend only on some inputs, and the scratch buffers that hold their results.
+    def constant_launches(self, constant: set[int]) -> dict[int, list[Place]]:
+        """The launches that depend only on some inputs, each with the scratch memory that holds its results.
 
-        constant: the buffers of these inputs. So weights that are packed or transformed need not be again.
+        constant: the buffers of these inputs. So weights that are packed or transformed need not be again, unless a
+        later launch uses the same memory for something else: whether it does shows only when the plan runs.
         """
-        found: list[int] = []
-        kept: set[int] = set()
-        touched: set[int] = set()
+        found: dict[int, list[Place]] = {}
+        kept: list[Place] = []
+        touched: list[Place] = []
         for at, one in enumerate(self.launches):
             places = [place for each in one.arguments for place in _places_in(each)]
-            used = {place.buffer for place in places}
-            free = {each for each in used if self.buffers[each].kind == "scratch" and each not in touched}
-            if isinstance(one, Launch) and used & (constant | kept) and used <= constant | kept | free:
-                found.append(at)
-                kept |= used - constant
+            known = [place for place in places if place.buffer in constant or any(_meet(place, each) for each in kept)]
+            others = [place for place in places if place not in known]
+            new = all(self.buffers[place.buffer].kind == "scratch" for place in others)
+            if (
+                isinstance(one, Launch)
+                and known
+                and others
+                and new
+                and not any(_meet(a, b) for a in others for b in touched)
+            ):
+                found[at] = others
+                kept += others
             else:
-                touched |= used
-        return found, kept
+                touched += places
+        return found
 
     def run(
         self, *arrays: np.ndarray, into: Any = None, memory: Mapping[int, np.ndarray] | None = None, **numbers: float
@@ -178,11 +186,13 @@ class Bound(NamedTuple):
     results: Any
     threads: int
 
-    def without(self, places: Sequence[int]) -> Bound:
-        """Run some launches now and return the others."""
-        for place in places:
-            function, arguments, _ = self.calls[place]
-            function(*arguments)
+    def run_one(self, place: int) -> None:
+        """Run one launch."""
+        function, arguments, _ = self.calls[place]
+        function(*arguments)
+
+    def without(self, places: Collection[int]) -> Bound:
+        """Return all launches but some."""
         return self._replace(calls=tuple([call for place, call in enumerate(self.calls) if place not in places]))
 
     def run(self) -> Any:
@@ -229,6 +239,14 @@ def _places_in(argument: Any) -> tuple[Place, ...]:
     if isinstance(argument, Objects):
         return argument.places
     return (argument,) if isinstance(argument, Place) else ()
+
+
+def _meet(one: Place, other: Place) -> bool:
+    """Whether two places have bytes in common."""
+    if one.buffer != other.buffer:
+        return False
+    (a, b), (c, d) = (byte_bounds(each.shape, each.strides, each.dtype.itemsize) for each in (one, other))
+    return one.begin + a < other.begin + d and other.begin + c < one.begin + b
 
 
 def _pairs(results: Any, into: Any) -> Iterator[tuple[Any, Any]]:

@@ -1,0 +1,75 @@
+"""Recorded calls of random networks: the bits of eager mode; of frozen networks, errors like those of eager mode."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from comparison import bits
+from generated_networks import Network
+from retrograd import nn
+from retrograd.nn.replay import explain_recording
+
+DAY, NIGHT = 30, 500
+SEEDS = [pytest.param(seed, marks=() if seed < DAY else pytest.mark.nightly) for seed in range(NIGHT)]
+
+
+def flat(result: Any) -> list[rg.Tensor]:
+    return [*result.values()] if isinstance(result, dict) else [*result]
+
+
+def rows(net: nn.Module, call: Any, seed: int, backward: bool) -> list[bytes]:
+    """The bits of three calls: results, gradients, parameters, buffers and the next random number."""
+    found: list[bytes] = []
+    rg.manual_seed(seed)
+    for turn in range(3):
+        inputs = net.inputs(seed + 1000 * turn)
+        draw = np.random.default_rng(seed + turn)
+        for x in inputs[:2]:
+            x.requires_grad_(backward)
+        with rg.set_grad_enabled(backward):
+            results = flat(call(*inputs, factor=0.5))
+        found += [row for y in results for row in bits(y.detach().numpy())]
+        trained = [y for y in results if y.requires_grad]
+        if trained:
+            upstream = [rg.Tensor(draw.standard_normal(y.shape, dtype=np.float32)) for y in trained]
+            rg.autograd.backward(trained, upstream)
+        grads = [x.grad for x in (*inputs, *net.parameters())]
+        found += [b"" if g is None else bits(g.numpy())[0] for g in grads]
+        found += [bits(buffer.numpy())[0] for buffer in net.buffers()]
+        with rg.no_grad():
+            for parameter in net.parameters():
+                parameter.mul_(0.9)
+        found += bits(rg.rand(2).numpy())
+    return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_networks(seed: int) -> None:
+    net = Network(seed)
+    other = copy.deepcopy(net)
+    compiled = rg.compile(other)
+    for training, backward in ((True, True), (False, False), (False, True), (True, False)):
+        net.train(training), other.train(training)
+        net.zero_grad(), other.zero_grad()
+        wanted = rows(net, net, seed, backward)
+        assert rows(other, compiled, seed, backward) == wanted, (training, backward)
+        assert "launches" in explain_recording(compiled), explain_recording(compiled)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_random_frozen_networks(seed: int) -> None:
+    net = Network(seed).eval()
+    wide = copy.deepcopy(net).double()
+    frozen = net.freeze()
+    with rg.no_grad():
+        for turn in range(3):
+            inputs = net.inputs(seed + 1000 * turn, batch=turn // 2)
+            wanted = flat(wide(*[x.double() if x.dtype.kind == "f" else x for x in inputs]))
+            for y, usual, exact in zip(flat(frozen(*inputs)), flat(net(*inputs)), wanted, strict=True):
+                error, bound = (np.abs(each.numpy() - exact.numpy()).max() for each in (y, usual))
+                assert error <= 4 * bound + 1e-5 * max(1.0, np.abs(exact.numpy()).max())
