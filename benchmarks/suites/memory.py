@@ -1,8 +1,9 @@
-"""Peak memory of one training step, with each library in its own process.
+"""Peak memory of networks, with each library in its own process.
 
-The process builds the network and takes one step on a single image: code, tables and optimizer state are then loaded.
-It records its resident memory, resets the kernel's peak mark, takes steps on the whole batch and reports the peak above
-the recorded value.
+A training step: the process builds the network and takes one step on a single sample; code, tables and optimizer state
+are then loaded. It notes its resident memory, takes steps on the whole batch, and reports the peak of further steps
+above that. Steps of a compiled network are recorded before the peak is measured; what the recording holds counts.
+Inference is measured in the same way.
 """
 
 from __future__ import annotations
@@ -11,48 +12,64 @@ import gc
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from ..harness import Effort, Result
-from ..models import lenet, two_convolutions
+from ..models import NETWORKS, Workload, two_convolutions
 
-SHAPES = {"LeNet": (64, 1, 28, 28), "3×3": (8, 64, 56, 56)}
+TRAINING, INFERENCE = "training step", "inference"
+REPLAYED = {TRAINING: "compiled", INFERENCE: "frozen"}
 LAYOUTS = ("contiguous", "channels-last")
+PAIR = "3×3"  # two convolutions
+NAMES = [*NETWORKS, PAIR]
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def results(threads: int, effort: Effort) -> Iterator[Result]:
     turns = range(min(3, effort.repeats))
-    for name, shape in SHAPES.items():
-        _probe("retrograd", name, threads, "channels-last")  # compile now, not during the measurement
-        ours = [_probe("retrograd", name, threads, "channels-last") for _ in turns]
-        theirs = {layout: [_probe("torch", name, threads, layout) for _ in turns] for layout in LAYOUTS}
-        for kind, label in (("step", "above the state before it"), ("process", "whole process")):
-            mine = median(peak[kind] for peak in ours)
-            peers = {layout: median(peak[kind] for peak in peaks) for layout, peaks in theirs.items()}
-            best = min(peers, key=peers.__getitem__)
-            counts = kind == "step"
-            yield Result(
-                group="peak memory",
-                name=f"{name} training step {shape}, {label}",
-                threads=threads,
-                unit="MiB",
-                ours=mine,
-                theirs=peers,
-                best=best,
-                ratio=peers[best] / mine,
-                target=">= 1" if counts else "",
-                passed=peers[best] >= mine if counts else None,
-            )
+    for name in NAMES:
+        for job in (TRAINING, INFERENCE):
+            layouts = LAYOUTS if name == PAIR or len(NETWORKS[name].shape) == 3 else LAYOUTS[:1]
+            theirs = {layout: [_probe("torch", name, threads, job, layout) for _ in turns] for layout in layouts}
+            for how in ("", REPLAYED[job]):
+                _probe("retrograd", name, threads, job, how)  # compile kernels now, not during the measurement
+                ours = [_probe("retrograd", name, threads, job, how) for _ in turns]
+                yield _row(name, threads, f"{how} {job}".strip(), "above the state before", ours, theirs)
+                if not how and job == TRAINING and name in ("LeNet, batch 64", PAIR):
+                    yield _row(name, threads, job, "whole process", ours, theirs)
 
 
-def _probe(library: str, name: str, threads: int, layout: str) -> dict[str, float]:
-    command = [sys.executable, "-m", "benchmarks.suites.memory", library, name, str(threads), layout]
+def _row(
+    name: str,
+    threads: int,
+    job: str,
+    kind: str,
+    ours: list[dict[str, float]],
+    theirs: dict[str, list[dict[str, float]]],
+) -> Result:
+    mine = median(peak[kind] for peak in ours)
+    peers = {layout: median(peak[kind] for peak in peaks) for layout, peaks in theirs.items()}
+    best = min(peers, key=peers.__getitem__)
+    counts = kind != "whole process"
+    return Result(
+        group="peak memory",
+        name=f"{name} {job}" if counts else f"{name} {job}, {kind}",
+        threads=threads,
+        unit="MiB",
+        ours=mine,
+        theirs=peers,
+        best=best,
+        ratio=peers[best] / mine,
+        target=">= 1" if counts else "",
+        passed=peers[best] >= mine if counts else None,
+    )
+
+
+def _probe(library: str, name: str, threads: int, job: str, how: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "benchmarks.suites.memory", library, name, str(threads), job, how]
     run = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True)
     peak: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return peak
@@ -66,35 +83,53 @@ def _status(field: str) -> float:
     raise RuntimeError(f"/proc/self/status has no {field}: peak memory is measured on Linux only")
 
 
-def _measure(library: str, name: str, threads: int, layout: str) -> dict[str, float]:
+def _measure(library: str, name: str, threads: int, job: str, how: str) -> dict[str, float]:
     framework: Any = __import__(library)
     framework.set_num_threads(threads)
     framework.manual_seed(0)
-    images = np.random.default_rng(0).standard_normal(SHAPES[name], dtype=np.float32)
-    labels = np.arange(len(images), dtype=np.int64) % 10
-    net = lenet(framework.nn) if name == "LeNet" else two_convolutions(framework.nn)
-    loss_of = framework.nn.CrossEntropyLoss() if name == "LeNet" else framework.nn.MSELoss()
-    x = framework.tensor(images)
-    if library == "torch" and layout == "channels-last":
+    work = NETWORKS.get(name) or Workload(two_convolutions, 8, (64, 56, 56), 64, NETWORKS["LeNet, batch 64"].optimizer)
+    data, labels = work.batch(1)
+    net, x, y = work.make(framework.nn), framework.tensor(data), framework.tensor(labels)
+    if library == "torch" and how == "channels-last":
         net, x = net.to(memory_format=framework.channels_last), x.to(memory_format=framework.channels_last)
-    y = framework.tensor(labels) if name == "LeNet" else x
-    optimizer = framework.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    run = (_training if job == TRAINING else _inference)(framework, work, name, net, how)
+    one = [each[:1].clone() if len(work.shape) == 3 else each[:, :1].clone() for each in (x, y)]
+    run(*one)
+    gc.collect()
+    before = _status("VmRSS")
+    for _ in range(2):  # a recording is made and replayed
+        run(x, y)
+    gc.collect()
+    Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
+    for _ in range(3):
+        run(x, y)
+    peak = _status("VmHWM")
+    return {"above the state before": max(peak - before, 1 / 256), "whole process": peak}
+
+
+def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], None]:
+    optimizer, functional = work.optimizer(framework.optim, net.parameters()), framework.nn.functional
+    forward = framework.compile(net) if how == "compiled" else net
 
     def step(x: Any, y: Any) -> None:
         optimizer.zero_grad()
-        loss_of(net(x), y).backward()
+        loss = functional.mse_loss(forward(x), x) if name == PAIR else work.loss(functional, forward(x), y)
+        loss.backward()
         optimizer.step()
+        optimizer.zero_grad()
 
-    step(x[:1], y[:1])
-    optimizer.zero_grad()
-    gc.collect()
-    before = _status("VmRSS")
-    Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
-    for _ in range(3):
-        step(x, y)
-    peak = _status("VmHWM")
-    return {"step": max(peak - before, 1 / 256), "process": peak}
+    return step
+
+
+def _inference(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], None]:
+    forward = net.eval().freeze() if how == "frozen" else net.eval()
+
+    def read(x: Any, y: Any) -> None:
+        with framework.inference_mode():
+            forward(x)
+
+    return read
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4])))
+    print(json.dumps(_measure(sys.argv[1], sys.argv[2], int(sys.argv[3]), *sys.argv[4:])))
