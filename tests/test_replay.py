@@ -7,6 +7,7 @@ import gc
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import pytest
 
 import retrograd as rg
 from comparison import bits
-from retrograd import nn
+from retrograd import nn, rules
+from retrograd import without_backward_rules as rules_off
 from retrograd.nn.replay import explain_recording
 
 
@@ -371,6 +373,41 @@ def test_functions_see_what_they_refer_to() -> None:
     assert same(compiled, product, x)
     SCALE = rg.ones(1) * 7
     assert same(compiled, product, x)
+
+
+class Spiking(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(9, 7), nn.Linear(7, 4)
+        self.cells = nn.ModuleList([rules.LIFCell(0.9), rules.LIFCell(0.8, surrogate="arctan", reset="zero")])
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        v = w = None
+        total = None
+        for t in range(5):
+            s, v = self.cells[0](self.first(x[t]), v)
+            s, w = self.cells[1](self.last(s), w)
+            total = s + w if total is None else total + s + w
+        return total
+
+
+def test_rules_of_the_library_are_recorded() -> None:
+    """Surrogate gradients, and the true ones where ``without_backward_rules`` asks for them."""
+    rg.manual_seed(0)
+    net, found = Spiking(), []
+    compiled = rg.compile(copy.deepcopy(net))
+    for call in (net, compiled):
+        grads = []
+        for seed, true in ((1, False), (2, False), (1, False), (2, True), (1, False)):
+            call.zero_grad()
+            with rg.enable_grad():
+                y = call(image(seed, 5, 3, 9) * 3).square().sum()
+            with rules_off() if true else nullcontext():
+                y.backward()
+            grads.append([bits(p.grad.numpy()) for p in call.parameters()])
+        assert grads[1] != grads[3] and grads[0] == grads[2] == grads[4]
+        found.append(grads)
+    assert found[0] == found[1] and launches(compiled) == 1
 
 
 # ---------------------------------------------------------------- what cannot be recorded

@@ -47,6 +47,7 @@ class Recording:
         self.upstream: list[np.ndarray] = []
         self.grads: list[np.ndarray | None] = []
         self.read_back: list[Tensor] = []
+        self.has_rules = False  # whether a module has a backward rule, which ``without_backward_rules`` turns off
         self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
@@ -117,7 +118,8 @@ class Replayed(Function):
             if fits:
                 for own, g in zip(recording.upstream, given, strict=True):
                     copies.put(own, g.array)
-            if fits and run_parts(recording.back):
+            ruled = recording.has_rules and thread.mode.rules_disabled
+            if fits and not ruled and run_parts(recording.back):
                 grads_of = recording.grads
             else:
                 assert recording.again is not None

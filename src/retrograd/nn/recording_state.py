@@ -43,6 +43,7 @@ class State:
         self.containers = [
             (value, _content(value)) for value in held if isinstance(value, _CONTAINERS) and id(value) not in own
         ]
+        self.has_rules = any("_backward_rule" in members for members in self.members)
         self.count = changes[0]
 
     def holds(self, function: Callable[..., Any]) -> bool:
@@ -66,8 +67,9 @@ class State:
             hooks = module.__dict__.get("_hooks")
             if hooks is not None and any(hooks.values()):
                 return f"{name} has a hook"
-            if "_backward_rule" in module.__dict__:
-                return f"{name} has a backward rule"
+            rule = module.__dict__.get("_backward_rule")
+            if rule is not None and not _is_of_library(rule.function):
+                return f"{name} has a backward rule of your own"
             if "forward" in module.__dict__:
                 return f"{name} has a forward of its own"
             if not type(module)._is_plain and (call := _visible_call(type(module).forward)):
@@ -114,6 +116,12 @@ def _names(code: CodeType) -> _Names:
             if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
                 found[each.opname in ("LOAD_GLOBAL", "LOAD_NAME")].add(each.argval)
     return _Names(frozenset(found[True]), frozenset(found[False]))
+
+
+def _is_of_library(rule: Callable[..., Any]) -> bool:
+    """Whether a rule is one of ``rules``, which depend on their arguments and options only."""
+    module: str = getattr(rule, "__module__", None) or type(rule).__module__
+    return module.startswith(f"{__package__.partition('.')[0]}.rules.")
 
 
 def _visible_call(function: Any) -> str | None:

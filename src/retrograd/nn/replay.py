@@ -76,10 +76,10 @@ def compile(
     Calls are recorded once for each layout of the arguments, with gradients also their backward, and then run without
     Python between the kernels: a small network is several times as fast. The results and gradients are the same to the
     bit. What cannot be recorded runs as usual: random numbers other than dropout's, decisions by values, changes of an
-    argument in place, hooks, backward rules, or printing in a ``forward`` of your own. ``explain_recording`` says what
-    was recorded, and why not. A recording is dropped when an attribute, parameter, buffer or child of a module is
-    replaced. Python code between operators is not repeated, as with PyTorch. A recorded call has first derivatives, for
-    one backward pass.
+    argument in place, hooks, backward rules of your own (those of ``rules`` are recorded), or printing in a ``forward``
+    of your own. ``explain_recording`` says what was recorded, and why not. A recording is dropped when an attribute,
+    parameter, buffer or child of a module is replaced. Python code between operators is not repeated, as with PyTorch.
+    A recorded call has first derivatives, for one backward pass.
 
     A compiled module shares everything with ``model``, and is an instance of its class.
 
@@ -289,7 +289,7 @@ class _Recorder:
         decided = len(steps.decisions) if self.frozen else one.decided
         found = Recording(steps, one.inputs, forward, decided)
         if trained:
-            found.upstream, found.grads = one.upstream, one.grads
+            found.upstream, found.grads, found.has_rules = one.upstream, one.grads, state.has_rules
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
             named = {
                 name: value._requires_grad if isinstance(value, Tensor) else Plain(value)
