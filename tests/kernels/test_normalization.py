@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from comparison import assert_close, assert_equal, run
+from comparison import assert_close, assert_equal, bits_but_nan, run
 from kernels.sets import textbook_at_night
+from retrograd.kernels import compiled
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, examples, many_examples, numbers, sources
 
 EPS = 1e-5
@@ -180,3 +181,82 @@ def test_empty_batch(kernel_set: Any, dtype: type) -> None:
     """In the inference form; training refuses an empty batch before the kernel."""
     y = run(kernel_set.channel_affine, np.empty((0, 5, 2, 2), dtype), np.ones(5, dtype), np.ones(5, dtype))
     assert y.shape == (0, 5, 2, 2)
+
+
+# ---------------------------------------------------------------- with a sum and a clamp
+
+LIMITS = [(0.0, np.nan), (0.0, 6.0), (-0.3, 0.4), (np.nan, np.nan)]  # ReLU, ReLU6, another one, none
+
+
+@examples(60)
+@given(source=sources, shape=batches(), limits=st.sampled_from(LIMITS), adds=st.booleans())
+def test_clamp(kernel_set: Any, source: Source, shape: tuple[int, ...], limits: Any, adds: bool) -> None:
+    x, weight, bias, g, other = source.arrays(shape, shape[1:2], shape[1:2], shape, shape)
+    rounding = float(np.finfo(source.dtype).eps) * (16 + x.size // shape[1])
+    y, *statistics, coefficients = run(
+        kernel_set.batch_norm_clamp, x, other if adds else None, weight, bias, EPS, *limits
+    )
+    expected, *of_oracle = naive.batch_norm(x, weight, bias, EPS)
+    inverse = 1 / np.sqrt(of_oracle[1] + EPS)
+    tolerance = per_channel(rounding * (1 + inverse), x) * (1 + np.abs(expected))
+    total = expected + other if adds else expected
+    assert_close(y, np.fmin(np.fmax(total, limits[0]), limits[1]), tolerance)
+    for own, one in zip(statistics, (*of_oracle, inverse), strict=True):
+        assert_close(own, one, rounding * (1 + inverse**2))
+    assert_close(coefficients, np.stack((weight * inverse, bias)), rounding * (1 + inverse**2))
+    if adds:
+        return
+    mean, inverse = (each.astype(source.dtype) for each in (of_oracle[0], inverse))
+    results = run(kernel_set.batch_norm_clamp_grad, g, x, weight, mean, inverse, coefficients, *limits)
+    with np.errstate(invalid="ignore"):
+        away = (x - per_channel(of_oracle[0], x)) * per_channel(coefficients[0], x) + per_channel(coefficients[1], x)
+        near = np.abs(away - limits[0]) < tolerance, np.abs(away - limits[1]) < tolerance
+        passed = np.where((away <= limits[0]) | (away >= limits[1]), 0, g)
+    if np.any(near):  # either side of a limit is right
+        return
+    wanted = naive.batch_norm_grad(passed, x, weight, mean, inverse)
+    spread = 1 + float(np.max(2 * inverse))
+    assert_close(results[0], wanted[0], per_channel(rounding * inverse, x) * (2 + spread) * 4)
+    assert_close(results[1], wanted[1], rounding * spread)
+    assert_close(results[2], wanted[2], rounding)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(2, 3, 5, 7), (9, 24, 30, 31), (3, 70, 19), (40, 130), (5, 1, 9, 9, 9)], ids=str)
+def test_clamp_has_the_bits_of_separate_kernels(shape: tuple[int, ...], dtype: type) -> None:
+    rng, threads = np.random.default_rng(len(shape)), compiled.get_num_threads()
+    layout = LAYOUTS["channels_last" if len(shape) > 2 else "contiguous"]
+    x, g, other = (layout(numbers(rng, shape, dtype)) for _ in range(3))
+    weight, bias = numbers(rng, shape[1:2], dtype), numbers(rng, shape[1:2], dtype)
+    x[-1, -1:], weight[0], bias[0], other[0] = np.nan, -np.inf, np.inf, -0.0
+    for low, high in LIMITS:
+        y, *statistics = compiled.batch_norm(x, weight, bias, EPS)
+        for added in (None, other):
+            total = y if added is None else compiled.add(y, added)
+            if np.isnan(low):
+                clamped = total
+            else:
+                clamped = compiled.relu(total) if np.isnan(high) else compiled.clamp(total, low, high)
+            try:
+                for count in (1, 2):
+                    compiled.set_num_threads(count)
+                    result = compiled.batch_norm_clamp(x, added, weight, bias, EPS, low, high)
+                    assert [*map(bits_but_nan, result[:4])] == [*map(bits_but_nan, (clamped, *statistics))]
+                    assert result[0].strides == clamped.strides
+                    if added is None and not np.isnan(low):
+                        grad = compiled.relu_grad(g, clamped)
+                        if not np.isnan(high):
+                            grad = compiled.hardtanh_grad(g, total, low, high)
+                        given = x, weight, statistics[0], statistics[2]
+                        own = compiled.batch_norm_clamp_grad(g, *given, result[4], low, high)
+                        assert [*map(bits_but_nan, own)] == [*map(bits_but_nan, compiled.batch_norm_grad(grad, *given))]
+            finally:
+                compiled.set_num_threads(threads)
+
+
+def test_clamp_of_nothing() -> None:
+    x, one = np.ones((0, 3, 4), np.float32), np.ones(3, np.float32)
+    y, mean, *_, coefficients = compiled.batch_norm_clamp(x, None, one, one, EPS, 0.0, 6.0)
+    assert y.shape == x.shape and np.isnan(mean).all() and coefficients.shape == (2, 3)
+    gx, gweight, gbias = compiled.batch_norm_clamp_grad(x, x, one, one, one, np.stack((one, one)), 0.0, 6.0)
+    assert gx.shape == x.shape and not gweight.any() and not gbias.any()

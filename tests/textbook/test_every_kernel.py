@@ -145,6 +145,8 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "adaptive_avg_pool_grad": (a(3, 4, 2, 3), ADAPTIVE),
         "batch_norm": (x, v, a(4), 1e-5),
         "batch_norm_grad": (a(3, 4, 5, 4), x, v, a(4), a(4)),
+        "batch_norm_clamp": (x, a(3, 4, 5, 4), v, a(4), 1e-5, 0.0, 6.0),
+        "batch_norm_clamp_grad": (a(3, 4, 5, 4), x, v, a(4), a(4), a(2, 4), 0.0, 6.0),
         "batch_norm_sums": (a(3, 4, 5, 4), x, v, a(4)),
         "batch_norm_input_grad": (a(3, 4, 5, 4), x, v, a(4), a(4), a(4)),
         "channel_affine": (x, v, a(4)),

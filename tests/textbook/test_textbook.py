@@ -323,6 +323,21 @@ class TestNormalization:
         numbers = array([2, 1 / 2]), array([2 / 3 / 4, 0]), array([-2 / 4, -1 / 2])
         assert_allclose(textbook.batch_norm_input_grad(g, self.x, self.mean, *numbers), gx, atol=1e-15)
 
+    def test_batch_norm_clamp(self) -> None:
+        other = array([[[1, 2], [0, -9]], [[0, -2], [-4, np.nan]]])
+        y, *_, coefficients = textbook.batch_norm_clamp(self.x, None, self.weight, self.bias, 4.0, 0.0, 6.0)
+        assert_array_equal(y, [[[0, 0], [6, 6]], [[3, 6], [6, 6]]])
+        assert_array_equal(coefficients, [[2, 1 / 2], [1, 9]])
+        y, *_ = textbook.batch_norm_clamp(self.x, other, self.weight, self.bias, 4.0, 0.0, np.nan)
+        assert_array_equal(y, [[[0, 1], [9, 0]], [[3, 5], [5, np.nan]]])
+        # the gradient passes at the only 3: h = 12 there, gx = (12 - 3 - z) / 3, and (0 - 3 - z) / 3 elsewhere
+        g = array([[[1, 5], [4, 0]], [[2, 7], [0, 3]]])
+        given = self.x, self.weight, self.mean, array([1 / 3, 1 / 2]), coefficients, 0.0, 6.0
+        gx, gw, gb = textbook.batch_norm_clamp_grad(g, *given)
+        assert_allclose(gx, [[[-2 / 3, -8 / 9], [0, 0]], [[26 / 9, -4 / 3], [0, 0]]], atol=1e-15)
+        assert_allclose(gw, [2 / 3, 0], rtol=1e-15)
+        assert_array_equal(gb, [2, 0])
+
     def test_channel_affine(self) -> None:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]))
         assert_array_equal(y, [[[3, 7], [19, 19]], [[11, 15], [19, 19]]])

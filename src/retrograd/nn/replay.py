@@ -26,6 +26,7 @@ from .. import kernel_set
 from ..arrays import copies, host, return_freed_memory
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
+from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.freezing import frozen
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, no_grad, thread
@@ -277,7 +278,8 @@ class _Recorder:
                 return steps
             forward = len(steps)
         else:
-            steps, forward = fused(one.steps, forward, _read_outside(one, state.arrays))
+            seen = _read_outside(one, state.arrays)
+            steps, forward = fused(*with_fused_batch_norms(one.steps, forward, seen), seen)
             one.steps.clear()  # what refers to an array keeps it out of the arena
             steps = steps.in_arena()
         for place, step in enumerate(steps):

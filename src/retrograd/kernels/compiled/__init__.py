@@ -30,6 +30,7 @@ Terms used throughout:
 import types
 
 from .attention import *
+from .batch_norm_clamp import *
 from .convolution.convolution import *
 from .convolution.deformable import *
 from .indexing import *

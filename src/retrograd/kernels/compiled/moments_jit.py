@@ -307,33 +307,90 @@ def sums_rows(
         pieces[2 * result + 1] = total(dot)
 
 
-def _sums_of_columns(access: Access) -> Callable[..., None]:
-    load, store, fetch = access.load, access.store, access.ahead(_fetch)
+def sums_over_columns(passed: Callable[..., Any]) -> Callable[..., None]:
+    """A task that sums passed(g, x, mean, factor, shift, low, high) in place of g, and that times (x - mean)."""
+
+    def block(access: Access) -> Callable[..., None]:
+        load, store, fetch = access.load, access.store, access.ahead(_fetch)
+
+        @helper
+        def columns(
+            g: Array,
+            x: Array,
+            mean: Array,
+            factor: Array,
+            shift: Array,
+            at: int,
+            begin: int,
+            end: int,
+            inner: int,
+            n: int,
+            pieces: Array,
+            target: int,
+            low: float,
+            high: float,
+        ) -> None:
+            distance = max(1024, ROWS_AHEAD * inner)
+            center, by, more = load(mean, at, n), load(factor, at, n), load(shift, at, n)
+            zero = full_like(center, 0.0)
+            added = double(zero)
+            dot = added
+            for i in range(begin, end, TOGETHER * inner):
+                few, few_dots = zero, zero
+                for k in range(i, min(end, i + TOGETHER * inner), inner):
+                    fetch(g, k + distance)
+                    fetch(x, k + distance)
+                    v = load(x, k, n)
+                    value = passed(load(g, k, n), v, center, by, more, low, high)
+                    few, few_dots = few + value, few_dots + value * (v - center)
+                added, dot = added + double(few), dot + double(few_dots)
+            store(pieces, target, rounded(added, x), n)
+            store(pieces, target + inner, rounded(dot, x), n)
+
+        return columns
+
+    four, part_of_one = block(WIDE), block(PART)
 
     @helper
-    def columns(
-        g: Array, x: Array, mean: Array, at: int, begin: int, end: int, inner: int, n: int, pieces: Array, target: int
+    def body(
+        task: int,
+        g: Array,
+        x: Array,
+        mean: Array,
+        factor: Array,
+        shift: Array,
+        pieces: Array,
+        length: int,
+        inner: int,
+        parts: int,
+        piece: int,
+        width: int,
+        low: float,
+        high: float,
     ) -> None:
-        distance = max(1024, ROWS_AHEAD * inner)
-        center = load(mean, at, n)
-        zero = full_like(center, 0.0)
-        added = double(zero)
-        dot = added
-        for i in range(begin, end, TOGETHER * inner):
-            few, few_dots = zero, zero
-            for k in range(i, min(end, i + TOGETHER * inner), inner):
-                fetch(g, k + distance)
-                fetch(x, k + distance)
-                value = load(g, k, n)
-                few, few_dots = few + value, few_dots + value * (load(x, k, n) - center)
-            added, dot = added + double(few), dot + double(few_dots)
-        store(pieces, target, rounded(added, x), n)
-        store(pieces, target + inner, rounded(dot, x), n)
+        part, c, last = columns_of(task, inner, width)
+        o = part // parts
+        row = (part - o * parts) * piece
+        begin = (o * length + row) * inner
+        end = (o * length + min(length, row + piece)) * inner
+        target, at = part * 2 * inner, o * inner
+        while c + 4 * lanes(x) <= last:
+            four(g, x, mean, factor, shift, at + c, begin + c, end, inner, 0, pieces, target + c, low, high)
+            c += 4 * lanes(x)
+        while c < last:
+            n = last - c
+            part_of_one(g, x, mean, factor, shift, at + c, begin + c, end, inner, n, pieces, target + c, low, high)
+            c += lanes(x)
 
-    return columns
+    return body
 
 
-_four_columns, _part_of_columns = _sums_of_columns(WIDE), _sums_of_columns(PART)
+@helper
+def _whole(g: Any, x: Any, mean: Any, factor: Any, shift: Any, low: float, high: float) -> Any:
+    return g
+
+
+_sums_over_columns = sums_over_columns(_whole)
 
 
 @helper
@@ -354,18 +411,7 @@ def sums_columns(
 
     pieces (outer, parts, 2, inner)
     """
-    part, c, last = columns_of(task, inner, width)
-    o = part // parts
-    row = (part - o * parts) * piece
-    begin = (o * length + row) * inner
-    end = (o * length + min(length, row + piece)) * inner
-    target, means = part * 2 * inner, o * inner
-    while c + 4 * lanes(x) <= last:
-        _four_columns(g, x, mean, means + c, begin + c, end, inner, 0, pieces, target + c)
-        c += 4 * lanes(x)
-    while c < last:
-        _part_of_columns(g, x, mean, means + c, begin + c, end, inner, last - c, pieces, target + c)
-        c += lanes(x)
+    _sums_over_columns(task, g, x, mean, mean, mean, pieces, length, inner, parts, piece, width, 0.0, 0.0)
 
 
 # ---- Merging pieces -------------------------------------------------------------------------------------------------

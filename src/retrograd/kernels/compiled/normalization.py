@@ -111,7 +111,7 @@ def _backward(kernels: Pair, g: np.ndarray, y: np.ndarray, axis: int) -> np.ndar
 # one position, or ``repeat`` positions of few channels, so that it fills registers. The pieces depend on the shape
 # alone.
 
-_STATISTICS, _COEFFICIENTS = kernel("normalization.statistics"), kernel("normalization.coefficients")
+STATISTICS, COEFFICIENTS = kernel("normalization.statistics"), kernel("normalization.coefficients")
 _CHANNEL_FORWARD, _CHANNEL_BACKWARD = kernel("normalization.channel_forward"), kernel("normalization.channel_backward")
 _UNITS, _UNIT = 8, 1 << 18  # for a task to normalize a whole unit: at least as many units, and at most as many elements
 _NARROW = 64  # with fewer contiguous channels, a row has several positions
@@ -158,7 +158,7 @@ def normalize_planes(
 
     x is dense, in the order N, C, positions or (``last``) N, positions, C.
     """
-    plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 1)
+    plan = planes_plan(samples, channels, x.size // (samples * channels), groups, last, 1)
     kind, y, found = x.dtype.char, np.empty_like(x), np.empty((3, samples, groups), x.dtype, like=x)
     pieces, table = np.empty(plan.pieces, x.dtype, like=x), np.empty((3, plan.row), x.dtype, like=x)
     weight, bias = np.ascontiguousarray(weight, like=weight), np.ascontiguousarray(bias, like=bias)
@@ -166,7 +166,7 @@ def normalize_planes(
         _CHANNEL_FORWARD[kind](plan.units, x, weight, bias, pieces, found, table, y, plan.words, eps)
     else:
         MOMENTS[last][kind](plan.tasks, x, pieces, *plan.numbers, 1.0)
-        _STATISTICS[kind](plan.merging, pieces, weight, bias, found, table, plan.words, eps)
+        STATISTICS[kind](plan.merging, pieces, weight, bias, found, table, plan.words, eps)
         mean, factor, shift = table
         NORMALIZE[kind](plan.writing, x, x, mean, factor, shift, shift, y, *plan.places)
     return y, found
@@ -184,7 +184,7 @@ def normalize_planes_grad(
     inverse: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """gx in x's order, and the sums of g and of g z (2, N, C); g has x's layout, mean and inverse are (N, groups)."""
-    plan = _plan(samples, channels, x.size // (samples * channels), groups, last, 2)
+    plan = planes_plan(samples, channels, x.size // (samples * channels), groups, last, 2)
     kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype, like=x)
     pieces, table = np.empty(plan.pieces, x.dtype, like=x), np.empty((4, plan.row), x.dtype, like=x)
     weight, mean, inverse = (np.ascontiguousarray(array, like=array) for array in (weight, mean, inverse))
@@ -195,29 +195,27 @@ def normalize_planes_grad(
         _CHANNEL_BACKWARD[kind](plan.units, g, x, weight, mean, inverse, about, pieces, sums, table, gx, plan.words)
     else:
         SUMS[last][kind](plan.tasks, g, x, about, pieces, *plan.numbers)
-        _COEFFICIENTS[kind](plan.merging, pieces, weight, mean, inverse, sums, table, plan.words)
+        COEFFICIENTS[kind](plan.merging, pieces, weight, mean, inverse, sums, table, plan.words)
         NORMALIZE_GRAD[kind](plan.writing, g, x, *table, gx, *plan.places)
     return gx, sums
 
 
 def columns_sums(g: np.ndarray, x: np.ndarray, channels: int, mean: np.ndarray, inverse: np.ndarray) -> np.ndarray:
     """The sums of g and of g z (2, C); channels are last in the memory of g and x."""
-    plan = _plan(1, channels, x.size // channels, channels, True, 2)
+    plan = planes_plan(1, channels, x.size // channels, channels, True, 2)
     kind, sums = x.dtype.char, np.empty((2, 1, channels), x.dtype, like=x)
     pieces = np.empty(plan.pieces, x.dtype, like=x)
     table = np.empty((4, plan.row), x.dtype, like=x)  # not used
     mean, inverse = np.ascontiguousarray(mean, like=mean), np.ascontiguousarray(inverse, like=inverse)
     SUMS[True][kind](plan.tasks, g, x, np.tile(mean, plan.repeat), pieces, *plan.numbers)
-    _COEFFICIENTS[kind](
-        plan.merging, pieces, np.ones(channels, x.dtype, like=x), mean, inverse, sums, table, plan.words
-    )
+    COEFFICIENTS[kind](plan.merging, pieces, np.ones(channels, x.dtype, like=x), mean, inverse, sums, table, plan.words)
     return sums[:, 0]
 
 
 def columns_grad(g: np.ndarray, x: np.ndarray, channels: int, numbers: tuple[np.ndarray, ...]) -> np.ndarray:
     """g factor + (x - mean) slope + level in x's order; numbers: mean, factor, slope and level of each channel, which
     are last in the memory of g and x."""
-    plan = _plan(1, channels, x.size // channels, channels, True, 2)
+    plan = planes_plan(1, channels, x.size // channels, channels, True, 2)
     gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype, like=x)
     for row, values in zip(table, numbers, strict=True):
         row[...] = values
@@ -229,7 +227,7 @@ def affine_columns(
     x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray, about: np.ndarray | None
 ) -> np.ndarray:
     """(x - about) scale + shift per channel; channels are last in the memory of x."""
-    plan = _plan(1, channels, x.size // channels, channels, True, 1)
+    plan = planes_plan(1, channels, x.size // channels, channels, True, 1)
     y = np.empty_like(x)
     if about is None:
         about = zeros_of(channels, x.dtype.char)
@@ -244,7 +242,7 @@ def affine_columns(
 
 
 @lru_cache(maxsize=4096)
-def _plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
+def planes_plan(samples: int, channels: int, positions: int, groups: int, last: bool, arrays: int) -> _Plan:
     """The pieces of planes, and whether each unit (``normalization_jit.py``) is normalized by one task.
 
     That requires units whose ``arrays`` that are read twice fit into a cache, and enough of them for all threads; or so

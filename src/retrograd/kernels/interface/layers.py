@@ -251,6 +251,35 @@ class Layers:
     def batch_norm_grad(self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> Three:
         """The gradients of ``batch_norm`` to x, weight and bias."""
 
+    @declare(
+        lambda x, other, weight, bias, eps, low, high: (
+            x,
+            *(_channels(x),) * 3,
+            x._replace(shape=(2, x.shape[1])),
+        )
+    )
+    def batch_norm_clamp(
+        self, x: Array, other: Array | None, weight: Array, bias: Array, eps: float, low: float, high: float
+    ) -> tuple[Array, Array, Array, Array, Array]:
+        """``batch_norm`` of x plus ``other``, clamped; a limit of NaN is none. Coefficients: weight / deviation, bias.
+
+        Returns the result, mean, variance, 1 / deviation and the coefficients (2, C), for the gradient.
+        """
+
+    @declare(lambda g, x, weight, mean, inverse, coefficients, low, high: (x, *(_channels(x),) * 2))
+    def batch_norm_clamp_grad(
+        self,
+        g: Array,
+        x: Array,
+        weight: Array,
+        mean: Array,
+        inverse: Array,
+        coefficients: Array,
+        low: float,
+        high: float,
+    ) -> Three:
+        """The gradients of ``batch_norm_clamp`` without ``other`` to x, weight and bias; 0 at the limits."""
+
     @declare(lambda g, x, mean, inverse: (_channels(x),) * 2)
     def batch_norm_sums(self, g: Array, x: Array, mean: Array, inverse: Array) -> Pair:
         """sum g and sum g (x - mean) inverse of each channel."""

@@ -10,11 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from ...formulas.activation import gated, gated_grad_x, gated_grad_y
-from ...formulas.normalization import about_mean_grad, affine, input_grad, inverse_deviation, standardized
+from ...formulas.normalization import (
+    about_mean,
+    about_mean_grad,
+    affine,
+    input_grad,
+    inverse_deviation,
+    standardized,
+)
+from ...formulas.piecewise import clamp, hardtanh_grad
 from .ieee import ieee
 
 __all__ = [
     "batch_norm",
+    "batch_norm_clamp",
+    "batch_norm_clamp_grad",
     "batch_norm_grad",
     "batch_norm_input_grad",
     "batch_norm_sums",
@@ -122,6 +132,49 @@ def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.n
     """
     weight, mean, inverse = (_channels(values, x) for values in (weight, mean, inverse))
     return normalized_grad(g, x, weight, mean, inverse, _axes(x), _axes(x))
+
+
+@ieee
+def batch_norm_clamp(
+    x: np.ndarray,
+    other: np.ndarray | None,
+    weight: np.ndarray,
+    bias: np.ndarray,
+    eps: float,
+    low: float,
+    high: float,
+) -> tuple[np.ndarray, ...]:
+    """y = min(max((x - mean) factor + bias + other, low), high), factor = weight / sqrt(variance + eps)
+
+    A limit of NaN is none: ReLU has 0 and NaN, ReLU6 has 0 and 6. NaN propagates.
+
+    x, other (N, C, ...), weight, bias (C,)  ->  y, as ``batch_norm`` three (C,), and factor and bias (2, C)
+    """
+    _, mean, variance, inverse = batch_norm(x, weight, bias, eps)
+    factor = inverse * weight
+    z = about_mean(x, _channels(mean, x), _channels(factor, x), _channels(bias, x))
+    z = z if other is None else z + other
+    return clamp(z, low, high), mean, variance, inverse, np.stack((factor, bias))
+
+
+@ieee
+def batch_norm_clamp_grad(
+    g: np.ndarray,
+    x: np.ndarray,
+    weight: np.ndarray,
+    mean: np.ndarray,
+    inverse: np.ndarray,
+    coefficients: np.ndarray,
+    low: float,
+    high: float,
+) -> Three:
+    """``batch_norm_grad`` of g, with 0 where (x - mean) factor + bias is at a limit or beyond; coefficients: these two.
+
+    g, x (N, C, ...), weight, mean, inverse (C,), coefficients (2, C)  ->  gx (N, C, ...), gweight (C,), gbias (C,)
+    """
+    factor, bias = coefficients
+    z = about_mean(x, _channels(mean, x), _channels(factor, x), _channels(bias, x))
+    return batch_norm_grad(hardtanh_grad(g, z, low, high), x, weight, mean, inverse)
 
 
 @ieee
