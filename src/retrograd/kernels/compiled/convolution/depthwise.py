@@ -52,6 +52,7 @@ SUMS = record(  # the weight gradient
     across=1,
     groups=1,
     count=1,  # where the groups begin
+    moves=1,  # where the moves of the taps along H begin
     tasks=1,  # where the tasks begin
     list=0,
 )
@@ -60,7 +61,7 @@ SUMS_TASK = record(row_first=1, row_last=1)
 _SIZE = {"f": 4, "d": 8}  # bytes of an element
 # Positions of a tile, and taps that slide over its pixels together: as many as fit the registers. (The sums of the
 # weight gradient go through memory.)
-GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 12)
+GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (14, 14)
 GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
@@ -116,14 +117,18 @@ def depthwise_plan(
             tasks.append((cut / cuts, GATHER_TASK.pack(**at, **ends)))
         words += [phase.words, *groups]
         start += len(phase.words) + len(groups) * GROUP.words
-        most = max(most, len(groups))
+        most = max(most, len(groups) * int(kernel[0] * kernel[1]))
     tasks.sort(key=lambda task: task[0])
+    band = min(
+        _band(source[2] * (1 if gradient else axes[1].stride) * size),
+        max((int(phase.words[PHASE.positions + 1]) for phase in found), default=1),
+    )
     packed = GATHER.pack(
         source=source,
         extent=[axis.output if gradient else axis.input for axis in axes],
         target=target[0],
         channels=channels,
-        band=_band(source[2] * (1 if gradient else axes[1].stride) * size),
+        band=band,
         ahead=ahead // size,
         line=_LINE // size,
         together=-(-channels * size // vector_bytes()) if channels * size <= _FEW else 1,
@@ -131,7 +136,7 @@ def depthwise_plan(
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
     )
-    return Depthwise(packed, len(tasks), 5 * most, np.array(taps or [0], np.int64), filled)
+    return Depthwise(packed, len(tasks), 2 * band + 5 * most, np.array(taps or [0], np.int64), filled)
 
 
 def _band(row: int) -> int:
@@ -175,6 +180,7 @@ def depthwise_sums_plan(
     last = axes[2]
     moves = [r * last.dilation - last.low for r in range(last.kernel)]
     groups = _groups(moves, list(range(last.kernel)), last.stride, SUMS_TAPS)
+    moves_h = np.arange(axes[1].kernel) * axes[1].dilation - axes[1].low
     ahead = _ahead(batch * x[0] * size, channels * size)
     most = min(_FAR_TILE, SUMS_TILE) if ahead else SUMS_TILE
     across = -(-last.output // most)
@@ -190,10 +196,12 @@ def depthwise_sums_plan(
         across=most,
         groups=SUMS.words,
         count=len(groups),
-        tasks=SUMS.words + len(groups) * GROUP.words,
-        list=np.concatenate([*groups, *tasks]),
+        moves=SUMS.words + len(groups) * GROUP.words,
+        tasks=SUMS.words + len(groups) * GROUP.words + len(moves_h),
+        list=np.concatenate([*groups, moves_h, *tasks]),
     )
-    return Depthwise(words, parts, span * (1 + 5 * len(groups)), np.empty(0, np.int64))
+    entries = len(groups) * axes[0].kernel * axes[1].kernel
+    return Depthwise(words, parts, 2 * band + span * (1 + 5 * entries), np.empty(0, np.int64))
 
 
 # ---- Depthwise convolution (one input and one output channel per group) ---------------------------------------------

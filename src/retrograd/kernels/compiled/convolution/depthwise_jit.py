@@ -26,21 +26,38 @@ def _pixels(start, step, extent, most):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _groups_of_tile(plan, groups, count, q, positions, step, extent, pixel, scratch, table):  # type: ignore[no-untyped-def]
-    """The groups of taps that read inside along W: (offset in x, weight, weight step, taps, mask); their number."""
+def _groups_of_tile(plan, groups, count, q, positions, step, extent, pixel, x, weight, scratch, table):  # type: ignore[no-untyped-def]
+    """The groups of taps that read inside along W: (offset in x, weight, weight step, taps, mask); their number.
+
+    ``x``, ``weight``: offsets of the first of these taps.
+    """
     found = 0
     for i in range(groups, groups + count * GROUP.words, GROUP.words):
         start, taps = q * step + plan[i + GROUP.move], plan[i + GROUP.taps]
         mask = _pixels(start, step, extent, positions + taps - 1)
         if mask != 0:
             at = table + 5 * found
-            scratch[at] = start * pixel
-            scratch[at + 1] = plan[i + GROUP.weight]
+            scratch[at] = x + start * pixel
+            scratch[at + 1] = weight + plan[i + GROUP.weight]
             scratch[at + 2] = plan[i + GROUP.weight_step]
             scratch[at + 3] = taps
             scratch[at + 4] = mask
             found += 1
     return found
+
+
+@helper
+def _rows_of_taps(plan, moves, taps, first, last, step, extent, scratch, ranges):  # type: ignore[no-untyped-def]
+    """For the rows from ``first`` to before ``last``, which of the ``taps`` are inside along H: the first one, and the
+    one after the last. Moves rise or fall, so that all between are inside, too."""
+    for h in range(first, last):
+        begin, end, at = 0, taps, h * step
+        while begin < taps and (at + plan[moves + begin] < 0 or at + plan[moves + begin] >= extent):
+            begin += 1
+        while end > begin and (at + plan[moves + end - 1] < 0 or at + plan[moves + end - 1] >= extent):
+            end -= 1
+        scratch[ranges + 2 * (h - first)] = begin
+        scratch[ranges + 2 * (h - first) + 1] = end
 
 
 @helper
@@ -67,9 +84,9 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
     slide, write = tiles.slide, tiles.store
 
     @helper
-    def rows(x, w, init, y, plan, own, taps, scratch, table, residual, bounds):  # type: ignore[no-untyped-def]
+    def rows(x, w, init, y, plan, own, taps, scratch, ranges, residual, bounds):  # type: ignore[no-untyped-def]
         clamp, own_residual = finish_of(y, bounds, residual)
-        phase, channels = plan[own + GATHER_TASK.phase], plan[GATHER.channels]
+        phase, channels, table = plan[own + GATHER_TASK.phase], plan[GATHER.channels], ranges + 2 * plan[GATHER.band]
         taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
         moves_d = phase + PHASE.moves
         moves_h = moves_d + taps_d
@@ -77,7 +94,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
         step, extent = plan[phase + PHASE.source_step + 2], plan[GATHER.extent + 2]
         lines, positions = plan[phase + PHASE.positions + 1], plan[phase + PHASE.positions + 2]
         pixel = plan[GATHER.source + 3]
-        x_step, y_step = step * pixel, plan[phase + PHASE.target_step + 2]
+        x_step, y_step, groups = step * pixel, plan[phase + PHASE.target_step + 2], plan[own + GATHER_TASK.count]
         row_x = step_h * plan[GATHER.source + 2]
         across = (positions + plan[GATHER.across] - 1) // plan[GATHER.across]
         count = min(channels, lanes(x))
@@ -95,21 +112,32 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
             source = n * plan[GATHER.source]
             nearest = source + (d * step_d + newest_d) * plan[GATHER.source + 1] + newest_h * plan[GATHER.source + 2]
             target = n * plan[GATHER.target] + d * plan[phase + PHASE.target_step] + plan[phase + PHASE.target]
+            _rows_of_taps(plan, moves_h, taps_h, h_first, h_last, step_h, plan[GATHER.extent + 1], scratch, ranges)
             for tile in range(across):
                 q = tile * positions // across
                 here = (tile + 1) * positions // across - q
-                found = _groups_of_tile(
-                    plan,
-                    plan[own + GATHER_TASK.groups],
-                    plan[own + GATHER_TASK.count],
-                    q,
-                    here,
-                    step,
-                    extent,
-                    pixel,
-                    scratch,
-                    table,
-                )
+                found, planes = 0, 0  # groups of a row of taps, all that are inside along D
+                for a in range(taps_d):
+                    at_d = d * step_d + plan[moves_d + a]
+                    if at_d < 0 or at_d >= plan[GATHER.extent]:
+                        continue
+                    for b in range(taps_h if groups > 0 else 0):
+                        found = _groups_of_tile(
+                            plan,
+                            plan[own + GATHER_TASK.groups],
+                            groups,
+                            q,
+                            here,
+                            step,
+                            extent,
+                            pixel,
+                            at_d * plan[GATHER.source + 1] + plan[moves_h + b] * plan[GATHER.source + 2],
+                            taps[plan[phase + PHASE.first_tap] + (a * taps_h + b) * taps_w],
+                            scratch,
+                            table + 5 * found * (planes * taps_h + b),
+                        )
+                    planes += 1
+                plane = 5 * found * taps_h
                 next_here, next_x, next_y = _next_tile(
                     tile,
                     1,
@@ -124,32 +152,29 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                 for some in range(0, channels, plan[GATHER.together] * lanes(x)):
                     some_last = min(channels, some + plan[GATHER.together] * lanes(x))
                     for h in range(h_first, h_last):
-                        for block in range(some, some_last, lanes(x)):
+                        inside = ranges + 2 * (h - h_first)
+                        begin, end = 5 * found * scratch[inside], 5 * found * scratch[inside + 1]
+                        block = some
+                        while block < some_last:
                             channel = min(block, channels - count)  # the last ones again, not a part of a register
                             sums = tile_of(load_first(init, channel, count))
-                            for a in range(taps_d if found > 0 else 0):
-                                at_d = d * step_d + plan[moves_d + a]
-                                if at_d < 0 or at_d >= plan[GATHER.extent]:
-                                    continue
-                                for b in range(taps_h):
-                                    at_h = h * step_h + plan[moves_h + b]
-                                    if at_h < 0 or at_h >= plan[GATHER.extent + 1]:
-                                        continue
-                                    weight = taps[plan[phase + PHASE.first_tap] + (a * taps_h + b) * taps_w] + channel
-                                    line = source + at_d * plan[GATHER.source + 1] + at_h * plan[GATHER.source + 2]
-                                    for i in range(table, table + 5 * found, 5):
-                                        sums = slide(
-                                            x,
-                                            line + channel + scratch[i],
-                                            x_step,
-                                            w,
-                                            weight + scratch[i + 1],
-                                            scratch[i + 2],
-                                            scratch[i + 3],
-                                            scratch[i + 4],
-                                            count,
-                                            sums,
-                                        )
+                            line = source + h * row_x + channel
+                            for a in range(planes):
+                                i, last = table + a * plane + begin, table + a * plane + end
+                                while i < last:
+                                    sums = slide(
+                                        x,
+                                        line + scratch[i],
+                                        x_step,
+                                        w,
+                                        channel + scratch[i + 1],
+                                        scratch[i + 2],
+                                        scratch[i + 3],
+                                        scratch[i + 4],
+                                        count,
+                                        sums,
+                                    )
+                                    i += 5
                             at = target + h * plan[phase + PHASE.target_step + 1] + q * y_step + channel
                             if plan[GATHER.ahead] > 0 and block % plan[GATHER.line] == 0:
                                 soon_here, soon_x, soon_y = _soon(
@@ -169,6 +194,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                             write(y, at, y_step, sums, here, count, clamp if own_residual == 0 else 0)
                             for p in range(here if own_residual != 0 else 0):
                                 finish_line(y, at + p * y_step, count, residual, bounds)
+                            block += lanes(x)
 
     return rows
 
@@ -191,22 +217,23 @@ def gather(
     bounds: Array,
 ) -> None:
     """Rows of ``y[q, c] = init[c] + sum over taps of x[q*step + tap, c] * w[tap, c]``."""
-    own, table = plan[GATHER.tasks] + GATHER_TASK.words * task, worker * scratch_words
+    own, ranges = plan[GATHER.tasks] + GATHER_TASK.words * task, worker * scratch_words
     if plan[GATHER.channels] >= lanes(x):
-        _gather_whole(x, w, init, y, plan, own, taps, scratch, table, residual, bounds)
+        _gather_whole(x, w, init, y, plan, own, taps, scratch, ranges, residual, bounds)
     else:
-        _gather_part(x, w, init, y, plan, own, taps, scratch, table, residual, bounds)
+        _gather_part(x, w, init, y, plan, own, taps, scratch, ranges, residual, bounds)
 
 
 def _weight_grad(tiles):  # type: ignore[no-untyped-def]
     correlate, read = tiles.correlate, tiles.load
 
     @helper
-    def rows(x, g, totals, target, sums, own_sums, plan, own, scratch, table):  # type: ignore[no-untyped-def]
+    def rows(x, g, totals, target, sums, own_sums, plan, own, scratch, ranges):  # type: ignore[no-untyped-def]
         channels, lines, positions = plan[SUMS.channels], plan[WINDOW.output + 1], plan[WINDOW.output + 2]
         kernel_d, kernel_h, kernel_w = plan[WINDOW.kernel], plan[WINDOW.kernel + 1], plan[WINDOW.kernel + 2]
         taps, stride, pixel = kernel_d * kernel_h * kernel_w, plan[WINDOW.stride + 2], plan[WINDOW.x + 3]
-        step, step_g, words = stride * pixel, plan[WINDOW.g + 3], 1 + 5 * plan[SUMS.count]
+        moves_h, table = plan[SUMS.moves], ranges + 2 * plan[SUMS.band]
+        step, step_g, words = stride * pixel, plan[WINDOW.g + 3], 1 + 5 * plan[SUMS.count] * kernel_d * kernel_h
         across = (positions + plan[SUMS.across] - 1) // plan[SUMS.across]
         count, zero, row_x = min(channels, lanes(x)), full(x, 0.0), plan[WINDOW.stride + 1] * plan[WINDOW.x + 2]
         for i in range(0, taps * channels, lanes(x)):
@@ -217,6 +244,8 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
             d, n = rest % plan[WINDOW.output], rest // plan[WINDOW.output]
             h_last = min(lines, h_first + min(plan[SUMS.band], row_last - row))
             row += h_last - h_first
+            planes, extent_h, step_h = 0, plan[WINDOW.extent + 1], plan[WINDOW.stride + 1]
+            _rows_of_taps(plan, moves_h, kernel_h, h_first, h_last, step_h, extent_h, scratch, ranges)
             newest_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + (kernel_d - 1) * plan[WINDOW.dilation]
             newest_h = (kernel_h - 1) * plan[WINDOW.dilation + 1] - plan[WINDOW.padding + 1]
             nearest = n * plan[WINDOW.x] + newest_d * plan[WINDOW.x + 1] + newest_h * plan[WINDOW.x + 2]
@@ -225,18 +254,28 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                 for tile in range(tile_first, tile_last):
                     q = tile * positions // across
                     here, entries = (tile + 1) * positions // across - q, table + (tile - tile_first) * words
-                    scratch[entries] = _groups_of_tile(
-                        plan,
-                        plan[SUMS.groups],
-                        plan[SUMS.count],
-                        q,
-                        here,
-                        stride,
-                        plan[WINDOW.extent + 2],
-                        pixel,
-                        scratch,
-                        entries + 1,
-                    )
+                    found, planes = 0, 0  # groups of a row of taps, all that are inside along D
+                    for a in range(kernel_d):
+                        at_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
+                        if at_d < 0 or at_d >= plan[WINDOW.extent]:
+                            continue
+                        for b in range(kernel_h):
+                            found = _groups_of_tile(
+                                plan,
+                                plan[SUMS.groups],
+                                plan[SUMS.count],
+                                q,
+                                here,
+                                stride,
+                                plan[WINDOW.extent + 2],
+                                pixel,
+                                at_d * plan[WINDOW.x + 1] + plan[moves_h + b] * plan[WINDOW.x + 2],
+                                (a * kernel_h + b) * kernel_w,
+                                scratch,
+                                entries + 1 + 5 * found * (planes * kernel_h + b),
+                            )
+                        planes += 1
+                    scratch[entries] = 5 * found
                 for block in range(0, channels, lanes(x)):
                     channel = min(block, channels - count)
                     for i in range(own_sums, own_sums + taps * lanes(x), lanes(x)):
@@ -255,6 +294,7 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                             row_x,
                             plan[WINDOW.g + 2],
                         )
+                        found = scratch[entries]  # words of a row of taps
                         soon_here, soon_x, soon_g = _soon(
                             block, channel, channels, plan[SUMS.ahead], here, next_here, next_x, next_g
                         )
@@ -267,31 +307,27 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                                     _near(x, newest + p * step)
                                     _near(g, at + soon_g + p * step_g)
                             factors = read(g, at, step_g, SUMS_TILE - here, count)
-                            for a in range(kernel_d):
-                                at_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
-                                if at_d < 0 or at_d >= plan[WINDOW.extent]:
-                                    continue
-                                for b in range(kernel_h):
-                                    at_h = h * plan[WINDOW.stride + 1] - plan[WINDOW.padding + 1]
-                                    at_h += b * plan[WINDOW.dilation + 1]
-                                    if at_h < 0 or at_h >= plan[WINDOW.extent + 1]:
-                                        continue
-                                    line = n * plan[WINDOW.x] + at_d * plan[WINDOW.x + 1] + at_h * plan[WINDOW.x + 2]
-                                    first = own_sums + (a * kernel_h + b) * kernel_w * lanes(x)
-                                    for i in range(entries + 1, entries + 1 + 5 * scratch[entries], 5):
-                                        correlate(
-                                            x,
-                                            line + scratch[i] + channel,
-                                            step,
-                                            sums,
-                                            first + scratch[i + 1] * lanes(x),
-                                            scratch[i + 2] * lanes(x),
-                                            scratch[i + 3],
-                                            scratch[i + 4] << (SUMS_TILE - here),
-                                            SUMS_TILE - here,
-                                            count,
-                                            factors,
-                                        )
+                            inside = ranges + 2 * (h - h_first)
+                            begin, end = found * scratch[inside], found * scratch[inside + 1]
+                            line = n * plan[WINDOW.x] + h * row_x + channel
+                            for a in range(planes):
+                                of_plane = entries + 1 + found * a * kernel_h
+                                i, last = of_plane + begin, of_plane + end
+                                while i < last:
+                                    correlate(
+                                        x,
+                                        line + scratch[i],
+                                        step,
+                                        sums,
+                                        own_sums + scratch[i + 1] * lanes(x),
+                                        scratch[i + 2] * lanes(x),
+                                        scratch[i + 3],
+                                        scratch[i + 4] << (SUMS_TILE - here),
+                                        SUMS_TILE - here,
+                                        count,
+                                        factors,
+                                    )
+                                    i += 5
                     again = block - channel  # channels of the block before
                     for tap in range(taps):
                         at, i = target + tap * channels + block, own_sums + tap * lanes(x) + again
@@ -320,11 +356,11 @@ def weight_grad(
 
     ``sums``: memory for the sums of a register of channels over some rows, before they are added.
     """
-    own, table = plan[SUMS.tasks] + SUMS_TASK.words * task, worker * scratch_words
+    own, ranges = plan[SUMS.tasks] + SUMS_TASK.words * task, worker * scratch_words
     channels, mine = plan[SUMS.channels], worker * sums_per_worker
     mine += until_aligned(sums, mine)
     target = task * plan[WINDOW.kernel] * plan[WINDOW.kernel + 1] * plan[WINDOW.kernel + 2] * channels
     if channels >= lanes(x):
-        _weight_grad_whole(x, g, partials, target, sums, mine, plan, own, scratch, table)
+        _weight_grad_whole(x, g, partials, target, sums, mine, plan, own, scratch, ranges)
     else:
-        _weight_grad_part(x, g, partials, target, sums, mine, plan, own, scratch, table)
+        _weight_grad_part(x, g, partials, target, sums, mine, plan, own, scratch, ranges)
