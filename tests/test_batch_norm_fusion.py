@@ -73,6 +73,22 @@ def test_what_is_fused() -> None:
     assert kernels[:3] == one * 3 and kernels[-1:] == grad and kernels.count("relu_grad") == 1
     assert not {"relu", "clamp", "batch_norm"} & {*kernels}
 
+    def in_place(net: Any, x: rg.Tensor) -> rg.Tensor:
+        y = functional.relu6(net.normed(0, x), inplace=True)
+        z = net.normed(1, y)
+        z += y
+        return functional.relu(functional.relu(z, inplace=True) + net.normed(2, z), inplace=True).square()
+
+    kernels = kernels_of(in_place)
+    assert kernels[:3] == one * 3 and not {"relu", "clamp", "batch_norm"} & {*kernels}
+    assert [kernels.count(each) for each in ("batch_norm_clamp_grad", "relu_grad", "hardtanh_grad")] == [1, 2, 0]
+
+    def in_place_alone(net: Any, x: rg.Tensor) -> rg.Tensor:
+        y = functional.relu6(net.normed(0, x), inplace=True)
+        return functional.relu(net.normed(1, y), inplace=True).square()
+
+    assert kernels_of(in_place_alone) == one * 2 + grad * 2
+
     def two_paths(net: Any, x: rg.Tensor) -> rg.Tensor:
         """The sum belongs to the batch norm that is computed last."""
         x = net.convs[0](x)
@@ -119,13 +135,36 @@ def _in_place(net: Any, x: rg.Tensor) -> rg.Tensor:
     return functional.relu(y.mul_(2.0))
 
 
+def _read_before(net: Any, x: rg.Tensor) -> rg.Tensor:
+    y = net.normed(0, x)
+    mean = y.detach().mean()
+    return functional.relu(y, inplace=True) * mean
+
+
+def _copy_seen(net: Any, x: rg.Tensor) -> rg.Tensor:
+    y = net.normed(0, x)
+    z = y.clone()
+    return functional.relu(y, inplace=True) * z
+
+
 def _view(net: Any, x: rg.Tensor) -> rg.Tensor:
     return functional.relu(net.normed(0, x)[:, 1:])
 
 
 @pytest.mark.parametrize(
     "form",
-    [_read_twice, _other_grad, _broadcast, _twice_the_same, _later, _changed, _in_place, _view],
+    [
+        _read_twice,
+        _other_grad,
+        _broadcast,
+        _twice_the_same,
+        _later,
+        _changed,
+        _in_place,
+        _read_before,
+        _copy_seen,
+        _view,
+    ],
     ids=lambda form: form.__name__,
 )
 def test_what_is_not_fused(form: Callable[..., Any]) -> None:
@@ -201,7 +240,8 @@ def random_form(rng: np.random.Generator) -> Callable[[Any, rg.Tensor], rg.Tenso
         lambda y: y,
         lambda y: y.clamp(0.0, 1.0),
     ]
-    kinds, sums = rng.choice(len(clamps), 3), rng.integers(0, 4, 3)
+    clamps += [lambda y: functional.relu(y, inplace=True), lambda y: functional.relu6(y, inplace=True)]
+    kinds, sums = rng.choice(len(clamps), 3), rng.integers(0, 5, 3)
 
     def form(net: Any, x: rg.Tensor) -> rg.Tensor:
         for n in range(3):
@@ -211,6 +251,8 @@ def random_form(rng: np.random.Generator) -> Callable[[Any, rg.Tensor], rg.Tenso
             elif n and sums[n] == 2:
                 y = x + y
             elif n and sums[n] == 3:
+                y += x
+            elif n and sums[n] == 4:
                 y = y + net.norms[(n + 1) % 3](x)
             x = clamps[kinds[n]](y)
         return x
@@ -238,7 +280,7 @@ def trained(net: nn.Module, call: Any, shape: tuple[int, ...], dtype: type) -> l
     return found + [row for value in net.state_dict().values() for row in bits_but_nan(value.numpy())]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(24))
 def test_training_has_the_same_bits(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rg.manual_seed(seed)

@@ -6,14 +6,15 @@ The fused kernels read and write memory less often, and compute the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import nan
+from math import inf, nan
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..arrays import empty
+from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
-from ..specs.array_spec import arrays_in, mapped
+from ..specs.array_spec import mapped
 from .memory_planning import root
 from .steps import Step, Steps
 
@@ -28,13 +29,13 @@ class _Fused(NamedTuple):
     gone: tuple[int, ...]
 
 
-def with_fused_batch_norms(steps: Steps, forward: int, seen: Iterable[np.ndarray]) -> tuple[Steps, int]:
+def with_fused_batch_norms(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[Steps, int]:
     """Return the steps with sums and clamps (ReLU, ReLU6) as parts of the batch norms before them, and backward too.
 
-    forward: the number of steps of the forward pass; that of the returned steps is returned, too. seen: arrays that
-    are read when the steps have run.
+    forward: the number of steps of the forward pass; that of the returned steps is returned, too. outside: arrays
+    that are read after the steps, such as the results.
     """
-    graph = _Graph(steps, [*seen, *(array for _, each in steps.decisions for array in each.arrays)])
+    graph = _Graph(steps, outside)
     fused = [each for place in range(forward) for each in graph.fused_at(place)]
     by_place = {each.place: each.step for each in fused}
     gone = {place for each in fused for place in each.gone}
@@ -54,14 +55,20 @@ def _reading(step: Step, others: dict[int, np.ndarray]) -> Step:
     return step._replace(args=args, kwargs=kwargs)
 
 
-class _Activation(NamedTuple):
-    """A clamp at a place, its result, and the gradients that read its argument in its place."""
+class _Chain(NamedTuple):
+    """The steps ``gone`` after a batch norm: a sum with an array, if not None, and a clamp that stores ``result``.
 
-    place: int
+    masked: the array whose clamp it was, as the clamp's gradients ``grads`` read it.
+    """
+
     result: np.ndarray
-    low: float
-    high: float
-    grads: tuple[int, ...]
+    gone: tuple[int, ...] = ()
+    other: np.ndarray | None = None
+    low: float = nan
+    high: float = nan
+    clamps: bool = False
+    masked: np.ndarray | None = None
+    grads: tuple[int, ...] = ()
 
 
 class _Graph:
@@ -70,21 +77,19 @@ class _Graph:
     others: by the id of an array that is no longer made, the array that gradients read in its place.
     """
 
-    def __init__(self, steps: Sequence[Step], seen: Iterable[np.ndarray]) -> None:
+    def __init__(self, steps: Steps, outside: Iterable[np.ndarray]) -> None:
         self.steps = steps
-        self.seen = {id(root(array)) for array in seen}
-        self.made: dict[int, int] = {}
-        self.changed: dict[int, list[int]] = {}
-        self.readers: dict[int, list[int]] = {}
+        self.outside = {id(root(array)) for array in outside}
+        self.decided = {id(root(array)) for _, each in steps.decisions for array in each.arrays}
+        self.uses: dict[int, list[int]] = {}
+        self.changes: dict[int, list[int]] = {}
         self.taken: set[int] = set()  # places of steps that have become part of another one
         self.others: dict[int, np.ndarray] = {}
         for place, step in enumerate(steps):
-            for array in step.inputs:
-                self.readers.setdefault(id(root(array)), []).append(place)
-            for array in step.changed:
-                self.changed.setdefault(id(root(array)), []).append(place)
-            for array in arrays_in(step.result):
-                self.made.setdefault(id(root(array)), place)
+            for array in {id(root(each)) for each in (*step.inputs, *step.outputs)}:
+                self.uses.setdefault(array, []).append(place)
+            for array in {id(root(each)) for each in step.changed}:
+                self.changes.setdefault(array, []).append(place)
 
     def fused_at(self, place: int) -> list[_Fused]:
         """The fusions of the batch norm at a place: that of the forward pass, and of its gradient."""
@@ -93,75 +98,85 @@ class _Graph:
             return []
         y, *statistics = step.result
         x, weight, bias, eps = step.args
-        added = self._sum(y, place)
-        at, total, other = (place, y, None) if added is None else added
-        clamp = self._activation(total)
-        if clamp is None:
-            if added is None:
-                return []
-            clamp = _Activation(at, total, nan, nan, ())
-        if not _same_layout(clamp.result, y):
+        chain = _Chain(y)
+        while (longer := self._longer(chain, place)) is not None:
+            chain = longer
+        if not chain.gone:
             return []
         coefficients = empty((2, weight.size), weight.dtype, like=weight)
-        args = x, other, weight, bias, eps, clamp.low, clamp.high
-        result = clamp.result, *statistics, coefficients
-        gone = tuple({at, clamp.place} - {place})
-        found = [_Fused(place, _step("batch_norm_clamp", args, result), gone)]
-        self.taken.update(gone)
-        if clamp.grads:
-            self.others[id(total)] = clamp.result
-        if other is None:
-            given = x, weight, *statistics[::2]
-            found += self._gradients(clamp, given, coefficients)
+        args = x, chain.other, weight, bias, eps, chain.low, chain.high
+        fused = _step("batch_norm_clamp", args, (chain.result, *statistics, coefficients))
+        self.taken.update(chain.gone)
+        if chain.masked is not None:
+            self.others[id(chain.masked)] = chain.result
+        found = [_Fused(place, fused, chain.gone)]
+        if chain.other is None:
+            found += self._gradients(chain, (x, weight, *statistics[::2]), coefficients)
         return found
 
-    def _sum(self, y: np.ndarray, place: int) -> tuple[int, np.ndarray, np.ndarray] | None:
-        """The place of y plus an array that is ready at ``place``, the sum, and that array; None if there is none."""
-        at = self._only_reader(y)
-        if at is None or not self._is(at, "add", None, None):
+    def _longer(self, chain: _Chain, place: int) -> _Chain | None:
+        """The chain of the batch norm at ``place`` with one more operation, if nothing else needs its result so far."""
+        x, last = chain.result, max(chain.gone, default=place)
+        later = self._after(x, last)
+        if chain.clamps or not later or id(root(x)) in self.decided:
             return None
-        a, b = self.steps[at].args
-        other, total = b if a is y else a, self.steps[at].result
-        ready = (
-            isinstance(other, np.ndarray)
-            and other is not y
-            and id(root(other)) != id(root(y))
-            and _same_layout(other, y)
-            and _same_layout(total, y)
-            and self.made.get(id(root(other)), -1) < place
-            and self._stays(other, place, at)
-        )
-        return (at, total, other) if ready else None
+        at, step = later[0], self.steps[later[0]]
+        if self._is(at, "update", rectified, [x]):  # ReLU in place
+            return chain._replace(gone=(*chain.gone, at), low=0.0, clamps=True)
+        if self._is(at, "relu", x):
+            longer = chain._replace(low=0.0, clamps=True)
+        elif self._is(at, "clamp", x, None, None) and step.args[1] < step.args[2]:
+            longer = chain._replace(low=step.args[1], high=step.args[2], clamps=True)
+        elif chain.other is None and (self._is(at, "add", x, None) or self._is(at, "add", None, x)):
+            other = step.args[1] if step.args[0] is x else step.args[0]
+            if not self._is_ready(other, x, place, at):
+                return None
+            longer = chain._replace(other=other)
+        else:
+            return None
+        return self._stored(longer, at, later[1:]) if _same_layout(step.result, x) else None
 
-    def _activation(self, x: np.ndarray) -> _Activation | None:
-        """The clamp of x, if all else that reads x is the clamp's gradient."""
-        if id(root(x)) in self.seen or id(root(x)) in self.changed:
+    def _stored(self, chain: _Chain, at: int, later: Sequence[int]) -> _Chain | None:
+        """The chain whose last operation is at ``at``, after which its operand is used at ``later``."""
+        x, result, hidden = chain.result, self.steps[at].result, self.outside | self.decided
+        kept = [place for place in later[:1] if self._is(place, "duplicate", x)]  # for a gradient
+        copy = [*later[len(kept) : len(kept) + 1]]
+        if copy and self._is(copy[0], "copy", x, result) and self._after(result, at) == copy:  # in place
+            masked = self.steps[kept[0]].result if kept else x
+            if id(root(result)) in hidden or (kept and id(root(masked)) in hidden):
+                return None
+            chain = chain._replace(gone=(*chain.gone, at, *kept, *copy))
+            return self._with_masks(chain, masked, self._after(masked, kept[0])) if kept else chain
+        if id(root(x)) in hidden:
             return None
-        readers = self.readers.get(id(root(x)), [])
-        found = [at for at in readers if self._is(at, "relu", x) or self._is(at, "clamp", x, None, None)]
-        if len(found) != 1:
-            return None
-        step, grads = self.steps[found[0]], tuple([at for at in readers if at != found[0]])
-        if step.kernel == "relu":
-            return None if grads else _Activation(found[0], step.result, 0.0, nan, ())
-        low, high = step.args[1:]
-        same = all(self._is(at, "hardtanh_grad", None, x, low, high) for at in grads)
-        if not same or not low < high or (grads and id(root(step.result)) in self.changed):
-            return None
-        return _Activation(found[0], step.result, low, high, grads)
+        return self._with_masks(chain._replace(result=result, gone=(*chain.gone, at)), x, later)
 
-    def _gradients(self, clamp: _Activation, given: tuple[Any, ...], coefficients: np.ndarray) -> list[_Fused]:
+    def _with_masks(self, chain: _Chain, masked: np.ndarray, readers: Sequence[int]) -> _Chain | None:
+        """The chain if all readers are gradients of the clamp, and may read its result instead."""
+        mask = "hardtanh_grad", None, masked, chain.low, chain.high
+        if not all(self._is(at, *mask) for at in readers):
+            return None
+        if readers and not self._stays(chain.result, max(chain.gone)):
+            return None
+        return chain._replace(masked=masked, grads=(*readers,)) if readers else chain
+
+    def _gradients(self, chain: _Chain, given: tuple[Any, ...], coefficients: np.ndarray) -> list[_Fused]:
         """The gradients of a batch norm of these x, weight, mean and 1 / deviation, each with that of the clamp."""
         found = []
-        readers = self.readers.get(id(root(clamp.result)), [])
-        masks = clamp.grads or [at for at in readers if self._is(at, "relu_grad", None, clamp.result)]
-        for at in masks:
+        y, last = chain.result, max(chain.gone)
+        relus = [at for at in self._after(y, last) if self._is(at, "relu_grad", None, y) and self._stays(y, last, at)]
+        for at in chain.grads or relus:
             g, passed = self.steps[at].args[0], self.steps[at].result
-            last = self._only_reader(passed)
-            if last is not None and self._is(last, "batch_norm_grad", passed, *given) and self._stays(g, at, last):
-                args = g, *given, coefficients, clamp.low, clamp.high
-                step = _step("batch_norm_clamp_grad", args, self.steps[last].result)
-                found.append(_Fused(last, step, (at,)))
+            readers = self._after(passed, at)
+            if (
+                len(readers) == 1
+                and self._is(readers[0], "batch_norm_grad", passed, *given)
+                and id(root(passed)) not in self.outside | self.decided
+                and self._stays(g, at, readers[0])
+            ):
+                args = g, *given, coefficients, chain.low, chain.high
+                step = _step("batch_norm_clamp_grad", args, self.steps[readers[0]].result)
+                found.append(_Fused(readers[0], step, (at,)))
                 self.taken.add(at)
         return found
 
@@ -170,20 +185,29 @@ class _Graph:
         step = self.steps[place]
         if (step.kernel, len(step.args), step.kwargs) != (kernel, len(args), {}) or place in self.taken:
             return False
-        pairs = zip(step.args, args, strict=True)
-        same = all(b is None or (a is b if isinstance(b, np.ndarray) else a == b) for a, b in pairs)
-        return same and step.run is kernels.found(kernel)
+        return all(map(_is_same, step.args, args)) and step.run is kernels.found(kernel)
 
-    def _only_reader(self, x: np.ndarray) -> int | None:
-        """The place of the only step that reads x, which it has as an argument and not as a view."""
-        readers = self.readers.get(id(root(x)), [])
-        if len(readers) != 1 or id(root(x)) in self.seen or id(root(x)) in self.changed:
-            return None
-        return readers[0] if any(each is x for each in self.steps[readers[0]].args) else None
+    def _is_ready(self, other: Any, x: np.ndarray, place: int, at: int) -> bool:
+        """Whether an array of x's layout is made before ``place``, and the same at ``at``."""
+        if not isinstance(other, np.ndarray) or root(other) is root(x) or not _same_layout(other, x):
+            return False
+        uses = [each for each in self.uses[id(root(other))] if each >= place]
+        makers = [each for each in uses if each < at and any(root(y) is root(other) for y in self.steps[each].outputs)]
+        return not makers
 
-    def _stays(self, x: np.ndarray, first: int, last: int) -> bool:
+    def _after(self, x: np.ndarray, place: int) -> list[int]:
+        """The later steps that read or write the memory of x."""
+        return [each for each in self.uses.get(id(root(x)), ()) if each > place]
+
+    def _stays(self, x: np.ndarray, first: int, last: float = inf) -> bool:
         """Whether no step between the two changes x."""
-        return not any(first < place <= last for place in self.changed.get(id(root(x)), []))
+        return not any(first < place <= last for place in self.changes.get(id(root(x)), ()))
+
+
+def _is_same(given: Any, wanted: Any) -> bool:
+    if isinstance(wanted, list):
+        return isinstance(given, (list, tuple)) and len(given) == 1 and given[0] is wanted[0]
+    return wanted is None or given is wanted or (isinstance(wanted, float) and given == wanted)
 
 
 def _same_layout(a: np.ndarray, b: np.ndarray) -> bool:
