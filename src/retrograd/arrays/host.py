@@ -33,6 +33,11 @@ class Decision(NamedTuple):
 listeners: list[Callable[[str, Decision | None], None]] = []  # almost always empty
 
 
+def is_recorded() -> bool:
+    """Return whether reads are listened to: a question that can be asked again is then better than a value."""
+    return bool(listeners)
+
+
 def _read(why: str, made: Decision | None = None) -> None:
     for listener in listeners:
         listener(why, made)

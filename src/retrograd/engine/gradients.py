@@ -29,6 +29,7 @@ from .tensor import Tensor, wrap
 
 _CACHE_LINE = 64  # bytes of a cache line
 Entry = list[Any]  # [tensor, its gradient, whether the sweep made the gradient's array]
+listeners: list[Callable[[Iterable[Entry]], None]] = []  # called before gradients are stored; almost always empty
 
 
 def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
@@ -39,6 +40,8 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     Raises:
         RuntimeError: `grad` no longer fits its tensor; nothing has been stored.
     """
+    for heard in listeners:
+        heard(entries)
     with process.lock:
         _deliver(entries, create_graph)
 

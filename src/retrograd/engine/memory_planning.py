@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -62,9 +62,10 @@ class PlannedStep(NamedTuple):
         """Whether a later launch has used the memory of constants for something else."""
         return any(array.tobytes() != before for array, before in self.kept)
 
-    def run_with(self, **numbers: float) -> None:
-        """Run the launches with other values of the plan's words."""
-        self.plan.bound(*_inputs(self.step), memory=self.memory, **numbers).run()
+    def with_numbers(self) -> Callable[..., None]:
+        """Return a function that runs the launches with other values of the plan's words, given by name."""
+        found: Callable[..., None] = self.plan.with_numbers(self.bound)
+        return found
 
     def again(self, step: Step) -> PlannedStep | None:
         """Return this for a copy of the step with other numeric arguments; None if they need a different plan."""

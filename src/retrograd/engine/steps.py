@@ -24,6 +24,8 @@ from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 
+update_listeners: list[Callable[[Any], None]] = []  # called with an optimizer before its step; almost always empty
+
 _MAX_LENGTH = 32  # characters of an argument other than an array
 
 
@@ -178,7 +180,7 @@ class Steps(list[Step]):
     def with_numbers(self, place: int, *names: str) -> Callable[..., None] | None:
         """Return a function of these numbers that runs a step in an arena; None if its plan depends on them."""
         planned = self._planned.get(id(self[place]))
-        return None if planned is None or not planned.plan.words.keys() >= {*names} else planned.run_with
+        return None if planned is None or not planned.plan.words.keys() >= {*names} else planned.with_numbers()
 
     def numbers(self) -> dict[str, list[float]]:
         """Return the numeric arguments of kernels by parameter name: learning rates, factors, keys.

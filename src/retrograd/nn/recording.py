@@ -22,6 +22,7 @@ from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
 from ..specs.array_spec import leaves
 from .recording_state import PLAIN
+from .recording_step import Delivery, Training
 
 # ---- Replay ----------------------------------------------------------------------------------------------------------
 
@@ -38,9 +39,12 @@ class Recording:
     another decision.
     """
 
-    def __init__(self, steps: Steps, inputs: list[np.ndarray], forward: int, decided: int) -> None:
-        self.steps, self.inputs = steps, inputs
-        self.parts = parts_of(steps, 0, forward, steps.decisions[:decided])
+    def __init__(
+        self, steps: Steps, inputs: list[np.ndarray], forward: int, decided: int, training: Training | None = None
+    ) -> None:
+        self.steps, self.inputs, self.training = steps, inputs, training
+        numbers = None if training is None else training.numbers
+        self.parts = parts_of(steps, 0, forward, steps.decisions[:decided], numbers)
         self.back = parts_of(steps, forward, len(steps), steps.decisions[decided:])
         self.is_random = any(step.kernel == "dropout" for step in steps)
         self.random: Any = None  # the state of the random numbers before the last run
@@ -135,8 +139,17 @@ class OtherDecisionError(Exception):
     """The values of the arguments lead to other decisions than those recorded, such as an error."""
 
 
-def parts_of(steps: Steps, begin: int, last: int, decisions: Sequence[tuple[int, host.Decision]]) -> list[_Part]:
-    """The launches of some steps in an arena, cut where a decision follows; steps without a plan are called."""
+def parts_of(
+    steps: Steps,
+    begin: int,
+    last: int,
+    decisions: Sequence[tuple[int, host.Decision]],
+    numbers: dict[int, dict[str, float]] | None = None,
+) -> list[_Part]:
+    """The launches of some steps in an arena, cut where a decision follows; steps without a plan are called.
+
+    numbers: of updates, by the number of the step, as they are when the launches run.
+    """
     found: list[_Part] = []
     for end, checked in [*decisions, (last, None)]:
         calls: list[_Launch] = []
@@ -145,6 +158,8 @@ def parts_of(steps: Steps, begin: int, last: int, decisions: Sequence[tuple[int,
             planned = one.calls()
             if steps[at].kernel == "dropout" and (run := steps.with_numbers(at, "key", "stream")) is not None:
                 planned = [(_with_random_key, (run,), None)]
+            if numbers is not None and at in numbers and (run := steps.with_numbers(at)) is not None:
+                planned = [(_with_numbers_of, (run, numbers, at), None)]
             calls += [(one.run, (), None)] if planned is None else planned
         found.append((calls, checked))
         begin = end
@@ -154,6 +169,10 @@ def parts_of(steps: Steps, begin: int, last: int, decisions: Sequence[tuple[int,
 def _with_random_key(run: Callable[..., None]) -> None:
     key, stream = random_key()
     run(key=key, stream=stream)
+
+
+def _with_numbers_of(run: Callable[..., None], numbers: dict[int, dict[str, float]], at: int) -> None:
+    run(**numbers[at])
 
 
 def copied(value: Any, inference: bool) -> Any:
@@ -203,7 +222,8 @@ class Plain(NamedTuple):
 class Call(NamedTuple):
     """The steps of a call and of its backward, and the arrays of its own.
 
-    forward, decided: how many steps and decisions belong to the call itself.
+    forward, decided: how many steps and decisions belong to the call itself. delivered: the gradients of a
+    training step; None for a call that delivers none.
     """
 
     steps: Steps
@@ -212,6 +232,7 @@ class Call(NamedTuple):
     decided: int
     upstream: list[np.ndarray]
     grads: list[np.ndarray | None]
+    delivered: list[Delivery] | None = None
 
 
 @contextmanager
@@ -236,6 +257,9 @@ def difference(call: Call, again: Call) -> str | None:
     steps, others = call.steps, again.steps
     if reason := _value_read(steps):
         return reason
+    for step in steps:
+        if any(isinstance(leaf, (bool, int, float)) for leaf in leaves(step.result)):
+            return f"Python reads a number that {step.name} computes"
     if len(steps) != len(others) or call.forward != again.forward:
         return DEPENDS
     if call.decided != again.decided or len(steps.decisions) != len(others.decisions):
@@ -278,9 +302,16 @@ def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
     own = {id(root(array)) for array in call.inputs}
     others = {id(root(array)) for array in (*known, *call.upstream)}
     others |= {id(root(array)) for step in steps for array in step.outputs}
+    changed = {id(root(array)) for step in steps for array in step.changed}
+    copied = {
+        id(root(step.result)): step.args[0]
+        for step in steps
+        if step.kernel == "duplicate" and id(root(step.args[0])) in own and id(root(step.result)) not in changed
+    }
     first: list[tuple[int, host.Decision]] = []
     parts: tuple[list[tuple[int, host.Decision]], ...] = [], []
     for number, ((place, one), (_, other)) in enumerate(zip(steps.decisions, again.steps.decisions, strict=True)):
+        one = one._replace(arrays=tuple([copied.get(id(root(array)), array) for array in one.arrays]))
         roots = [id(root(array)) for array in one.arrays]
         for each, a, b in zip(roots, one.arrays, other.arrays, strict=True):
             if each not in own | others and (a is b or not copies.same_bits(a, b)) and not is_constant(root(a)):

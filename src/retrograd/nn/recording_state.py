@@ -9,6 +9,8 @@ from operator import attrgetter, is_
 from types import CodeType
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from ..engine.tensor import Tensor
 from .module import Module
 from .module_hooks import changes
@@ -33,18 +35,24 @@ class State:
         self.modules = [*found.values()]
         self.members = [{**module.__dict__} for module in self.modules]
         held = [value for members in self.members for value in members.values()]
-        tensors = [value for value in (*held, *self.references) if isinstance(value, Tensor)]
+        self.optimizers = [value for value in self.references if is_optimizer(value)]
+        self.groups = [[*group["params"]] for optimizer in self.optimizers for group in optimizer.param_groups]
+        grouped = [tensor for group in self.groups for tensor in group]
+        tensors = [value for value in (*held, *self.references, *grouped) if isinstance(value, Tensor)]
         self.tensors = [*{id(tensor): tensor for tensor in tensors}.values()]
         self.arrays = [tensor.array for tensor in self.tensors]
         self.ids = {*map(id, self.tensors)}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
+        leaves = [*self.trained, *grouped] if self.optimizers else self.trained
+        self.leaves = [*{id(tensor): tensor for tensor in leaves if tensor._edge is None}.values()]
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
         self.containers = [
             (value, _content(value)) for value in held if isinstance(value, _CONTAINERS) and id(value) not in own
         ]
         self.has_rules = any("_backward_rule" in members for members in self.members)
         self.count = changes[0]
+        self.is_ready = False  # whether the optimizers have made their states
 
     def holds(self, function: Callable[..., Any]) -> bool:
         """Whether nothing has been replaced."""
@@ -58,7 +66,18 @@ class State:
             return False
         if not all(_has_content(value, before) for value, before in self.containers):
             return False
+        if self.optimizers:
+            now = [group["params"] for optimizer in self.optimizers for group in optimizer.param_groups]
+            if [*map(len, now)] != [*map(len, self.groups)] or not all(
+                all(map(is_, group, before)) for group, before in zip(now, self.groups, strict=True)
+            ):
+                return False
         return isinstance(function, Module) or all(map(_is_same, _references(function), self.references))
+
+    def states(self) -> list[np.ndarray]:
+        """Return the arrays in the optimizers' states."""
+        entries = [each for optimizer in self.optimizers for each in optimizer.state.values()]
+        return [value.array for each in entries for value in each.values() if isinstance(value, Tensor)]
 
     def obstacle(self, function: Callable[..., Any]) -> str | None:
         """Why calls cannot be recorded, whatever the arguments are."""
@@ -74,12 +93,18 @@ class State:
                 return f"{name} has a forward of its own"
             if not type(module)._is_plain and (call := _visible_call(type(module).forward)):
                 return f"forward of {name} calls {call}"
+        for optimizer in self.optimizers:
+            if not optimizer.is_recordable:
+                return f"{type(optimizer).__name__} has a step of its own"
         call = None if isinstance(function, Module) else _visible_call(function)
         return f"the function calls {call}" if call else None
 
 
 def _references(function: Callable[..., Any]) -> list[Any]:
-    """The module itself, or the modules, tensors and numbers in a function's closure and globals."""
+    """The module itself, or the modules, tensors, optimizers and numbers in a function's closure, defaults and globals.
+
+    Of a method, also those that are attributes of its object.
+    """
     if isinstance(function, Module):
         return [function]
     owner = getattr(function, "__self__", None)
@@ -93,8 +118,17 @@ def _references(function: Callable[..., Any]) -> list[Any]:
             found.append(cell.cell_contents)
         except ValueError:  # not assigned yet
             found.append(None)
-    found += [plain.__globals__.get(name) for name in sorted(_names(code).globals)]
-    return [value if isinstance(value, (Module, Tensor, *PLAIN)) else None for value in found]
+    names = _names(code)
+    found += [*(plain.__defaults__ or ()), *(plain.__kwdefaults__ or {}).values()]
+    found += [plain.__globals__.get(name) for name in sorted(names.globals)]
+    if owner is not None and not isinstance(owner, Module) and hasattr(owner, "__dict__"):
+        found += [owner.__dict__.get(name) for name in sorted(names.attributes)]
+    return [value if isinstance(value, (Module, Tensor, *PLAIN)) or is_optimizer(value) else None for value in found]
+
+
+def is_optimizer(value: Any) -> bool:
+    """Whether a value is an Optimizer, which this package does not import."""
+    return hasattr(type(value), "next_update")
 
 
 class _Names(NamedTuple):

@@ -14,10 +14,13 @@ Model: CUDA graphs, and PyTorch's ``torch.compile``, whose signature it has.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
+from itertools import repeat
+from operator import attrgetter, is_
 from typing import Any
 
 import numpy as np
@@ -56,6 +59,15 @@ from .recording import (
     unsafe,
 )
 from .recording_state import PLAIN, State
+from .recording_step import (
+    Before,
+    Training,
+    UnrecordableError,
+    is_differentiable,
+    only_known,
+    updates_of,
+    without_copies,
+)
 
 __all__ = ["compile", "explain_recording"]
 
@@ -81,6 +93,9 @@ def compile(
     of your own. ``explain_recording`` says what was recorded, and why not. A recording is dropped when an attribute,
     parameter, buffer or child of a module is replaced. Python code between operators is not repeated, as with PyTorch.
     A recorded call has first derivatives, for one backward pass.
+
+    A function may be a whole training step: zero_grad, forward, backward, and the step of an optimizer. Learning rates
+    and other options are read at each call. The loss that it returns does not require a gradient.
 
     A compiled module shares everything with ``model``, and is an instance of its class.
 
@@ -148,6 +163,7 @@ class _Recorder:
         self.others: list[tuple[State, dict[Any, Recording | str]]] = []  # of other modes, such as training
         self.found: dict[Any, Recording | str] = {}  # by layouts: a recording, or why there is none
         self.upstream: dict[Any, list[tuple[int, ...]]] = {}  # by the same: the strides of the upstream gradients
+        self.is_module = isinstance(function, Module)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mode = thread.mode
@@ -187,13 +203,28 @@ class _Recorder:
         if mode.enabled:
             trained += state.trained
         key += kernel_set.kernels.get_num_threads(), bool(trained)
+        if not self.is_module:
+            key.append(state.has_rules and mode.rules_disabled)
+            key += map(is_, map(attrgetter("_grad"), state.leaves), repeat(None))
         found = self.found.get(place := (*key,))
         if found is None:
+            if state.optimizers and not state.is_ready:
+                state.is_ready = True  # the first step makes the states of optimizers
+                return self.function(*args, **kwargs)
             return self._recorded(place, args, kwargs, trained)
         if isinstance(found, str):
             return self._as_usual(found, args, kwargs)
         try:
-            if trained:
+            if found.training is not None:
+                if found.lock.acquire(blocking=False):
+                    try:
+                        if not found.training.is_ready():
+                            del self.found[place]
+                        elif found.training.run(partial(found.run, arrays)):
+                            return copied(found.steps.result, mode.inference)
+                    finally:
+                        found.lock.release()
+            elif trained:
                 if found.is_free:
                     tensors = iter(Replayed.apply(found, arrays, *trained))
                     return mapped_tensors(found.steps.result, lambda _: next(tensors))
@@ -226,10 +257,18 @@ class _Recorder:
 
     def _recorded(self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> Any:
         """Call the function, and record the call for the next ones."""
-        found = self._record(place, args, kwargs, trained)
+        try:
+            found = self._record(place, args, kwargs, trained)
+        except UnrecordableError as error:
+            if error.later:
+                return self.function(*args, **kwargs)
+            found = error.reason
         while len(self.found) >= _MOST:
             del self.found[next(iter(self.found))]
         self.found[place] = found
+        if isinstance(found, Recording) and found.training is not None:
+            gc.collect()
+            found.training.count_references()
         return_freed_memory()  # of the arrays that were recorded
         return self._as_usual(found, args, kwargs) if isinstance(found, str) else self.call(args, kwargs)
 
@@ -244,18 +283,21 @@ class _Recorder:
         assert state is not None
         if obstacle := state.obstacle(self.function):
             return obstacle
-        count = changes[0]
+        count, before = changes[0], Before(state)
+        held = [*state.arrays, *state.states()]
         strides = self.upstream.get(place)
         reason: str | None = DEPENDS
         for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
             if reason == DEPENDS:
-                with put_back_after(state.arrays) as put_back:
-                    one = self._call_with(args, kwargs, trained, copies.same_layout, strides)
+                with put_back_after(held) as put_back:
+                    one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
                     put_back()
-                    for array in state.arrays:  # what NumPy computes from a parameter must not stay as it is
+                    for array in held:  # what NumPy computes from a parameter must not stay as it is
                         copies.put(array, copies.other_numbers(array))
                     try:
-                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides)
+                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before)
+                    except UnrecordableError:
+                        raise
                     except Exception as error:
                         return f"it fails for other numbers of the same shapes: {type(error).__name__}: {error}"
                 reason = difference(one, other)
@@ -263,23 +305,33 @@ class _Recorder:
             return "it sets an attribute of a module"
         if reason:
             return reason
-        simpler = simplified(one, other, state.arrays)
+        delivered = one.delivered or []
+        held += [each.before for each in delivered if each.before is not None]
+        simpler = simplified(one, other, held)
         if isinstance(simpler, str):
             return simpler
         one = simpler
-        if reason := unsafe(one, state.arrays, other):
+        if reason := unsafe(one, held, other):
             return reason
         del other
+        if one.delivered is not None:
+            read = {id(array) for array in one.steps.sources()}
+            after = without_copies(one.steps, [each.after for each in delivered])
+            delivered = [
+                each._replace(before=each.before if id(each.before) in read else None, after=array)
+                for each, array in zip(delivered, after, strict=True)
+            ]
+            one = one._replace(forward=len(one.steps), delivered=delivered)
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
         forward = one.forward
         if self.frozen:
-            steps = self._frozen(one, state.arrays)
+            steps = self._frozen(one, held)
             if isinstance(steps, str):
                 return steps
             forward = len(steps)
         else:
-            seen = _read_outside(one, state.arrays)
-            steps, forward = fused(*with_fused_batch_norms(one.steps, forward, seen), seen)
+            seen = _read_outside(one, held)
+            steps, forward = fused(*with_fused_batch_norms(one.steps, one.forward, seen), seen)
             one.steps.clear()  # what refers to an array keeps it out of the arena
             steps = steps.in_arena()
         for place, step in enumerate(steps):
@@ -289,8 +341,12 @@ class _Recorder:
             if step.kernel == "dropout" and steps.with_numbers(place, "key", "stream") is None:
                 return "dropout has no plan for other random numbers"
         decided = len(steps.decisions) if self.frozen else one.decided
-        found = Recording(steps, one.inputs, forward, decided)
-        if trained:
+        training = None
+        if one.delivered is not None:
+            training = Training(one.delivered, updates_of(steps, state.optimizers))
+            training.is_ready()  # finds the numbers
+        found = Recording(steps, one.inputs, forward, decided, training)
+        if trained and training is None:
             found.upstream, found.grads, found.has_rules = one.upstream, one.grads, state.has_rules
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
             named = {
@@ -332,8 +388,13 @@ class _Recorder:
         trained: list[Tensor],
         numbers: Callable[[np.ndarray], np.ndarray],
         strides: list[tuple[int, ...]] | None,
+        before: Before,
     ) -> Call:
-        """Record a call with arguments of its own, and its backward if there is something to train."""
+        """Record a call with arguments of its own, and its backward if there is something to train.
+
+        Raises:
+            UnrecordableError: it delivers gradients or makes a step of an optimizer in a way that cannot be repeated.
+        """
         arrays: list[np.ndarray] = []
         wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
@@ -353,13 +414,24 @@ class _Recorder:
         given = [own(value) for value in args]
         named = {name: own(value) for name, value in kwargs.items()}
         wanted += trained[len(wanted) :]
-        steps = record_steps(self.function, *given, **named)
+        assert self.state is not None
+        with before.step(numbers) as delivered, only_known(self.state, known):
+            steps = record_steps(self.function, *given, **named)
+        changed = {id(root(array)) for step in steps for array in step.changed}
+        delivered = [
+            each._replace(kept=each.kept and (each.after is None or id(root(each.after)) not in changed))
+            for each in delivered
+        ]
+        is_step = not all(each.kept for each in delivered)
         forward, decided = len(steps), len(steps.decisions)
         results = [value for value in tensors_in(steps.result) if isinstance(value, Tensor)]
         upstream: list[np.ndarray] = []
         grads: list[np.ndarray | None] = []
         differentiable = [value for value in results if value._requires_grad]
-        if trained and differentiable:
+        if is_step:
+            if any(map(is_differentiable, differentiable)):
+                raise UnrecordableError("it delivers gradients, and returns a result that can be differentiated")
+        elif trained and differentiable:
             draw = Generator()
             steps_of = strides or [y.array.strides for y in differentiable]
             upstream = [copies.strided(y.array, each) for y, each in zip(differentiable, steps_of, strict=True)]
@@ -379,7 +451,7 @@ class _Recorder:
 
         if all(type(value) is Tensor for value in tensors_in(steps.result)):
             steps.result = mapped_tensors(steps.result, without_graph)
-        return Call(steps, arrays, forward, decided, upstream, grads)
+        return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None)
 
     def _computed_again(
         self,
@@ -443,7 +515,8 @@ class _Recorder:
 def _read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
     """The arrays that are read or written outside of the steps of a call."""
     results = [value.array for value in tensors_in(call.steps.result)]
-    return [*held, *call.inputs, *call.upstream, *results, *(g for g in call.grads if g is not None)]
+    grads = [*call.grads, *(each.after for each in call.delivered or ())]
+    return [*held, *call.inputs, *call.upstream, *results, *(g for g in grads if g is not None)]
 
 
 # ---- Compiled functions and modules ----------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from ..engine.aliasing import mark_changed
 from ..engine.arguments import as_list, kind_name
 from ..engine.call_site import in_package
 from ..engine.grad_mode import enable_grad
+from ..engine.steps import update_listeners
 from ..engine.tensor import Tensor, wrap
 from ..formulas import UPDATES, form
 from ..kernel_set import exact, kernels
@@ -104,6 +105,8 @@ def clip_after_step(step: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(step)
     def step_and_clip(self: Any, *args: Any, **kwargs: Any) -> Any:
+        for heard in update_listeners:
+            heard(self)
         result = step(self, *args, **kwargs)
         for group in self.param_groups:
             _clip(type(self).__name__, group["params"])
@@ -324,19 +327,52 @@ class Optimizer:
         changed: list[np.ndarray] = []
         for place, group in enumerate(self.param_groups):
             for batch, gradients in self._collect(place, group):
-                counters = self.count(group, batch.states[0]) if batch.states else {}
-                values = self.settings(group, counters, batch.fresh)
-                numbers = {name: float(values[name]) for name in form(batch.formula).numbers}
+                counters, numbers = self._numbers_of(group, batch)
                 work.append((batch, gradients, counters, numbers))
         for batch, gradients, counters, numbers in work:
             kernels.update(batch.formula, batch.arrays, gradients, *batch.columns, keep=batch.keep, **numbers)
-            for state in batch.states:
-                state.update((name, counters[name]) for name in self.counters)
+            self._count_step(batch, counters)
             changed += batch.arrays
         mark_changed(
             changed, f"{type(self).__name__}.step"
         )  # backward through a graph that needs the old values is refused
         return loss
+
+    def _numbers_of(self, group: Group, batch: Batch) -> tuple[dict[str, Any], dict[str, float]]:
+        """Return the counters of a batch's next step, and the numbers of its update."""
+        counters = self.count(group, batch.states[0]) if batch.states else {}
+        values = self.settings(group, counters, batch.fresh)
+        return counters, {name: float(values[name]) for name in form(batch.formula).numbers}
+
+    def _count_step(self, batch: Batch, counters: dict[str, Any]) -> None:
+        for state in batch.states:
+            state.update((name, counters[name]) for name in self.counters)
+
+    # ------------------------------------------------------------------ recorded steps, see nn/recording_step.py
+
+    @property
+    def is_recordable(self) -> bool:
+        """Whether ``step`` is that of this class, so that its updates can be repeated."""
+        return bool(self.formulas) and type(self).step is Optimizer.step
+
+    def batches(self) -> dict[int, Batch]:
+        """Return the batches of the last step, by the positions of groups that it updated as one batch."""
+        return self._batches
+
+    def next_update(self, place: int, batch: Batch) -> tuple[dict[str, Any], dict[str, float]] | None:
+        """Return counters and numbers of the next update of a group; None if it would not update just this batch."""
+        group = self.param_groups[place]
+        if self._batches.get(place) is not batch or not batch.matches(
+            self.formula(group), batch.parameters, self.state
+        ):
+            return None
+        batch.fresh = False
+        return self._numbers_of(group, batch)
+
+    def finish_update(self, batch: Batch, counters: dict[str, Any]) -> None:
+        """Note that a batch has been updated, with these counters."""
+        self._count_step(batch, counters)
+        mark_changed(batch.arrays, f"{type(self).__name__}.step")
 
     def formula(self, group: Group) -> Update:
         """Return the update of a step with the options of group."""

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...arrays import count_true, first_outside, first_true, number, numbers, within, zeros
+from ...arrays import count_true, first_outside, first_true, is_recorded, number, numbers, within, zeros
 from ...engine.arguments import kind_name
 from ...engine.backward_rules import is_overridden
 from ...engine.function import Function
@@ -60,13 +60,23 @@ class Labels(NamedTuple):
 
         sums: from the kernel; the third is nonzero if a label is invalid
         """
-        _, weights, wrong = numbers(sums, "the sum of weights, and whether labels are classes")
+        if is_recorded() and self._are_all_classes():
+            weights, wrong = float(self.classes.size), 0.0
+        else:
+            _, weights, wrong = numbers(sums, "the sum of weights, and whether labels are classes")
         if wrong:
             labels = self.classes if len(self.shape) > 1 else self.classes.reshape(())
             refuse_labels(self.name, self.shape, labels, self.shape[min(1, len(self.shape) - 1)], self.ignored)
         if reduction == "mean":
             return 1.0 / weights if weights else math.nan
         return None if reduction == "none" else 1.0
+
+    def _are_all_classes(self) -> bool:
+        """Whether all positions have a label and weight 1, so that the sum of weights is known without the kernel."""
+        count = self.shape[min(1, len(self.shape) - 1)]
+        if self.weight is not None or 0 <= self.ignored < count or self.classes.size >= 1 << 24:
+            return False
+        return within(self.classes, 0, count - 1, "whether labels are classes")
 
     def shares(self, factor: float | None, classes: int, dtype: Any) -> np.ndarray:
         """Return the weight of each position, 0 if ignored, times the factor."""

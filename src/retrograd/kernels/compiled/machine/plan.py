@@ -140,6 +140,25 @@ class Plan(NamedTuple):
         threads = get_num_threads() if any(self.buffers[at].kind == "each" for at in found) else MOST_THREADS
         return Bound(tuple(calls), mapped(self.results, result, (Place,)), threads)
 
+    def with_numbers(self, bound: Bound) -> Callable[..., None]:
+        """Return a function that runs all launches of the plan, bound to memory, with other values of the words."""
+        calls = []
+        for one, (function, given, check) in zip(self.launches, bound.calls, strict=True):
+            arguments = [*given]
+            begin = len(arguments) - len(one.arguments)
+            words = [(begin + at, each.name) for at, each in enumerate(one.arguments) if type(each) is Word]
+            calls.append((function, arguments, words, check))
+
+        def run(**numbers: float) -> None:
+            for function, arguments, words, check in calls:
+                for at, name in words:
+                    if name in numbers:
+                        arguments[at] = numbers[name]
+                if check is None or not isfinite(check.item()):
+                    function(*arguments)
+
+        return run
+
     def _given_results(self, into: Any) -> Iterator[tuple[int, np.ndarray]]:
         """The places of results, by id, and the arrays that are given for them."""
         several = not isinstance(self.results, Place)

@@ -1,0 +1,387 @@
+"""Recorded training steps: the bits of eager mode in parameters, gradients, states, and after every change."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from comparison import bits
+from retrograd import nn, optim
+from retrograd.nn import functional
+from retrograd.nn.replay import explain_recording
+
+Make = Callable[[], nn.Module]
+
+
+def numbers(seed: int, *shape: int) -> rg.Tensor:
+    return rg.Tensor(np.random.default_rng(seed).standard_normal(shape, dtype=np.float32))
+
+
+def codes(seed: int, most: int, *shape: int) -> rg.Tensor:
+    return rg.tensor(np.random.default_rng(seed).integers(0, most, shape))
+
+
+def perceptron() -> nn.Module:
+    return nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 5))
+
+
+def lenet() -> nn.Module:
+    convolutions = nn.Conv2d(1, 4, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 5), nn.ReLU()
+    return nn.Sequential(*convolutions, nn.MaxPool2d(2), nn.Flatten(), nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 5))
+
+
+def with_batch_norm() -> nn.Module:
+    block = nn.Conv2d(1, 6, 3, bias=False), nn.BatchNorm2d(6), nn.ReLU6(), nn.Dropout(0.3)
+    return nn.Sequential(*block, nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 5))
+
+
+class Words(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.lstm, self.head = nn.Embedding(5, 6), nn.LSTM(6, 7), nn.Linear(7, 5)
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return self.head(self.lstm(self.embedding(x))[0]).reshape(-1, 5)
+
+
+class Transformer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(5, 8), nn.Linear(8, 5)
+        self.layer = nn.TransformerEncoderLayer(8, 2, 12, dropout=0.1, batch_first=True)
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return self.head(self.layer(self.embedding(x))).reshape(-1, 5)
+
+
+NETWORKS: dict[str, tuple[Make, Callable[[int], tuple[rg.Tensor, rg.Tensor]]]] = {
+    "lenet": (lenet, lambda seed: (numbers(seed, 4, 1, 14, 14), codes(seed, 5, 4))),
+    "batch norm": (with_batch_norm, lambda seed: (numbers(seed, 3, 1, 8, 7), codes(seed, 5, 3))),
+    "lstm": (Words, lambda seed: (codes(seed, 5, 4, 3), codes(seed + 9, 5, 12))),
+    "transformer": (Transformer, lambda seed: (codes(seed, 5, 2, 6), codes(seed + 9, 5, 12))),
+}
+OPTIMIZERS: dict[str, Callable[[Any], optim.Optimizer]] = {
+    "sgd": lambda parameters: optim.SGD(parameters, 0.1),
+    "momentum": lambda parameters: optim.SGD(parameters, 0.05, momentum=0.9, weight_decay=0.01, nesterov=True),
+    "adam": lambda parameters: optim.Adam(parameters, 0.01, amsgrad=True),
+    "adamw": lambda parameters: optim.AdamW(parameters, 0.01),
+    "rmsprop": lambda parameters: optim.RMSprop(parameters, 0.01, momentum=0.5, centered=True),
+    "others": lambda parameters: optim.NAdam(parameters, 0.01),
+    "counted": lambda parameters: optim.RAdam(parameters, 0.01),
+    "averaged": lambda parameters: optim.ASGD(parameters, 0.01),
+}
+
+
+class Run:
+    """A network, its optimizer, and the training step, as it is or compiled."""
+
+    def __init__(
+        self, make: Make = perceptron, choose: Any = None, compiled: bool = False, to_none: bool | None = True
+    ) -> None:
+        rg.manual_seed(1)
+        self.net = net = make()
+        self.optimizer = optimizer = (choose or OPTIMIZERS["momentum"])(net.parameters())
+
+        def step(x: rg.Tensor, labels: rg.Tensor) -> rg.Tensor:
+            if to_none is not None:
+                optimizer.zero_grad(set_to_none=to_none)
+            loss = functional.cross_entropy(net(x), labels)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        self.step = rg.compile(step) if compiled else step
+
+    def rows(self) -> list[bytes]:
+        """The bits of parameters, buffers, gradients and states, and the counters of the optimizer."""
+        found = [row for value in self.net.state_dict().values() for row in bits(value.numpy())]
+        found += [b"" if p.grad is None else bits(p.grad.numpy())[0] for p in self.net.parameters()]
+        for entries in self.optimizer.state_dict()["state"].values():
+            found += [bits(v.numpy())[0] if isinstance(v, rg.Tensor) else repr(v).encode() for v in entries.values()]
+        return found + bits(rg.rand(1).numpy())
+
+
+def replays(run: Run) -> int:
+    """How many launches the present recordings have."""
+    return explain_recording(run.step).count("launches")
+
+
+def compared(change: Callable[[Run, int], object] | None = None, steps: int = 6, **options: Any) -> Run:
+    """Compare the steps of a compiled run with those of an eager one; return the compiled run."""
+    found: list[list[bytes]] = []
+    data = options.pop("data", lambda seed: (numbers(seed, 4, 6), codes(seed, 5, 4)))
+    for compiled in (False, True):
+        run = Run(compiled=compiled, **options)
+        rows = []
+        for seed in range(steps):
+            rows += bits(run.step(*data(seed)).detach().numpy()) + run.rows()
+            if change is not None:
+                change(run, seed)
+        found.append(rows)
+    assert found[0] == found[1]
+    return run
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_steps_have_the_same_bits(name: str, optimizer: str) -> None:
+    make, data = NETWORKS[name]
+    choose = OPTIMIZERS[optimizer]
+    schedules: dict[int, Any] = {}
+
+    def slower(run: Run, seed: int) -> None:
+        schedule = schedules.setdefault(id(run), optim.lr_scheduler.ExponentialLR(run.optimizer, 0.8))
+        schedule.step()
+
+    assert replays(compared(slower, make=make, choose=choose, data=data)) == 1
+
+
+def test_a_replay_runs_no_python() -> None:
+    """In the steps that are replayed, forward is not called."""
+    run = Run(compiled=True)
+    calls = []
+    data = numbers(0, 4, 6), codes(0, 5, 4)
+    for _ in range(4):
+        run.step(*data)
+    forward = type(run.net[0]).forward
+    try:
+        type(run.net[0]).forward = lambda self, x: calls.append(x)  # type: ignore[method-assign]
+        before = bits(run.net[0].weight.array)
+        run.step(*data)
+    finally:
+        type(run.net[0]).forward = forward  # type: ignore[method-assign]
+    assert not calls and bits(run.net[0].weight.array) != before
+
+
+# ---- What changes between steps --------------------------------------------------------------------------------------
+
+
+def lower_rate(run: Run, seed: int) -> None:
+    run.optimizer.param_groups[0]["lr"] *= 0.5
+
+
+def momentum_later(run: Run, seed: int) -> None:
+    run.optimizer.param_groups[0]["momentum"] = 0.9 if seed >= 2 else 0.0
+
+
+def another_state(run: Run, seed: int) -> None:
+    if seed == 3:
+        run.optimizer.load_state_dict(copy.deepcopy(run.optimizer.state_dict()))
+        for entries in run.optimizer.state.values():
+            entries["momentum_buffer"].mul_(0.5)
+
+
+def frozen_layer(run: Run, seed: int) -> None:
+    run.net[0].requires_grad_(seed not in (2, 3))
+
+
+def another_request(run: Run, seed: int) -> None:
+    run.net[0].weight.grad_req = "null" if seed in (2, 3) else "add"
+
+
+def limits(run: Run, seed: int) -> None:
+    run.net[2].weight.limits = (-0.1, 0.1) if seed >= 2 else None
+
+
+def replaced_parameter(run: Run, seed: int) -> None:
+    if seed == 2:
+        run.net[0].weight.data = run.net[0].weight.detach() * 2
+
+
+def cleared(run: Run, seed: int) -> None:
+    run.optimizer.zero_grad()
+
+
+def own_gradient(run: Run, seed: int) -> None:
+    run.net[0].weight.grad = rg.ones(8, 6)
+
+
+def another_mode(run: Run, seed: int) -> None:
+    run.net.train(seed % 2 == 0)
+
+
+def another_group(run: Run, seed: int) -> None:
+    if seed == 2:
+        run.extra = nn.Parameter(rg.ones(3))
+        run.extra.grad = rg.ones(3)
+        run.optimizer.add_param_group({"params": [run.extra], "lr": 0.3})
+
+
+def hook(run: Run, seed: int) -> None:
+    if seed == 2:
+        run.handle = run.net[0].weight.register_hook(lambda g: g * 2)
+    if seed == 4:
+        run.handle.remove()
+
+
+CHANGES = [lower_rate, momentum_later, another_state, frozen_layer, another_request, limits, replaced_parameter]
+CHANGES += [cleared, own_gradient, another_mode, another_group, hook]
+
+
+@pytest.mark.parametrize("to_none", [True, False, None])
+@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
+def test_changes_between_steps_are_seen(change: Callable[[Run, int], object], to_none: bool | None) -> None:
+    """to_none None: without zero_grad, so that gradients add up."""
+    compared(change, steps=8, to_none=to_none)
+
+
+def test_gradients_that_the_user_keeps_do_not_change() -> None:
+    run, kept = Run(compiled=True), []
+    for seed in range(8):
+        run.step(numbers(seed, 4, 6), codes(seed, 5, 4))
+        g = run.net[0].weight.grad
+        kept += [(g if seed % 2 else g.numpy(), g.numpy().copy())]
+    assert all(np.array_equal(g.numpy() if isinstance(g, rg.Tensor) else g, before) for g, before in kept)
+    compared(lambda run, seed: setattr(run, f"kept{seed % 2}", run.net[2].weight.grad))
+    compared(lambda run, seed: setattr(run, "view", run.net[2].weight.grad.numpy()[1:]), to_none=None)
+
+
+def test_accumulated_gradients() -> None:
+    """A function without a step adds to the gradients; the step is made outside."""
+    found = []
+    for compiled in (False, True):
+        run, rows = Run(), []
+        net = run.net
+
+        def accumulate(x: rg.Tensor, labels: rg.Tensor, net: nn.Module = net) -> rg.Tensor:
+            loss = functional.cross_entropy(net(x), labels) / 3
+            loss.backward()
+            return loss
+
+        call = rg.compile(accumulate) if compiled else accumulate
+        for seed in range(12):
+            rows += bits(call(numbers(seed, 4, 6), codes(seed, 5, 4)).detach().numpy())
+            if seed % 3 == 2:
+                nn.utils.clip_grad_norm_(net.parameters(), 0.1)
+                rows += run.rows()
+                run.optimizer.step()
+                run.optimizer.zero_grad()
+        found.append(rows + run.rows())
+    assert found[0] == found[1]
+    assert explain_recording(call).count("launches") == 2  # with and without gradients before
+
+
+# ---- What is not recorded --------------------------------------------------------------------------------------------
+
+
+class Trainer:
+    """A step that is a method; the optimizer is an attribute."""
+
+    def __init__(self, optimizer: Callable[[Any], optim.Optimizer] = OPTIMIZERS["adam"]) -> None:
+        rg.manual_seed(0)
+        self.net = perceptron()
+        self.optimizer = optimizer(self.net.parameters())
+        self.schedule = optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)
+
+    def step(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.net(x), labels)
+        loss.backward()
+        self.optimizer.step()
+        return loss
+
+    def clipped(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.net(x), labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.net.parameters(), 0.01)
+        self.optimizer.step()
+        return loss
+
+    def scheduled(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        loss = self.step(x, labels)
+        self.schedule.step()
+        return loss
+
+    def hidden(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        return self.step(x, labels) * 1.0
+
+    def graph(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        y = self.net(x)
+        functional.cross_entropy(y, labels).backward(retain_graph=True)
+        return y
+
+    def argument(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        functional.cross_entropy(self.net(x.requires_grad_()), labels).backward()
+        return x.grad * 1
+
+
+@pytest.mark.parametrize(
+    ("name", "optimizer", "reason"),
+    [
+        ("step", OPTIMIZERS["adam"], "launches"),
+        ("step", lambda parameters: optim.Adafactor(parameters), "Adafactor has a step of its own"),
+        ("clipped", OPTIMIZERS["adam"], "Python reads"),
+        ("scheduled", OPTIMIZERS["adam"], "through another object"),
+        ("hidden", OPTIMIZERS["momentum"], "through another object"),
+        ("graph", OPTIMIZERS["momentum"], "can be differentiated"),
+    ],
+)
+def test_methods(name: str, optimizer: Any, reason: str) -> None:
+    found = []
+    for compiled in (False, True):
+        trainer = Trainer(optimizer)
+        call = getattr(trainer, name)
+        call, rows = rg.compile(call) if compiled else call, []
+        for seed in range(6):
+            rows += bits(call(numbers(seed, 4, 6), codes(seed, 5, 4)).detach().numpy())
+            rows += [row for p in trainer.net.parameters() for row in bits(p.array) + bits(p.grad.numpy())]
+        rows += [repr(group["lr"]).encode() for group in trainer.optimizer.param_groups]
+        found.append(rows)
+    assert found[0] == found[1]
+    assert reason in explain_recording(call)
+
+
+def test_gradients_of_an_argument() -> None:
+    found = []
+    for compiled in (False, True):
+        trainer, rows = Trainer(), []
+        call = rg.compile(trainer.argument) if compiled else trainer.argument
+        for seed in range(4):
+            x = numbers(seed, 4, 6)
+            rows += bits(call(x, codes(seed, 5, 4)).numpy()) + bits(x.grad.numpy())
+        found.append(rows)
+    assert found[0] == found[1]
+
+
+def test_labels_that_are_no_classes() -> None:
+    """An error, after which nothing has changed but what eager mode changes; ignored labels run as usual."""
+    for label, error in ((7, IndexError), (-100, None)):
+        found = []
+        for compiled in (False, True):
+            run = Run(compiled=compiled)
+            for seed in range(6):
+                labels = codes(seed, 5, 4)
+                if seed == 4:
+                    labels[1] = label
+                if seed == 4 and error is not None:
+                    with pytest.raises(error, match="is not a class"):
+                        run.step(numbers(seed, 4, 6), labels)
+                else:
+                    run.step(numbers(seed, 4, 6), labels)
+            found.append(run.rows())
+        assert found[0] == found[1]
+
+
+def test_a_copied_step_trains_the_same_network() -> None:
+    """The fixture of a step is its closure; a deep copy of the compiled function is made of the same function."""
+    run = Run(compiled=True)
+    other = copy.deepcopy(run.step)
+    for seed in range(6):
+        (run.step, other)[seed % 2](numbers(seed, 4, 6), codes(seed, 5, 4))
+    eager = Run()
+    for seed in range(6):
+        eager.step(numbers(seed, 4, 6), codes(seed, 5, 4))
+    assert run.rows()[:-1] == eager.rows()[:-1]  # but the random number
+
+
+@pytest.fixture(autouse=True)
+def gradients() -> Iterator[None]:
+    with rg.enable_grad():
+        yield
