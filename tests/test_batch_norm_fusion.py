@@ -98,6 +98,33 @@ def test_what_is_fused() -> None:
     assert kernels == ["batch_norm", "batch_norm_clamp", "hardtanh_grad", "batch_norm_grad", "batch_norm_grad", "add"]
 
 
+def test_eval_mode() -> None:
+    def residual(net: Any, x: rg.Tensor) -> rg.Tensor:
+        y = functional.relu6(net.normed(0, x))
+        return functional.relu(net.normed(1, y) + y, inplace=True)
+
+    net, x = Network(residual).eval(), image(0, 2, 3, 6, 6)
+    net.norms[1].running_mean.fill_(0.1)
+    compiled = rg.compile(net)
+    with rg.no_grad():
+        steps = record_steps(net, x)
+        kernels = [each.kernel for each in with_fused_batch_norms(steps, len(steps), [steps.result.array])[0]]
+        for seed in range(3):
+            x = image(seed, 2, 3, 6, 6)
+            assert bits_but_nan(compiled(x).numpy()) == bits_but_nan(net(x).numpy())
+    assert kernels.count("channel_affine_clamp") == 2 and not {"add", "relu", "clamp", "update"} & {*kernels}
+
+
+def test_a_batch_norm_that_is_not_folded() -> None:
+    """Before its convolution, as in DenseNet: frozen networks have one pass for it and its ReLU."""
+    rg.manual_seed(0)
+    net = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3)).eval()
+    net[0].running_var.fill_(2.0)
+    frozen, x = net.freeze(), image(0, 2, 3, 6, 6)
+    np.testing.assert_allclose(frozen(x).numpy(), net(x).detach().numpy(), rtol=1e-5, atol=1e-6)
+    assert "2 steps" in explain_recording(frozen)
+
+
 def _read_twice(net: Any, x: rg.Tensor) -> rg.Tensor:
     y = net.normed(0, x)
     return functional.relu(y) * y
@@ -286,6 +313,8 @@ def test_training_has_the_same_bits(seed: int) -> None:
     rg.manual_seed(seed)
     dtype = (np.float32, np.float64)[seed % 2]
     net = Network(random_form(rng), channels=int(rng.choice([3, 5, 16, 24]))).to(rg.tensor(np.zeros(1, dtype)).dtype)
+    if seed % 4 == 3:
+        net.norms[1].eval()
     shape = (int(rng.integers(1, 5)), 3, *rng.integers(2, 23, 2).tolist())
     nets = [copy.deepcopy(net) for _ in range(3)]
     expected, threads = trained(nets[0], nets[0], shape, dtype), rg.get_num_threads()

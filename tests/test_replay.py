@@ -826,7 +826,7 @@ def test_batch_norms_become_part_of_convolutions() -> None:
     compiled, frozen, x = rg.compile(net), net.freeze(), image()
     compiled(x), frozen(x)
     (usual,), (less,) = (each._recorder.found.values() for each in (compiled, frozen))
-    assert {"fixed_scale", "channel_affine"} <= {step.kernel for step in usual.steps}
+    assert {"fixed_scale", "channel_affine_clamp"} <= {step.kernel for step in usual.steps}
     assert not {"fixed_scale", "channel_affine"} & {step.kernel for step in less.steps}
     assert not [call for calls, _ in less.parts for call in calls if "pack" in getattr(call[0], "__name__", "")]
 

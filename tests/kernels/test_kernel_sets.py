@@ -109,6 +109,7 @@ def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     yield "batch_norm_sums", k.batch_norm_sums(g, x, mean, inverse)
     yield "batch_norm_input_grad", k.batch_norm_input_grad(g, x, mean, inverse, weight, bias)
     yield "channel_affine", k.channel_affine(x, weight, bias, mean)
+    yield "channel_affine_clamp", k.channel_affine_clamp(x, g, weight, bias, 0.0, 6.0)
     yield "fixed_scale", k.fixed_scale(mean, variance, weight, bias, 1e-5)
 
 

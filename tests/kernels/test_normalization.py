@@ -204,6 +204,9 @@ def test_clamp(kernel_set: Any, source: Source, shape: tuple[int, ...], limits: 
     for own, one in zip(statistics, (*of_oracle, inverse), strict=True):
         assert_close(own, one, rounding * (1 + inverse**2))
     assert_close(coefficients, np.stack((weight * inverse, bias)), rounding * (1 + inverse**2))
+    affine = run(kernel_set.channel_affine_clamp, x, other if adds else None, weight, bias, *limits)
+    total = naive.channel_affine(x, weight, bias) + (other if adds else 0)
+    assert_close(affine, np.fmin(np.fmax(total, limits[0]), limits[1]), 4 * np.finfo(source.dtype).eps)
     if adds:
         return
     mean, inverse = (each.astype(source.dtype) for each in (of_oracle[0], inverse))
@@ -237,6 +240,12 @@ def test_clamp_has_the_bits_of_separate_kernels(shape: tuple[int, ...], dtype: t
                 clamped = total
             else:
                 clamped = compiled.relu(total) if np.isnan(high) else compiled.clamp(total, low, high)
+            affine = compiled.channel_affine(x, weight, bias)
+            affine = affine if added is None else compiled.add(affine, added)
+            if not np.isnan(low):
+                affine = compiled.relu(affine) if np.isnan(high) else compiled.clamp(affine, low, high)
+            own = compiled.channel_affine_clamp(x, added, weight, bias, low, high)
+            assert bits_but_nan(own) == bits_but_nan(affine) and own.strides == affine.strides
             try:
                 for count in (1, 2):
                     compiled.set_num_threads(count)
@@ -258,5 +267,6 @@ def test_clamp_of_nothing() -> None:
     x, one = np.ones((0, 3, 4), np.float32), np.ones(3, np.float32)
     y, mean, *_, coefficients = compiled.batch_norm_clamp(x, None, one, one, EPS, 0.0, 6.0)
     assert y.shape == x.shape and np.isnan(mean).all() and coefficients.shape == (2, 3)
+    assert compiled.channel_affine_clamp(x, None, one, one, 0.0, 6.0).shape == x.shape
     gx, gweight, gbias = compiled.batch_norm_clamp_grad(x, x, one, one, one, np.stack((one, one)), 0.0, 6.0)
     assert gx.shape == x.shape and not gweight.any() and not gbias.any()

@@ -150,6 +150,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "batch_norm_sums": (a(3, 4, 5, 4), x, v, a(4)),
         "batch_norm_input_grad": (a(3, 4, 5, 4), x, v, a(4), a(4), a(4)),
         "channel_affine": (x, v, a(4)),
+        "channel_affine_clamp": (x, a(3, 4, 5, 4), v, a(4), 0.0, 6.0),
         "softmax": (x, 1),
         "log_softmax": (x, 1),
         "softmax_grad": (a(3, 4), a(3, 4), 1),

@@ -344,6 +344,11 @@ class TestNormalization:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]), array([1, 2]))
         assert_array_equal(y, [[[1, 5], [-1, -1]], [[9, 13], [-1, -1]]])
 
+        y = textbook.channel_affine_clamp(self.x, None, array([2, 10]), array([1, -1]), 4.0, 15.0)
+        assert_array_equal(y, [[[4, 7], [15, 15]], [[11, 15], [15, 15]]])
+        y = textbook.channel_affine_clamp(self.x, -self.x, array([2, 10]), array([1, -1]), np.nan, np.nan)
+        assert_array_equal(y, [[[2, 4], [17, 17]], [[6, 8], [17, 17]]])
+
     def test_no_axes_but_batch_and_channels(self) -> None:
         y, mean, variance, _ = textbook.batch_norm(array([[1, 0], [3, 8]]), array([2, 5]), array([1, 2]), 3.0)
         assert_allclose(y, [[0, 2 - 20 / np.sqrt(19)], [2, 2 + 20 / np.sqrt(19)]], rtol=1e-15)

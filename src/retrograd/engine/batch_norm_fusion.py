@@ -94,21 +94,24 @@ class _Graph:
     def fused_at(self, place: int) -> list[_Fused]:
         """The fusions of the batch norm at a place: that of the forward pass, and of its gradient."""
         step = self.steps[place]
-        if not self._is(place, "batch_norm", None, None, None, None):
+        fixed = self._is(place, "channel_affine", None, None, None)  # in eval mode
+        if not fixed and not self._is(place, "batch_norm", None, None, None, None):
             return []
-        y, *statistics = step.result
-        x, weight, bias, eps = step.args
+        y, *statistics = (step.result,) if fixed else step.result
+        x, weight, *rest = step.args
         chain = _Chain(y)
         while (longer := self._longer(chain, place)) is not None:
             chain = longer
         if not chain.gone:
             return []
-        coefficients = empty((2, weight.size), weight.dtype, like=weight)
-        args = x, chain.other, weight, bias, eps, chain.low, chain.high
-        fused = _step("batch_norm_clamp", args, (chain.result, *statistics, coefficients))
         self.taken.update(chain.gone)
         if chain.masked is not None:
             self.others[id(chain.masked)] = chain.result
+        args = x, chain.other, weight, *rest, chain.low, chain.high
+        if fixed:
+            return [_Fused(place, _step("channel_affine_clamp", args, chain.result), chain.gone)]
+        coefficients = empty((2, weight.size), weight.dtype, like=weight)
+        fused = _step("batch_norm_clamp", args, (chain.result, *statistics, coefficients))
         found = [_Fused(place, fused, chain.gone)]
         if chain.other is None:
             found += self._gradients(chain, (x, weight, *statistics[::2]), coefficients)

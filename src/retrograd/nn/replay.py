@@ -364,7 +364,9 @@ class _Recorder:
         given = [copies.same_layout(array) for array in call.inputs]
         others = [copies.other_numbers(array) for array in call.inputs]
         fewer, constants = frozen(call.steps, held)
-        fewer, _ = fused(fewer, len(fewer), _read_outside(call, held))
+        outside = _read_outside(call, held)
+        fewer, _ = fused(*with_fused_batch_norms(fewer, len(fewer), outside), outside)
+        del outside
         call.steps.clear()  # what refers to an array keeps it out of the arena
         varying: list[int] = []
         while True:

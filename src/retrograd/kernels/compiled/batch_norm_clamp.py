@@ -1,4 +1,4 @@
-"""Batch norm, a sum and a clamp together: two passes over memory forward, and two backward, where the sum is separate.
+"""Batch norm, a sum and a clamp together: two passes over memory forward, and two backward, without the sum.
 
 The results are those of the separate kernels, to the bit. Recorded steps are rewritten to these kernels.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from .machine.launch import kernel
+from .machine.launch import Kernel, kernel
 from .memory.layout import channels_last, like
+from .memory.packing import zeros_of
 from .moments import MOMENTS
 from .normalization import COEFFICIENTS, STATISTICS, Three, planes_plan
 
-__all__ = ["batch_norm_clamp", "batch_norm_clamp_grad"]
+__all__ = ["batch_norm_clamp", "batch_norm_clamp_grad", "channel_affine_clamp"]
 
 _NORMALIZE, _NORMALIZE_ADD = kernel("batch_norm_clamp.normalize"), kernel("batch_norm_clamp.normalize_add")
 _SUMS, _INPUT_GRAD = kernel("batch_norm_clamp.sums_columns"), kernel("batch_norm_clamp.input_grad")
@@ -38,9 +39,29 @@ def batch_norm_clamp(
     weight, bias = np.ascontiguousarray(weight, like=weight), np.ascontiguousarray(bias, like=bias)
     MOMENTS[True][kind](plan.tasks, x, pieces, *plan.numbers, 1.0)
     STATISTICS[kind](plan.merging, pieces, weight, bias, found, table, plan.words, eps)
-    added, kernels = (x, _NORMALIZE) if other is None else (like(other, x), _NORMALIZE_ADD)
+    added, kernels = _with(other, x)
     kernels[kind](plan.writing, x, added, table, coefficients, y, plan.words, low, high)
     return y, *found[:, 0], coefficients
+
+
+def channel_affine_clamp(
+    x: np.ndarray, other: np.ndarray | None, scale: np.ndarray, shift: np.ndarray, low: float, high: float
+) -> np.ndarray:
+    x, channels = channels_last(x), x.shape[1]
+    kind, y = x.dtype.char, np.empty_like(x)
+    if not x.size:
+        return y
+    plan = planes_plan(1, channels, x.size // channels, channels, True, 1)
+    table, unused = np.empty((3, plan.repeat, channels), x.dtype, like=x), np.empty((2, channels), x.dtype, like=x)
+    table[0], table[1], table[2] = zeros_of(channels, kind), scale, shift
+    added, kernels = _with(other, x)
+    kernels[kind](plan.writing, x, added, table, unused, y, plan.words, low, high)
+    return y
+
+
+def _with(other: np.ndarray | None, x: np.ndarray) -> tuple[np.ndarray, Kernel]:
+    """What is added, in x's order, and the kernel; x stands for nothing."""
+    return (x, _NORMALIZE) if other is None else (like(other, x), _NORMALIZE_ADD)
 
 
 def batch_norm_clamp_grad(

@@ -294,6 +294,12 @@ class Layers:
     def channel_affine(self, x: Array, scale: Array, shift: Array, mean: Array | None = None) -> Array:
         """(x - mean) scale + shift by channel."""
 
+    @declare(lambda x, other, scale, shift, low, high: x)
+    def channel_affine_clamp(
+        self, x: Array, other: Array | None, scale: Array, shift: Array, low: float, high: float
+    ) -> Array:
+        """``channel_affine`` of x plus ``other``, clamped; a limit of NaN is none."""
+
     @declare(lambda mean, variance, weight, bias, eps: (weight, bias))
     def fixed_scale(self, mean: Array, variance: Array, weight: Array, bias: Array, eps: float) -> Pair:
         """scale = weight / sqrt(variance + eps), and bias - mean scale."""

@@ -29,6 +29,7 @@ __all__ = [
     "batch_norm_input_grad",
     "batch_norm_sums",
     "channel_affine",
+    "channel_affine_clamp",
     "channel_band",
     "fixed_scale",
     "glu",
@@ -237,6 +238,18 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
     """
     away = x if mean is None else x - _channels(mean, x)
     return affine(away, _channels(scale, x), _channels(shift, x))
+
+
+@ieee
+def channel_affine_clamp(
+    x: np.ndarray, other: np.ndarray | None, scale: np.ndarray, shift: np.ndarray, low: float, high: float
+) -> np.ndarray:
+    """y[:, c] = min(max(x[:, c] * scale[c] + shift[c] + other[:, c], low), high); a limit of NaN is none
+
+    x, other (N, C, ...), scale, shift (C,)  ->  (N, C, ...)
+    """
+    z = channel_affine(x, scale, shift)
+    return clamp(z if other is None else z + other, low, high)
 
 
 def normalized(
