@@ -9,7 +9,8 @@ import pytest
 
 import retrograd as rg
 from comparison import bits
-from retrograd import nn
+from retrograd import kernel_set, nn
+from retrograd.engine import fusion
 from retrograd.engine.fusion import fused
 from retrograd.engine.steps import Steps, record_steps
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
@@ -202,6 +203,106 @@ def test_a_decision_keeps_its_place() -> None:
     places = [place for place, _ in steps.decisions]
     found, _ = fused(steps, len(steps), [steps.result.array, x.array, codes.array])
     assert [place for place, _ in found.decisions] == [place - 1 for place in places] and places
+
+
+# ---------------------------------------------------------------- chains of pointwise steps
+
+
+@rg.formula
+def bump(x: rg.Tensor, width: float) -> rg.Tensor:
+    return rg.exp(-x * x * width)
+
+
+def kept(x: rg.Tensor, r: rg.Tensor) -> tuple[rg.Tensor, rg.Tensor]:
+    """Two results of one chain, and a part that is read later."""
+    y = x * 0.9 + r
+    z = rg.tanh(y) * y
+    return z, y.sum()
+
+
+def in_place(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = rg.exp(x) * 0.5
+    kernel_set.kernels.accumulate(y.array, r.array)
+    return y - r
+
+
+def written_twice(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    y = x * 2.0
+    z = y + r
+    kernel_set.kernels.accumulate(y.array, z.array)
+    kernel_set.kernels.accumulate(y.array, y.array)
+    return y * z
+
+
+CHAINS: dict[str, tuple[Callable[..., object], list[str]]] = {
+    "arithmetic": (lambda x, r: (x * 0.9 + r) * r - x, ["scale+add+mul+sub"]),
+    "contraction": (lambda x, r: x * r + x * x - r * 0.3, ["mul+mul+add+scale+sub"]),
+    "functions": (lambda x, r: rg.sigmoid(rg.sin(x) * r) / 3.0, ["sin+mul+sigmoid+div"]),
+    "one number": (lambda x, r: rg.relu(x - rg.Tensor(np.float32([0.25]))) * r, ["sub+relu+mul"]),
+    "formula of a user": (lambda x, r: bump(x + r, 0.5) * r, ["add+bump+mul"]),
+    "parts that are read": (kept, ["scale+add+tanh+mul", "sum"]),
+    "in place": (in_place, ["exp+scale+add+sub"]),
+    "written twice": (written_twice, ["scale+add+add+add+mul"]),
+    "copies": (lambda x, r: (x.clone() * r).clone(), ["mul"]),
+    "other shapes between": (lambda x, r: (x + r) * 2 * x.sum(1, keepdim=True), ["add+scale", "sum", "mul"]),
+    "broadcast": (lambda x, r: (x + r) * r[:1] * x, ["add", "mul", "mul"]),
+    "views": (lambda x, r: x[:1] * x[1:] + r[:1], ["mul", "add"]),
+    "masks": (lambda x, r: rg.where(x > r, x * 2, r) * x, ["lt", "scale", "where", "mul"]),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_give_the_same_bits(name: str, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "LEAST_GAIN", 0.0)
+    function, kernels = CHAINS[name]
+    x, r = (rg.Tensor(numbers(seed, 2, 5, 9, 8).numpy().astype(dtype, order="K")) for seed in (3, 4))
+    x.array.flat[7:10] = np.nan, np.inf, -np.inf
+    if dtype is np.float64 and name == "one number":
+        return  # the number is float32
+    steps = recorded_only(function, x, r)
+    results = steps.result if isinstance(steps.result, tuple) else (steps.result,)
+    wanted = [bits(y.numpy()) for y in results]
+    found, forward = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.name for step in found] == kernels and forward == len(found)
+    for steps_again in (found, found.in_arena()):
+        for y in results:
+            y.array[...] = 0.5
+        steps_again.run()
+        assert [bits(y.numpy()) for y in results] == wanted
+
+
+def recorded_only(function: Callable[..., object], x: rg.Tensor, r: rg.Tensor) -> Steps:
+    with rg.no_grad():
+        return record_steps(function, x, r)
+
+
+def test_short_chains_are_not_compiled() -> None:
+    x, r = numbers(3, *X), numbers(4, *X)
+    steps = recorded_only(lambda x, r: (x + r) * r - x, x, r)
+    found, _ = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.kernel for step in found] == ["add", "mul", "sub"]
+    x, r = numbers(3, 400, 500), numbers(4, 400, 500)  # 32 us
+    steps = recorded_only(lambda x, r: (x + r) * r - x, x, r)
+    found, _ = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.name for step in found] == ["add+mul+sub"]
+
+
+def test_equal_chains_share_a_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fusion, "LEAST_GAIN", 0.0)
+    x, r = numbers(3, *X), numbers(4, *X)
+
+    def twice(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+        total = x
+        for factor in (0.25, 0.75):
+            total = total.sum(0, keepdim=True) + (x * factor + r)
+        return total
+
+    steps = recorded_only(twice, x, r)
+    found, _ = fused(steps, len(steps), outside(steps, x, r))
+    chains = [step for step in found if step.name == "scale+add"]
+    assert len(chains) == 2 and len({step.kernel for step in chains}) == 1
+    assert [step.args[2] for step in chains] == [0.25, 0.75]  # numbers are arguments
 
 
 @pytest.mark.parametrize("inplace", [False, True])

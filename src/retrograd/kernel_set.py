@@ -124,6 +124,13 @@ def _interface() -> dict[str, Any]:
 
 
 _formulas: dict[str, Any] = {}  # users' formulas by kernel name
+
+
+def formula_of(name: str) -> Any:
+    """Return the user's formula whose kernel has this name, or None."""
+    return _formulas.get(name)
+
+
 _lock = RLock()
 kernels: Final = KernelSet()
 

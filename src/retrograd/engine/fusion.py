@@ -1,12 +1,14 @@
-"""Fusion of steps: a sum, and what follows it, as one step whose result is stored once.
+"""Fusion of steps: a sum and what follows it, or a chain of pointwise steps, as one step.
 
 ``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution or matrix product takes over
 the addition of another array, as in a residual network, and a ReLU or clamp: they run while the sums are in registers.
+Adjacent pointwise steps become one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from math import inf
 from typing import Any, NamedTuple
 
@@ -14,10 +16,13 @@ import numpy as np
 
 from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
+from .chains import runs
 from .memory_planning import root
 from .steps import Step, Steps
 
 __all__ = ["fused"]
+
+LEAST_GAIN = 20.0  # microseconds of each replay that are worth compiling a kernel for a chain, a fifth of a second
 
 
 class _Epilogue(NamedTuple):
@@ -33,12 +38,35 @@ class _Epilogue(NamedTuple):
 
 
 def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[Steps, int]:
-    """Return the steps with epilogues, and how many of them belong to the forward pass.
+    """Return the steps with epilogues and chains, and how many of them belong to the forward pass.
 
     forward: the number of steps of the forward pass; it and the rest are fused separately. outside: arrays that are
     read after the steps, such as the results.
     """
-    uses = _Uses(steps, outside)
+    kept = [*outside]
+    steps, forward = _with_epilogues(steps, forward, _Uses(steps, kept))
+    return _in_chains(steps, forward, _Uses(steps, kept))
+
+
+def _in_chains(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
+    """Adjacent pointwise steps as one; see chains.py."""
+    found: list[tuple[int, int, Step]] = []
+    gain: dict[str, float] = {}  # by kernel, which is compiled once
+    for begin, chain in runs(steps, {forward, *(place for place, _ in steps.decisions)}):
+        last = begin + len(chain.parts) - 1
+        if (step := chain.step(partial(uses.is_read_after, last))) is not None:
+            found.append((begin, last, step))
+            gain[step.kernel] = gain.get(step.kernel, 0.0) + chain.gain
+    made: dict[int, Step] = {}
+    dropped: set[int] = set()
+    for begin, last, step in found:
+        if gain[step.kernel] >= LEAST_GAIN:
+            made[last] = step
+            dropped.update(range(begin, last))
+    return _replaced(steps, forward, made, dropped)
+
+
+def _with_epilogues(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
     made: dict[int, Step] = {}
     dropped: set[int] = set()
     for at, step in enumerate(steps):
@@ -50,6 +78,11 @@ def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[St
             made[last] = _with_epilogue(step, found)
             dropped.update((at, *others))
             uses.taken.update(found.steps)
+    return _replaced(steps, forward, made, dropped)
+
+
+def _replaced(steps: Steps, forward: int, made: dict[int, Step], dropped: set[int]) -> tuple[Steps, int]:
+    """The steps without some, and with others in place of some."""
     kept = [at for at in range(len(steps)) if at not in dropped]
     result = Steps([made.get(at, steps[at]) for at in kept])
     result.result, result.reads = steps.result, [*steps.reads]
@@ -78,6 +111,9 @@ class _Uses:
 
     def is_outside(self, array: np.ndarray) -> bool:
         return id(root(array)) in self._outside
+
+    def is_read_after(self, at: int, array: np.ndarray) -> bool:
+        return self.is_outside(array) or self.is_decided_by(array) or bool(self.after(array, at))
 
     def is_decided_by(self, array: np.ndarray) -> bool:
         return id(root(array)) in self._decided

@@ -10,7 +10,7 @@ from typing import Any
 # imported to register their formulas in the table
 from . import activation, arithmetic, optimizers, piecewise, quantization, transcendental
 from .primitive import PRIMITIVES
-from .registry import FORMULAS, UPDATES, Form, form, fused
+from .registry import FORMULAS, UPDATES, Form, form, fused, stored
 
 # formulas without a kernel: parts of other operators
 _WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf"}
@@ -29,4 +29,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["FORMULAS", "FUSED", "POINTWISE", "PRIMITIVES", "UPDATES", "Form", "form"]
+__all__ = ["FORMULAS", "FUSED", "POINTWISE", "PRIMITIVES", "UPDATES", "Form", "form", "stored"]

@@ -221,7 +221,11 @@ class _FormulaKernel(Kernel):
     def body(self) -> Callable[..., None]:
         from .pointwise_jit import loop
 
-        return loop(self._formula, form(self._formula).results > 1)
+        return loop(self._formula, _broadcasts(self._formula))
+
+
+def _broadcasts(formula: Callable[..., Any]) -> bool:
+    return form(formula).results > 1 or getattr(formula, "broadcasts", False)
 
 
 def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,7 +233,7 @@ def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
     run = _kernels.get(digest)
     if run is None:
         handle, one = _FormulaKernel(formula), form(formula)
-        made = broadcast(handle, one) if one.results > 1 else same_shape(handle, len(one.operands))
+        made = broadcast(handle, one) if _broadcasts(formula) else same_shape(handle, len(one.operands))
         run = _kernels.setdefault(digest, wraps(formula)(made))
     return run
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...formulas import FUSED, POINTWISE, PRIMITIVES, form
 from ...formulas.activation import gated, gated_grad_x, gated_grad_y
-from ...formulas.registry import Together
+from ...formulas.registry import Together, stored
 from .machine import simd
 from .machine.compiler import Array, helper, rename
 from .machine.simd import ahead, lanes, load, load_first, store, store_first
@@ -203,7 +203,7 @@ ON_REGISTERS: dict[str, Callable[..., Any]] = {
     "hypot": powers.hypot,
     "atan2": trigonometric.atan2,
 }
-_known: set[Callable[..., Any]] = set(PRIMITIVES.values())
+_known: set[Callable[..., Any]] = {stored, *PRIMITIVES.values()}
 
 
 def register(formula: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,6 +221,7 @@ def register(formula: Callable[..., Any]) -> Callable[..., Any]:
     return formula
 
 
+rename(stored, simd.fenced)
 for _name, _primitive in PRIMITIVES.items():
     rename(_primitive, ON_REGISTERS.get(_name) or register(_primitive.__wrapped__))
 

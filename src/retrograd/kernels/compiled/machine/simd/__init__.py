@@ -40,6 +40,7 @@ from .arithmetic import (
     double,
     either,
     exceeds,
+    fenced,
     float_from_bits,
     floor,
     fma,

@@ -312,6 +312,17 @@ def double(typing: Any, x: Any) -> Any:
 
 
 @intrinsic
+def fenced(typing: Any, x: Any) -> Any:
+    """x, no instruction; arithmetic before and after it is not contracted."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        kind = args[0].type
+        return builder.call(declare(builder, f"llvm.arithmetic.fence.{suffix(kind)}", kind, [kind]), args)
+
+    return x(x), generate
+
+
+@intrinsic
 def rounded(typing: Any, x: Any, like: Any) -> Any:
     """Numbers in float64 as elements of the array or vector ``like``."""
     result = Vector(like.dtype, x.lanes)
