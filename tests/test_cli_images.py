@@ -89,6 +89,23 @@ def test_predict(made, capsys, form):
     assert capsys.readouterr().out.count("%") == 1
 
 
+def test_many_images_are_classified_by_a_frozen_network(made, capsys, monkeypatch):
+    from retrograd.cli import predict
+    from retrograd.nn.replay import Frozen
+
+    calls, call = [], Frozen.__call__
+    monkeypatch.setattr(Frozen, "__call__", lambda self, *args: calls.append(1) or call(self, *args))
+    answers = []
+    for many in (10**6, 1):
+        monkeypatch.setattr(predict, "_MANY", many)
+        assert main(["predict", str(made / "run"), str(made / "pictures"), "--json"]) == 0
+        answers.append(json.loads(capsys.readouterr().out))
+    assert calls
+    for usual, found in zip(*answers, strict=True):
+        assert usual["class"] == found["class"]
+        assert list(found["probabilities"].values()) == pytest.approx(list(usual["probabilities"].values()), abs=1e-5)
+
+
 def test_folders_and_csv(made, capsys):
     draw_folder(Path("new"), 40)
     (Path("new") / "notes.txt").write_text("no image")

@@ -457,3 +457,22 @@ def test_without_scikit_learn_the_message_names_the_extra() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ})
     assert done.stdout == "scikit-learn is not installed: pip install 'retrograd[sklearn]'\n"
+
+
+def test_repeated_predictions_are_recorded() -> None:
+    """From the third call of a shape on; a changed or replaced network is seen."""
+    X = np.random.default_rng(0).standard_normal((40, 4))
+    y = (X[:, 0] > 0).astype(int)
+    model = RetrogradClassifier(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), epochs=1).fit(X, y)
+    wanted = model.predict_proba(X)
+    for _ in range(5):
+        np.testing.assert_array_equal(model.predict_proba(X), wanted)
+    assert "launches" in rg.explain_recording(model._repeated)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict_proba(X), wanted)
+    with rg.no_grad():
+        model.module_[2].weight.mul_(0)
+    assert not np.array_equal(model.predict_proba(X), wanted)
+    model.module_ = nn.Linear(4, 2).eval()
+    with rg.no_grad():
+        found = model.module_(rg.Tensor(X.astype(np.float32))).softmax(-1).numpy()
+    np.testing.assert_allclose(model.predict_proba(X), found, rtol=1e-5)

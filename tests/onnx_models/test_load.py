@@ -48,6 +48,66 @@ def small_network():
     return model_of(nodes, arrays, {"x": ["N", 2, 5, 6]}, {"y": ["N", 3]})
 
 
+def fire():
+    from retrograd import nn
+
+    class Fire(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.one, self.three = nn.Conv2d(3, 4, 1), nn.Conv2d(4, 6, 1), nn.Conv2d(4, 6, 3, padding=1)
+
+        def forward(self, x):
+            x = self.first(x).relu()
+            return rg.cat([self.one(x).relu(), self.three(x).relu()], 1).mean((2, 3))
+
+    return Fire()
+
+
+def lenet():
+    from retrograd import nn
+
+    first = nn.Conv2d(3, 4, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(4, 6, 5), nn.ReLU(), nn.MaxPool2d(2)
+    return nn.Sequential(*first, nn.Flatten(), nn.Linear(216, 12), nn.ReLU(), nn.Linear(12, 5))
+
+
+def by_name(name, *options):
+    from retrograd import nn
+
+    models = pytest.importorskip("benchmarks.models")
+    return getattr(models, name)(nn, *options)
+
+
+NETWORKS = {
+    "lenet": (lenet, (2, 3, 32, 32)),
+    "fire": (fire, (2, 3, 9, 8)),
+    "u-net": (lambda: by_name("unet", 3, 4), (1, 3, 16, 16)),
+    "mobilenet": (lambda: by_name("mobilenet_v2", 7), (1, 3, 32, 32)),
+    "resnet": (lambda: by_name("resnet18", 7), (1, 3, 32, 32)),
+    "lstm": (lambda: by_name("characters", True), (2, 9)),
+    "gpt": (lambda: by_name("gpt", 11, 12, 2, 2, 16), (2, 7)),
+}
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exported_networks_can_be_frozen(name, tmp_path: Path) -> None:
+    make, shape = NETWORKS[name]
+
+    def example(seed: int) -> rg.Tensor:
+        draw = np.random.default_rng(seed)
+        codes = draw.integers(0, 11, shape)
+        return rg.tensor(codes) if len(shape) == 2 else rg.Tensor(draw.standard_normal(shape, dtype=np.float32))
+
+    rg.manual_seed(0)
+    rg.onnx.export(make().eval(), (example(0),), tmp_path / "model.onnx")
+    net = rg.onnx.load(tmp_path / "model.onnx").eval()
+    frozen = net.freeze()
+    with rg.no_grad():
+        for seed in (0, 1, 2):
+            found, wanted = frozen(example(seed)).numpy(), net(example(seed)).numpy()
+            assert np.abs(found - wanted).max() <= 1e-4 * np.abs(wanted).max()
+    assert "launches" in rg.explain_recording(frozen)
+
+
 @pytest.fixture
 def saved(tmp_path: Path):
     def save(model, name="model.onnx"):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["add_command"]
 
 _BATCH = 64  # images
+_MANY = 20 * _BATCH  # images for which a frozen network pays
 _ONNX = ("mean", "std", "classes")
 _OPTIONS: dict[str, dict[str, Any]] = {  # of each kind of run, with the defaults
     "images": {"top": 3, "invert": False, "mean": None, "std": None, "classes": None},
@@ -199,6 +200,8 @@ def _classify(arguments: argparse.Namespace, load: Callable[[], Any]) -> int:
     if not arguments.inputs:
         raise UsageError(f"{arguments.model} classifies images; name PNG or JPEG files, or folders of them, after it")
     files, failed = _files(arguments.inputs)
+    if len(files) > _MANY and hasattr(model, "model"):
+        model.model = model.model.freeze()
     answers: list[dict[str, Any]] = []
     waiting: list[tuple[dict[str, Any], Any]] = []
 

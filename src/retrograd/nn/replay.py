@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from functools import partial
@@ -125,6 +126,14 @@ def compile(
     return _compiled_module(model, fullgraph) if isinstance(model, Module) else _Function(model, fullgraph)
 
 
+def compiled_if_repeated(module: Module) -> Module:
+    """``compile`` that records the third call of a layout, for callers that cannot know how often they will call."""
+    found = compile(module)
+    if isinstance(found, _Compiled):
+        found._recorder.patience = 2
+    return found
+
+
 class Frozen:
     """A module for inference with constant weights; see ``Module.freeze``."""
 
@@ -157,8 +166,11 @@ def explain_recording(compiled: Any) -> str:
 class _Recorder:
     """The recordings of a function."""
 
+    patience = 0  # calls of a layout that run as usual before one is recorded
+
     def __init__(self, function: Callable[..., Any], fullgraph: bool, frozen: bool = False) -> None:
         self.function, self.fullgraph, self.frozen = function, fullgraph, frozen
+        self.called: Counter[Any] = Counter()  # how often there was a call of each layout, with patience
         self.state: State | None = None
         self.others: list[tuple[State, dict[Any, Recording | str]]] = []  # of other modes, such as training
         self.found: dict[Any, Recording | str] = {}  # by layouts: a recording, or why there is none
@@ -208,6 +220,9 @@ class _Recorder:
             key += map(is_, map(attrgetter("_grad"), state.leaves), repeat(None))
         found = self.found.get(place := (*key,))
         if found is None:
+            if self.called[place] < self.patience:
+                self.called[place] += 1
+                return self.function(*args, **kwargs)
             if state.optimizers and not state.is_ready:
                 state.is_ready = True  # the first step makes the states of optimizers
                 return self.function(*args, **kwargs)
@@ -292,7 +307,7 @@ class _Recorder:
                 with put_back_after(held) as put_back:
                     one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
                     put_back()
-                    for array in held:  # what NumPy computes from a parameter must not stay as it is
+                    for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
                         copies.put(array, copies.other_numbers(array))
                     try:
                         other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before)
@@ -548,6 +563,7 @@ class _Compiled:
     """The part of a compiled module that its class does not have."""
 
     __slots__ = ()
+    _recorder: _Recorder
 
 
 def _compiled_module(module: Module, fullgraph: bool) -> Module:

@@ -20,6 +20,7 @@ from ...data.loader import DataLoader
 from ...data.sampler import BatchSampler, RandomSampler
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
+from ...nn.replay import compiled_if_repeated
 from ...ops.normalization.softmax import log_softmax
 from ...ops.random.random import default_generator, fork_rng
 from ...optim import Optimizer
@@ -185,6 +186,7 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             self._random = default_generator.get_state()
         optimizer.zero_grad()
         self.module_, self.optimizer_, self.history_ = model.eval(), optimizer, running.history
+        self._of, self._repeated = self.module_, compiled_if_repeated(self.module_)
         self.n_iter_: int = len(self.history_)
         self.loss_curve_: list[Any] = self.history_.column("loss")
         self.loss_: Any = self.loss_curve_[-1]
@@ -280,8 +282,9 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self, "module_")
         x = self._validated(X, reset=False)
         self.module_.eval()
+        network = self._repeated if getattr(self, "_of", None) is self.module_ else self.module_
         with no_grad():
-            parts = [self.module_(Tensor(x[at : at + _AT_ONCE])).array for at in range(0, len(x), _AT_ONCE)]
+            parts = [network(Tensor(x[at : at + _AT_ONCE])).array for at in range(0, len(x), _AT_ONCE)]
         return np.concatenate(parts)
 
     # ---- Differences between the estimators -------------------------------------------------------------------------

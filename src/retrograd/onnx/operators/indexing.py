@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import ops
+from ...arrays import within
 from ...engine.tensor import Tensor, wrap
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, dtype_of, extents, floating, ints, scalar, value_of
@@ -21,7 +22,9 @@ def inside(indices: Value, extent: int) -> np.ndarray:
     Raises:
         OnnxError: an index is out of range.
     """
-    places = array_of(indices).astype(np.int64)
+    places = array_of(indices).astype(np.int64, copy=False)
+    if within(places, 0, extent - 1, "whether indices are in range"):
+        return places
     if places.size and not (-extent <= places.min() and places.max() < extent):
         raise OnnxError(f"indices from {places.min()} to {places.max()} are outside an axis of {extent} entries")
     return np.where(places < 0, places + extent, places)

@@ -12,6 +12,7 @@ from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError, UnsupportedError
 from ..node import Node, Value, array_of, extents, ints, scalar, value_of
+from .indexing import inside
 from .registry import operator
 
 
@@ -147,12 +148,10 @@ def slice_(node: Node, x: Value, starts: Value, ends: Value, axes: Value = None,
 
 @operator("Gather", constants=(1,))
 def gather(node: Node, x: Value, indices: Value) -> Value:
-    axis, places = node["axis"], array_of(indices).astype(np.int64)
     shape = array_of(x).shape
-    axis %= len(shape)
-    if places.size and not (-shape[axis] <= places.min() and places.max() < shape[axis]):
-        raise OnnxError(f"indices from {places.min()} to {places.max()} are outside an axis of {shape[axis]} entries")
-    flat = wrap(np.where(places < 0, places + shape[axis], places).reshape(-1))
+    axis = node["axis"] % len(shape)
+    places = inside(indices, shape[axis])
+    flat = wrap(places.reshape(-1))
     sizes = (*shape[:axis], *places.shape, *shape[axis + 1 :])
     return _each(x, lambda t: ops.index_select(t, axis, flat).reshape(*sizes))
 
