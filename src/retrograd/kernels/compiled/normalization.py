@@ -114,6 +114,7 @@ def _backward(kernels: Pair, g: np.ndarray, y: np.ndarray, axis: int) -> np.ndar
 STATISTICS, COEFFICIENTS = kernel("normalization.statistics"), kernel("normalization.coefficients")
 _CHANNEL_FORWARD, _CHANNEL_BACKWARD = kernel("normalization.channel_forward"), kernel("normalization.channel_backward")
 _UNITS, _UNIT = 8, 1 << 18  # for a task to normalize a whole unit: at least as many units, and at most as many elements
+_FEW = 64  # positions of a small array
 _NARROW = 64  # with fewer contiguous channels, a row has several positions
 
 PLANES = record(
@@ -227,17 +228,21 @@ def affine_columns(
     x: np.ndarray, channels: int, scale: np.ndarray, shift: np.ndarray, about: np.ndarray | None
 ) -> np.ndarray:
     """(x - about) scale + shift per channel; channels are last in the memory of x."""
-    plan = planes_plan(1, channels, x.size // channels, channels, True, 1)
-    y = np.empty_like(x)
+    y, kind, n = np.empty_like(x), x.dtype.char, x.size
     if about is None:
-        about = zeros_of(channels, x.dtype.char)
+        about = zeros_of(channels, kind)
+    if n <= _FEW * channels <= CHUNK:  # a task whose short rows take less time than repeated coefficients
+        mean, factor, level = (np.ascontiguousarray(row, like=row) for row in (about, scale, shift))
+        NORMALIZE[kind](1, x, x, mean, factor, level, level, y, n, channels, n // channels, _FEW, channels, 0, 1)
+        return y
+    plan = planes_plan(1, channels, n // channels, channels, True, 1)
     if plan.repeat > 1:
         table = np.empty((3, plan.repeat, channels), x.dtype, like=x)
         table[0], table[1], table[2] = about, scale, shift
         mean, factor, level = table
     else:
         mean, factor, level = (np.ascontiguousarray(row, like=row) for row in (about, scale, shift))
-    NORMALIZE[x.dtype.char](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
+    NORMALIZE[kind](plan.writing, x, x, mean, factor, level, level, y, *plan.places)
     return y
 
 
@@ -440,15 +445,12 @@ _FIXED_SCALE = kernel("normalization.fixed_scale")
 def fixed_scale(
     mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    scale, shift = np.empty((2, mean.size), mean.dtype, like=mean)
-    _FIXED_SCALE[mean.dtype.char](
-        1,
-        *(np.ascontiguousarray(row, like=row) for row in (mean, variance, weight, bias)),
-        scale,
-        shift,
-        mean.size,
-        eps,
-    )
+    scale, shift = np.empty_like(mean), np.empty_like(mean)
+    if not (mean.flags.c_contiguous and variance.flags.c_contiguous):
+        mean, variance = np.ascontiguousarray(mean, like=mean), np.ascontiguousarray(variance, like=mean)
+    if not (weight.flags.c_contiguous and bias.flags.c_contiguous):
+        weight, bias = np.ascontiguousarray(weight, like=mean), np.ascontiguousarray(bias, like=mean)
+    _FIXED_SCALE[mean.dtype.char](1, mean, variance, weight, bias, scale, shift, mean.size, eps)
     return scale, shift
 
 

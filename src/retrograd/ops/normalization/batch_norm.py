@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engine.function import Function
+from ...engine.grad_mode import thread
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -104,7 +105,11 @@ def channel_affine(x: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
 
 def fixed_batch_norm(x: Tensor, mean: Tensor, variance: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias per channel; the shapes must fit."""
-    return ChannelAffine.apply(x, *FixedScale.apply(mean, variance, weight, bias, eps))
+    mode, given = thread.mode, (mean, variance, weight, bias)
+    if mode.watch is not None or (mode.enabled and any(each._requires_grad for each in given)):
+        return ChannelAffine.apply(x, *FixedScale.apply(*given, eps))
+    scale, shift = kernels.fixed_scale(mean.array, variance.array, weight.array, bias.array, eps)
+    return ChannelAffine.apply(x, wrap(scale), wrap(shift))  # nothing to record for the scale
 
 
 @operator(records=(ChannelAffine, BatchNorm))
@@ -139,6 +144,8 @@ def batch_norm(
     own_statistics = training or running_mean is None
     if eps < 0 or (own_statistics and eps == 0):
         raise ValueError(f"batch_norm: eps={eps} must be {'above 0 in training' if own_statistics else 'at least 0'}")
+    if not own_statistics and _fit(input, running_mean, running_var, weight, bias):
+        return fixed_batch_norm(input, running_mean, running_var, weight, bias, eps)  # type: ignore[arg-type]
     running = _running("batch_norm", input, running_mean, running_var)
     weight, bias = per_channel("batch_norm", input, weight=weight, bias=bias)
     if not training and running:
@@ -204,6 +211,20 @@ def instance_norm(
         mean, inverse = statistics
         update_running_statistics(running, *kernels.instance_statistics(mean, inverse, eps), count, momentum)
     return y
+
+
+def _fit(x: Tensor, *operands: Tensor | None) -> bool:
+    """Whether all are Tensors of one floating-point type, x (N, C, ...) and the operands (C,): the quick check."""
+    if not isinstance(x, Tensor):
+        return False
+    dtype, shape = x.array.dtype, x.array.shape
+    if dtype.char not in "fd" or len(shape) < 2:
+        return False
+    wanted = shape[1:2]
+    for each in operands:
+        if not isinstance(each, Tensor) or each.array.dtype is not dtype or each.array.shape != wanted:
+            return False
+    return True
 
 
 def _running(name: str, x: Tensor, mean: Tensor | None, variance: Tensor | None) -> tuple[Tensor, Tensor] | None:
