@@ -192,6 +192,12 @@ NARROW = {
     "only padding": Case(conv_window((1, 2), 2, 4, 5), 1, 2, 9, True),
     "space": Case(conv_window((4, 5, 12), (3, 2, 3), (2, 1, 2), ((1, 1), (0, 1), (2, 0)), (1, 2, 1)), 2, 3, 12, True),
     "long line": Case(conv_window((150,), 4, 3, ((1, 2),)), 3, 5, 31, True),
+    "groups": Case(conv_window((9, 21), 3, 2, 1, 1, 3), 2, 21, 30, True),
+    "groups of several panels": Case(conv_window((6, 14), (3, 2), 1, 1, (2, 1), 4), 1, 20, 340, True),
+    "groups, residues without taps": Case(conv_window((7, 9), 1, 3, 0, 1, 2), 2, 6, 10, True),
+    "groups in space": Case(
+        conv_window((4, 5, 12), (3, 2, 3), (2, 1, 2), ((1, 1), (0, 1), (2, 0)), 1, 3), 2, 9, 39, False
+    ),
 }
 
 
@@ -221,6 +227,7 @@ FORMS = {
     "direct in groups": ("direct", Case(conv_window((7, 9), 3, 1, 1, 1, 3), 2, 30, 60, True)),
     "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
     "narrow in blocks": ("narrow", Case(conv_window((9, 30), 5, 1, 2), 2, 16, 20, False)),
+    "narrow in groups": ("narrow", Case(conv_window((9, 30), 3, 1, 1, 1, 3), 2, 21, 39, True)),
     "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 17, 3, True)),
     "planar in groups": ("planar", Case(conv_window((9, 30), 3, 1, 1, 1, 5), 2, 15, 10, True)),
     "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 1, 1, 1, 37), 2, 37, 37, True)),

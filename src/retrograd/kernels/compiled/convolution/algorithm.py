@@ -226,6 +226,8 @@ _COPY = 2  # a vector of a line that is copied
 _REDUCE = 15  # a sum of the lanes of a register, added to memory
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL = 6000  # a kernel
+_SHORT = 1.25  # factor of lines in planes that are shorter than two vectors
+_OF_GROUPS = 1.2  # factor of tiles of a group: they read and write parts of cache lines
 # positions, in registers, after which planar sums lanes
 _SEGMENT = 128
 
@@ -271,7 +273,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     read, written = (window.output, window.input) if gradient else (window.input, window.output)
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
-        return narrow.cycles(window, gradient, batch, inputs, outputs, dtype) + packed + _CALL
+        return narrow.cycles(window, gradient, batch, inputs, outputs, dtype) + groups * packed + _CALL
     if form == "fold":
         width = window.taps * columns
         shape, positions = tile(dtype, "rows", width), batch * prod(read)
@@ -289,6 +291,8 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         tiles = -(-columns // shape.rows)
         terms = window.taps * depth * tiles * _term(columns / tiles, shape.vectors) / shape.width
         flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
+        if written[-1] < 2 * shape.lanes:
+            terms *= _SHORT
         line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
         return groups * pixels * (terms * line / written[-1] + flips)
     if form == "line":
@@ -306,6 +310,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     )
     written_bytes = groups * pixels * columns * (4 if dtype == "f" else 8)
     missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
+    product *= _OF_GROUPS if groups > 1 else 1
     tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)
     return tiles * groups * product + tables + missed + groups * packed + _CALL
 

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, tile
+from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, registers, tile
 from ..machine.record import record
 from .axes import LARGE_WEIGHTS, Axis
 
@@ -177,8 +177,10 @@ def gather_plan(
     even = all(r == 1 or step == expected for r, step, expected in zip(kernel, weight_taps, nested, strict=True))
     weights = kernel[0] * kernel[1] * kernel[2] * depth * panels * width * size
     direct = not gradient and column_step == 1 and depth_step > 0 and even and weights <= _SMALL_WEIGHTS
-    large = weights > LARGE_WEIGHTS
     pixels = batch * axes[0].output * axes[1].output * axes[2].output
+    if registers() == 16 and shape.tail < shape.lanes:  # masks of rows in place cost a third
+        direct = direct and pixels * weights < TASK_WORK * size
+    large = weights > LARGE_WEIGHTS
     streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
     found, taps, filled = phases(
         axes,

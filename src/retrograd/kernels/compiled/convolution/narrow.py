@@ -75,11 +75,13 @@ NARROW = record(
     period=2,
     step=2,  # along D, H: position q*period + residue reads from q*step on
     size=1,
-    columns=1,  # bytes of an element; channels written
+    groups=1,
+    columns=1,  # bytes of an element; groups; channels of one that are written
     width=1,
     panels=1,
     tail=1,  # columns of a panel; panels; columns of the last vector of the last panel
     panel_step=1,  # bytes from panel to panel of the weights
+    source_group=1,  # bytes from group to group of the tensor read
     source_step=1,
     target_step=1,  # bytes from one position of a phase to the next
     begin=1,  # the first element of a line that is read
@@ -168,6 +170,7 @@ def narrow_plan(
     axes: list[Axis],
     gradient: bool,
     batch: int,
+    groups: int,
     depth: int,
     columns: int,
     dtype: str,
@@ -176,7 +179,7 @@ def narrow_plan(
     weight_taps: Sequence[int],
 ) -> Narrow:
     """The plan of the forward pass, or (``gradient``) of the input gradient; see ``direct_plan.gather_plan``."""
-    size = 4 if dtype == "f" else 8
+    size, channels = 4 if dtype == "f" else 8, groups * depth
     along_d, along_h, along_w = (axis_phases(axis, gradient) for axis in axes)
     for *_, taps_of_phase in along_w:
         taps_of_phase.sort()
@@ -189,7 +192,7 @@ def narrow_plan(
     first, left = max(0, begin), max(0, -begin)
     middle = max(0, min(inputs[2], begin + reach) - first)
     copy = begin < 0 or begin + reach > inputs[2]
-    pitch = -(-max(reach, left + middle) * depth // _LINE_STEP) * _LINE_STEP
+    pitch = -(-max(reach, left + middle) * channels // _LINE_STEP) * _LINE_STEP
     span = [max(move) - min(move) + 1 for move in moves[:2]]
     lists = [[taps for *_, taps in phases] for phases in (along_d, along_h)]
     most_rows = max(len(d) * len(h) for d, h in product(*lists))
@@ -203,7 +206,7 @@ def narrow_plan(
         phases: list[np.ndarray] = []
         for count, _, start, _, of_w in along_w:
             if not rows or not of_w:
-                cycles += count * -(-columns // shape.lanes) * _FILL
+                cycles += count * -(-groups * columns // shape.lanes) * _FILL
                 continue
             terms = len(rows) * len(of_w) * depth
             phases.append(
@@ -214,22 +217,23 @@ def narrow_plan(
                     blocks=-(-terms // _BLOCK),
                     whole=_cut(dtype, count, shape.vectors) if shape.panels > 1 else [0] * CUT.words,
                     last=_cut(dtype, count, shape.last_vectors),
-                    **_runs([(move - begin) * depth for move, _ in of_w], depth),
+                    **_runs([(move - begin) * channels for move, _ in of_w], depth),
                 )
             )
             taps += [
                 a * weight_taps[0] + b * weight_taps[1] + c * weight_taps[2] for (_, a), (_, b) in rows for _, c in of_w
             ]
-            cycles += _cycles_of_panels(shape, count, terms) + _ENTRY * terms
-            if shape.panels > 1 and terms * columns * size > _NEAR // 2:  # they are read again for every line
-                cycles += _WEIGHT * shape.panels * shape.vectors * terms
+            cycles += groups * _cycles_of_panels(shape, count, terms) + _ENTRY * terms
+            panels = groups * shape.panels
+            if panels > 1 and terms * groups * columns * size > _NEAR // 2:  # they are read again for every line
+                cycles += _WEIGHT * panels * shape.vectors * terms
         lines_read = np.array([(d, h) for (d, _), (h, _) in rows], np.int64).reshape(-1)
         fill = int(len(phases) < len(along_w))
         kinds.append(
             KIND.pack(rows=len(rows), phases=len(phases), fill=fill, list=np.concatenate([lines_read, *phases]))
         )
     lines, slots = batch * outputs[0] * outputs[1], span[0] * span[1]
-    work = lines * outputs[2] * len(taps) // len(kinds) * depth * columns
+    work = lines * outputs[2] * len(taps) // len(kinds) * channels * columns
     starts = np.cumsum([NARROW.words + len(kinds), *(len(kind) for kind in kinds)])[:-1]
     words = NARROW.pack(
         source=source[:3],
@@ -239,17 +243,19 @@ def narrow_plan(
         period=[axis.stride if gradient else 1 for axis in axes[:2]],
         step=[1 if gradient else axis.stride for axis in axes[:2]],
         size=size,
+        groups=groups,
         columns=columns,
         width=shape.width,
         panels=shape.panels,
         tail=shape.tail,
         panel_step=len(taps) * depth * shape.width * size,
-        source_step=along_w[0][1] * depth * size,
+        source_group=depth * size,
+        source_step=along_w[0][1] * channels * size,
         target_step=along_w[0][3] * target[3],
-        begin=first * depth,
+        begin=first * channels,
         copy=int(copy),
-        left=left * depth,
-        middle=middle * depth,
+        left=left * channels,
+        middle=middle * channels,
         pitch=pitch,
         span=span,
         most_rows=most_rows,
@@ -263,7 +269,7 @@ def narrow_plan(
         words,
         shape,
         np.array(taps or [0], np.int64),
-        max(columns, pitch, inputs[2] * depth),
+        max(groups * columns, pitch, inputs[2] * channels),
         slots * pitch if copy else 0,
         sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms)),
         lines * (cycles / len(kinds) + _LINE) * (_FAR if far else 1),
@@ -296,11 +302,12 @@ def _plan(
     dtype: str,
     source: tuple[int, ...],
     target: tuple[int, ...],
-) -> tuple[Narrow, tuple[int, int, int, int] | None, np.ndarray]:
+) -> tuple[Narrow, tuple[int, int, int, int, int, int] | None, np.ndarray]:
     """The plan, how the weights are packed (none: read in place), and a line of zeros."""
     size = 4 if dtype == "f" else 8
     output_step, input_step, *steps = (stride // size for stride in w_strides)
-    outputs, inputs = w_shape[:2]
+    groups = window.groups
+    outputs, inputs = w_shape[0] // groups, w_shape[1]
     depth, columns, depth_step, column_step = (
         (outputs, inputs, output_step, input_step) if gradient else (inputs, outputs, input_step, output_step)
     )
@@ -308,6 +315,7 @@ def _plan(
         three_axes(window),
         gradient,
         batch,
+        groups,
         depth,
         columns,
         dtype,
@@ -315,9 +323,9 @@ def _plan(
         three_strides(target),
         [0] * (3 - len(steps)) + steps,
     )
-    given = column_step == 1 and columns == depth_step == plan.shape.width
+    given = groups == column_step == 1 and columns == depth_step == plan.shape.width
     given = given and plan.taps.tolist() == [tap * depth * columns for tap in range(len(plan.taps))]
-    packing = None if given else (depth, columns, depth_step, column_step)
+    packing = None if given else (depth, columns, depth_step, column_step, groups, outputs * output_step)
     return plan, packing, zeros_of(plan.zeros, dtype)
 
 
@@ -335,7 +343,7 @@ def gather(
     strides = (*source.strides[:-1], channels * source.itemsize)  # (of an axis with one element may be any)
     plan, packing, zeros = _plan(window, gradient, source.shape[0], w.shape, w.strides, dtype, strides, target.strides)
     if packing:
-        w = pack_weights(w, plan.taps, *packing, 1, 0, shape=plan.shape)
+        w = pack_weights(w, plan.taps, *packing, shape=plan.shape)
     scratch, copies = per_thread(plan.scratch, "i8"), per_thread(plan.copies, dtype)
     init = zeros if bias is None else bias
     tasks = int(plan.words[NARROW.tasks])
@@ -359,22 +367,22 @@ def gather(
 def _usual(window: Window, gradient: bool, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[Narrow, bool]:
     """The plan for operands in the usual order, and whether weights are packed."""
     size, last = 4 if dtype == "f" else 8, window.ndim
-    w_strides = nested_strides((*window.kernel, inputs, outputs), size, (last + 1, last, *range(last)))
+    depth = inputs // window.groups
+    w_strides = nested_strides((*window.kernel, depth, outputs), size, (last + 1, last, *range(last)))
     x, y = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
     ends = (y, x) if gradient else (x, y)
-    plan, packing, _ = _plan(window, gradient, batch, (outputs, inputs, *window.kernel), w_strides, dtype, *ends)
+    plan, packing, _ = _plan(window, gradient, batch, (outputs, depth, *window.kernel), w_strides, dtype, *ends)
     return plan, bool(packing)
 
 
 def applies(window: Window, gradient: bool, inputs: int, outputs: int, dtype: str) -> bool:
     """Whether tables and copied lines of this form have a moderate size."""
-    depth, extents = (outputs, window.output) if gradient else (inputs, window.input)
+    channels, extents = (outputs, window.output) if gradient else (inputs, window.input)
     copied = prod((r - 1) * d + 1 for r, d in zip(window.kernel[:-1], window.dilation[:-1], strict=True))
-    line = depth * (extents[-1] + (window.kernel[-1] - 1) * window.dilation[-1])
+    line = channels * (extents[-1] + (window.kernel[-1] - 1) * window.dilation[-1])
     return (
-        window.groups == 1
-        and window.taps * depth <= _MOST_TERMS
-        and window.taps * inputs * outputs * (4 if dtype == "f" else 8) <= LARGE_WEIGHTS
+        window.taps * channels // window.groups <= _MOST_TERMS
+        and window.taps * inputs // window.groups * outputs * (4 if dtype == "f" else 8) <= LARGE_WEIGHTS
         and copied * line <= _MOST_COPIED
         and (not gradient or prod(window.stride) <= _MOST_PHASES)
     )
@@ -388,6 +396,7 @@ def cycles(window: Window, gradient: bool, batch: int, inputs: int, outputs: int
 def temporary(window: Window, gradient: bool, batch: int, inputs: int, outputs: int, dtype: str) -> int:
     """Bytes of temporary memory: packed weights, and copied lines."""
     plan, packing = _usual(window, gradient, batch, inputs, outputs, dtype)
-    depth, columns = (outputs, inputs) if gradient else (inputs, outputs)
-    packed = packed_elements(len(plan.taps), depth, columns, 1, dtype, plan.shape) if packing else 0
+    groups = window.groups
+    depth, columns = (of // groups for of in ((outputs, inputs) if gradient else (inputs, outputs)))
+    packed = packed_elements(len(plan.taps), depth, columns, groups, dtype, plan.shape) if packing else 0
     return (packed + plan.copies * cores()) * (4 if dtype == "f" else 8)

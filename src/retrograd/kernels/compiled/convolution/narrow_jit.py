@@ -284,7 +284,8 @@ def conv(
         base_d, base_h = d // period_d * plan[NARROW.step], h // period_h * plan[NARROW.step + 1]
         begin = n * plan[NARROW.target] + d * plan[NARROW.target + 1] + h * plan[NARROW.target + 2]
         if plan[kind + KIND.fill] != 0:  # no tap reaches some positions
-            _fill(pointer_like(target, address(target) + begin), init, plan[NARROW.positions + 2], columns)
+            all_columns = plan[NARROW.groups] * columns
+            _fill(pointer_like(target, address(target) + begin), init, plan[NARROW.positions + 2], all_columns)
         _lines(source, address(zeros), plan, kind, n, base_d, base_h, copies, own, scratch, tags, lines_at)
         phase = kind + KIND.list + 2 * plan[kind + KIND.rows]
         for _ in range(plan[kind + KIND.phases]):
@@ -297,12 +298,15 @@ def conv(
                         store(scratch, at + i, (counting(scratch) + (move + i)) * size + place)
                     at += length
             terms, blocks = plan[phase + LINE_PHASE.terms], plan[phase + LINE_PHASE.blocks]
-            for panel in range(panels):  # a panel of the weights stays in L1 for all tiles
+            for panel in range(plan[NARROW.groups] * panels):  # a panel of the weights stays in L1 for all tiles
+                group, panel_of_group = panel // panels, panel % panels
                 cut, tail = phase + LINE_PHASE.whole, lanes(target)
-                if panel == panels - 1:
+                if panel_of_group == panels - 1:
                     cut, tail = phase + LINE_PHASE.last, plan[NARROW.tail]
+                column = (group * columns + panel_of_group * width) * size
+                source_group = group * plan[NARROW.source_group]
                 b = address(weights) + panel * plan[NARROW.panel_step] + plan[phase + LINE_PHASE.weights]
-                to = address(target) + begin + plan[phase + LINE_PHASE.target] + panel * width * size
+                to = address(target) + begin + plan[phase + LINE_PHASE.target] + column
                 for block in range(blocks):
                     first_term = block * terms // blocks
                     some = (block + 1) * terms // blocks - first_term
@@ -313,14 +317,14 @@ def conv(
                             plan[cut + CUT.kernels + (1 if tile < plan[cut + CUT.extra] else 0)],
                             address(offset(scratch, table + first_term)),
                             some,
-                            first * plan[NARROW.source_step],
+                            first * plan[NARROW.source_step] + source_group,
                             plan[NARROW.source_step],
                             b + first_term * width * size,
                             width * size,
                             to + first * plan[NARROW.target_step],
                             plan[NARROW.target_step],
                             tail,
-                            address(init) + panel * width * size,
+                            address(init) + column,
                             block,
                             after[0],
                             after[1],
