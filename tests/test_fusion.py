@@ -265,7 +265,9 @@ def test_chains_give_the_same_bits(name: str, dtype: type, monkeypatch: pytest.M
     wanted = [bits(y.numpy()) for y in results]
     found, forward = fused(steps, len(steps), outside(steps, x, r))
     assert [step.name for step in found] == kernels and forward == len(found)
-    for steps_again in (found, found.in_arena()):
+    placed = found.in_arena()
+    assert all(placed[at : at + 1].calls() is not None for at in range(len(placed)) if "+" in placed[at].name)
+    for steps_again in (found, placed):
         for y in results:
             y.array[...] = 0.5
         steps_again.run()

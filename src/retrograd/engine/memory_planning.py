@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..arrays import Arena, Lifetime, address, empty, is_array, lay_out, of_bytes, span
+from ..kernel_set import formula_of
 from ..specs.array_spec import arrays_in, leaves, mapped
 
 if TYPE_CHECKING:
@@ -270,7 +271,9 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
             block, start = blocks[id(y)], address(y) - where.begin
             whole = span(y) == (start, start + plan.buffers[where.buffer].bytes)
             before = found.get(where.buffer, _BufferLocation(block, start, y))
-            if not block.made or block.first != at or before[:2] != (block, start):
+            # a formula may write over what it reads: element by element
+            is_new = (block.made and block.first == at) or formula_of(step.kernel) is not None
+            if not is_new or before[:2] != (block, start):
                 return None
             found[where.buffer] = _BufferLocation(block, start, y) if whole else before
     if len({id(each.block) for each in found.values()}) < len(found):
