@@ -107,18 +107,17 @@ def _measure(library: str, name: str, threads: int, job: str, how: str) -> dict[
     return {"above the state before": max(peak - before, 1 / 256), "whole process": peak}
 
 
-def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], None]:
+def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], Any]:
     optimizer, functional = work.optimizer(framework.optim, net.parameters()), framework.nn.functional
-    forward = framework.compile(net) if how == "compiled" else net
 
-    def step(x: Any, y: Any) -> None:
+    def step(x: Any, y: Any) -> Any:
         optimizer.zero_grad()
-        loss = functional.mse_loss(forward(x), x) if name == PAIR else work.loss(functional, forward(x), y)
+        loss = functional.mse_loss(net(x), x) if name == PAIR else work.loss(functional, net(x), y)
         loss.backward()
         optimizer.step()
-        optimizer.zero_grad()
+        return loss
 
-    return step
+    return framework.compile(step) if how == "compiled" else step
 
 
 def _inference(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], None]:

@@ -12,6 +12,7 @@ import gc
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 
@@ -49,19 +50,19 @@ class PlannedStep(NamedTuple):
     """A step that runs its kernel's plan.
 
     memory: by plan buffer. bound: the plan's launches on the step's arrays, except those that depend on constants only.
-    kept: the arrays that these have filled, and the bytes that should remain.
+    kept: the arrays that these have filled, and checksums of the bytes that should remain.
     """
 
     step: Step
     plan: Any
     memory: dict[int, np.ndarray]
     bound: Any
-    kept: tuple[tuple[np.ndarray, bytes], ...] = ()
+    kept: tuple[tuple[np.ndarray, int], ...] = ()
 
     @property
     def is_overwritten(self) -> bool:
         """Whether a later launch has used the memory of constants for something else."""
-        return any(array.tobytes() != before for array, before in self.kept)
+        return any(_checksum(array) != before for array, before in self.kept)
 
     def with_numbers(self) -> Callable[..., None]:
         """Return a function that runs the launches with other values of the plan's words, given by name."""
@@ -323,8 +324,12 @@ def _bind_plan(
     bound = plan.bound(*_inputs(step), memory=memory)
     if not once:
         return PlannedStep(step, plan, memory, bound)
-    kept: list[tuple[np.ndarray, bytes]] = []
+    kept: list[tuple[np.ndarray, int]] = []
     for at, places in once.items():
         bound.run_one(at)
-        kept += [(array, array.tobytes()) for array in (place.of(memory) for place in places)]
+        kept += [(array, _checksum(array)) for array in (place.of(memory) for place in places)]
     return PlannedStep(step, plan, memory, bound.without(once), tuple(kept))
+
+
+def _checksum(array: np.ndarray) -> int:
+    return crc32(array.ravel(order="K").view(np.uint8).data)
