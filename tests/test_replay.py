@@ -864,3 +864,42 @@ def test_what_is_frozen_does_not_change() -> None:
 def test_freezing_in_training_mode_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"freeze: Sequential is in training mode; call eval\(\) first"):
         network().train().freeze()
+
+
+def test_large_results_and_gradients_are_not_copied() -> None:
+    """New arrays take the place of the recorded ones, also where launches see them in another shape."""
+
+    class Large(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(64, 256), nn.Linear(256, 300)
+
+        def forward(self, x: rg.Tensor) -> Any:
+            y = self.second(self.first(x).relu())
+            return y, y.softmax(-1), y.transpose(0, 1).tanh()
+
+    net = Large()
+    other = copy.deepcopy(net)
+    compiled, kept = rg.compile(other), []
+    with rg.enable_grad():
+        for seed in range(4):
+            found = []
+            for module, call in ((net, net), (other, compiled)):
+                x = image(seed, 120, 64).requires_grad_()
+                results = call(x)
+                upstream = [image(seed + place, *y.shape) for place, y in enumerate(results)]
+                rg.autograd.backward(results, upstream)
+                found.append(bits(tuple(y.detach().numpy() for y in results)) + bits(x.grad.numpy()))
+                found[-1] += [row for p in module.parameters() for row in bits(p.grad.numpy())]
+                kept += [(y.detach().numpy(), y.detach().numpy().copy()) for y in results]
+                module.zero_grad()
+            assert found[0] == found[1]
+    assert all(np.array_equal(now, before) for now, before in kept)
+    (recording,) = compiled._recorder.found.values()
+    assert sum(port._is_replaced for port in recording.results) >= 2
+    with rg.enable_grad():  # a result that backward needs
+        for call in (net, compiled):
+            results = call(image(0, 120, 64))
+            results[1].detach().mul_(2)
+            with pytest.raises(RuntimeError, match="changed in place"):
+                rg.autograd.backward(results, [rg.ones(*y.shape) for y in results])

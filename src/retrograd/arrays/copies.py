@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..specs.array_spec import ArrayInterface
+from .protocol import address
+
 Array = np.ndarray
 
 
@@ -54,3 +57,12 @@ def scaled(x: Array, factors: Array, axis: int) -> Array:
     sides[axis] = -1
     with np.errstate(all="ignore"):
         return np.multiply(x, factors.reshape(sides), out=np.empty_like(x))
+
+
+def same_view(x: Array, array: Array, other: Array) -> Array:
+    """Return the view of ``other`` that x is of ``array``, which has the same layout."""
+    if (x.shape, x.strides, x.dtype) == (array.shape, array.strides, array.dtype) and address(x) == address(array):
+        return other
+    place = address(other) + address(x) - address(array)
+    interface = {"data": (place, False), "shape": x.shape, "strides": x.strides, "typestr": x.dtype.str, "version": 3}
+    return np.asarray(ArrayInterface(interface, other))

@@ -177,6 +177,11 @@ class Steps(list[Step]):
         found = [self._planned.get(id(step)) for step in self]
         return None if None in found else [call for each in found if each is not None for call in each.bound.calls]
 
+    def takes_arrays(self, place: int) -> bool:
+        """Return whether a step in an arena only runs launches that take arrays, and no tables of their addresses."""
+        planned = self._planned.get(id(self[place]))
+        return planned is not None and planned.plan.takes_arrays
+
     def with_numbers(self, place: int, *names: str) -> Callable[..., None] | None:
         """Return a function of these numbers that runs a step in an arena; None if its plan depends on them."""
         planned = self._planned.get(id(self[place]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
@@ -11,7 +12,7 @@ from weakref import ref
 
 import numpy as np
 
-from ..arrays import copies, host, is_constant
+from ..arrays import copies, empty_like, host, is_constant, span
 from ..engine.arguments import kind_name
 from ..engine.function import Function
 from ..engine.grad_mode import INFERENCE, thread
@@ -20,7 +21,7 @@ from ..engine.steps import Steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
-from ..specs.array_spec import leaves
+from ..specs.array_spec import arrays_in, leaves
 from .recording_state import PLAIN
 from .recording_step import Delivery, Training
 
@@ -34,9 +35,9 @@ class Recording:
     """The launches of a call, the arrays that it reads its arguments from, and its result.
 
     upstream: the gradients of the results, for the launches ``back`` of a backward pass, which give ``grads``: None
-    where the result does not depend on a tensor. read_back: the tensors that these read. again: gives ``grads`` by
-    running the function, for upstream gradients in another memory order, which may lead to other kernels, or after
-    another decision.
+    where the result does not depend on a tensor. read_back, results_back: the tensors that these read, and the places
+    of results. again: gives ``grads`` by running the function, for upstream gradients in another memory order, which
+    may lead to other kernels, or after another decision.
     """
 
     def __init__(
@@ -46,15 +47,44 @@ class Recording:
         numbers = None if training is None else training.numbers
         self.parts = parts_of(steps, 0, forward, steps.decisions[:decided], numbers)
         self.back = parts_of(steps, forward, len(steps), steps.decisions[decided:])
+        self._uses = _Uses(steps, (*self.parts, *self.back))
+        self.results = [Port(each.array, self._uses) for each in tensors_in(steps.result)]
+        self._upstream_ports: list[Port] = []
+        self._grad_ports: list[Port] = []
         self.is_random = any(step.kernel == "dropout" for step in steps)
         self.random: Any = None  # the state of the random numbers before the last run
-        self.upstream: list[np.ndarray] = []
         self.grads: list[np.ndarray | None] = []
         self.read_back: list[Tensor] = []
+        self.results_back: list[int] = []
         self.has_rules = False  # whether a module has a backward rule, which ``without_backward_rules`` turns off
         self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
+
+    def set_backward(self, upstream: list[np.ndarray], grads: list[np.ndarray | None]) -> None:
+        """Set the arrays of the upstream gradients, and of the gradients."""
+        self.grads = grads
+        self._upstream_ports = [Port(array, self._uses) for array in upstream]
+        kept = [array for array in grads if array is not None]
+        once = Counter(id(root(array)) for array in (*upstream, *kept))  # one may be a view of another
+        self._uses.fixed.update(key for key, count in once.items() if count > 1)
+        self._grad_ports = [Port(array, self._uses) for array in kept]
+
+    def has_upstream_of(self, strides: Sequence[tuple[int, ...]]) -> bool:
+        """Whether the upstream gradients were recorded with these strides."""
+        return all(port.array.strides == each for port, each in zip(self._upstream_ports, strides, strict=True))
+
+    def run_back(self, upstream: Sequence[np.ndarray]) -> list[np.ndarray | None] | None:
+        """Return the gradients, in new arrays; None if the values lead to other decisions."""
+        for port, g in zip(self._upstream_ports, upstream, strict=True):
+            port.read(g)
+        for port in self._grad_ports:
+            port.renew()
+        done = run_parts(self.back)
+        made = iter([port.taken() for port in self._grad_ports])
+        for port in (*self._upstream_ports, *self.results):
+            port.reset()
+        return [None if y is None else next(made) for y in self.grads] if done else None
 
     @property
     def is_free(self) -> bool:
@@ -65,6 +95,8 @@ class Recording:
         """Run the forward pass on other arguments; False if they lead to other decisions."""
         for own, given in zip(self.inputs, arrays, strict=True):
             copies.put(own, given)
+        for port in self.results:
+            port.renew()
         if not self.is_random:
             return run_parts(self.parts)
         self.random = default_generator.get_state()
@@ -72,6 +104,84 @@ class Recording:
             return True
         default_generator.set_state(self.random)
         return False
+
+
+_LARGE = 1 << 16  # bytes: replacing a smaller array takes as long as a copy
+
+
+class Port:
+    """An array of a recording that another one replaces in each run, so that it need not be copied.
+
+    That is possible if all launches take the array or views of it, and no tables of addresses. Otherwise its elements
+    are copied.
+    """
+
+    def __init__(self, array: np.ndarray, uses: _Uses) -> None:
+        self.array = self._now = array
+        self._places: list[tuple[list[_Launch], int, int, np.ndarray]] = []
+        self._is_replaced = False
+        if array.nbytes < _LARGE or id(root(array)) in uses.fixed:
+            return
+        low, high = span(array)
+        for calls, at, place, each, begin, end in uses.arguments:
+            if begin < high and low < end:
+                if begin < low or end > high:
+                    return
+                self._places.append((calls, at, place, each))
+        self._is_replaced = bool(self._places)
+
+    def _put(self, array: np.ndarray) -> None:
+        self._now = array
+        for calls, at, place, before in self._places:
+            function, arguments, check = calls[at]
+            view = before if array is self.array else copies.same_view(before, self.array, array)
+            calls[at] = function, (*arguments[:place], view, *arguments[place + 1 :]), check
+
+    def renew(self) -> None:
+        """Let the next run write to a new array."""
+        if self._is_replaced and (other := empty_like(self.array)).strides == self.array.strides:
+            self._put(other)
+
+    def read(self, array: np.ndarray) -> None:
+        """Let the next run read an array of the same layout."""
+        if self._is_replaced:
+            self._put(array)
+        else:
+            copies.put(self.array, array)
+
+    def present(self) -> np.ndarray:
+        """Return what the run has written, in an array that the next one does not write to."""
+        return copies.duplicate(self.array) if self._now is self.array else self._now
+
+    def reset(self) -> None:
+        """Forget the array of the last run."""
+        if self._now is not self.array:
+            self._put(self.array)
+
+    def taken(self) -> np.ndarray:
+        """Return what the run has written, and forget it."""
+        found = self.present()
+        self.reset()
+        return found
+
+
+class _Uses:
+    """The arrays that are arguments of launches, with their addresses, and the ids of those that are used otherwise."""
+
+    def __init__(self, steps: Steps, parts: Sequence[_Part]) -> None:
+        self.arguments: list[tuple[list[_Launch], int, int, np.ndarray, int, int]] = []
+        otherwise = [array for _, decision in parts if decision is not None for array in decision.arrays]
+        for at, step in enumerate(steps):
+            if not steps.takes_arrays(at):
+                otherwise += arrays_in((step.args, step.kwargs, step.result))
+        for calls, _ in parts:
+            for at, (_, arguments, check) in enumerate(calls):
+                for place, each in enumerate(arguments):
+                    if isinstance(each, np.ndarray) and each.size:
+                        self.arguments.append((calls, at, place, each, *span(each)))
+                if check is not None:
+                    otherwise.append(check)
+        self.fixed = {id(root(array)) for array in otherwise}
 
 
 def run_parts(parts: list[_Part]) -> bool:
@@ -93,9 +203,9 @@ class Replayed(Function):
             if not recording.is_free or not recording.run(arrays):  # another thread may have been faster
                 raise OtherDecisionError
             recording.owner = ref(ctx)
-            results = [wrap(copies.duplicate(each.array)) for each in tensors_in(recording.steps.result)]
+            results = [wrap(port.present()) for port in recording.results]
         ctx.recording = recording
-        ctx.save_for_backward(*recording.read_back)
+        ctx.save_for_backward(*recording.read_back, *[results[place] for place in recording.results_back])
         recorded = tensors_in(recording.steps.result)
         if constant := [y for y, x in zip(results, recorded, strict=True) if not x._requires_grad]:
             ctx.mark_non_differentiable(*constant)
@@ -118,20 +228,16 @@ class Replayed(Function):
         recording.owner = None
         given = [g for g, x in zip(grads, tensors_in(recording.steps.result), strict=True) if x._requires_grad]
         with recording.lock:
-            fits = all(own.strides == g.array.strides for own, g in zip(recording.upstream, given, strict=True))
-            if fits:
-                for own, g in zip(recording.upstream, given, strict=True):
-                    copies.put(own, g.array)
+            fits = recording.has_upstream_of([g.array.strides for g in given])
             ruled = recording.has_rules and thread.mode.rules_disabled
-            if fits and not ruled and run_parts(recording.back):
-                grads_of = recording.grads
-            else:
+            grads_of = recording.run_back([g.array for g in given]) if fits and not ruled else None
+            if grads_of is None:
                 assert recording.again is not None
                 grads_of = recording.again(given, recording.random, not fits)
-            found = [
-                wrap(copies.duplicate(y)) if y is not None and needed else None
-                for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
-            ]
+        found = [
+            wrap(y) if y is not None and needed else None
+            for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
+        ]
         return None, None, *found
 
 
@@ -175,16 +281,17 @@ def _with_numbers_of(run: Callable[..., None], numbers: dict[int, dict[str, floa
     run(**numbers[at])
 
 
-def copied(value: Any, inference: bool) -> Any:
-    """The result with tensors of its own."""
+def taken(recording: Recording, inference: bool) -> Any:
+    """The result of a run, with tensors of its own."""
+    ports = iter(recording.results)
 
-    def own(tensor: Tensor) -> Tensor:
-        found = wrap(copies.duplicate(tensor.array))
+    def own(_: Tensor) -> Tensor:
+        found = wrap(next(ports).taken())
         if inference:
             found._grad_req = INFERENCE
         return found
 
-    return mapped_tensors(value, own)
+    return mapped_tensors(recording.steps.result, own)
 
 
 def mapped_tensors(value: Any, function: Callable[[Tensor], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dis import get_instructions
 from functools import lru_cache
-from operator import attrgetter, is_
+from operator import is_
 from types import CodeType
 from typing import Any, NamedTuple
 
@@ -20,7 +20,6 @@ _FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval"}  # these a
 _METHODS = {"register_hook", "retain_grad"}
 _REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
 _CONTAINERS = (list, dict, set)
-_array, _requires_grad = attrgetter("array"), attrgetter("_requires_grad")
 
 
 class State:
@@ -60,9 +59,10 @@ class State:
             if not all(map(_same_members, self.modules, self.members)):
                 return False
             self.count = changes[0]
-        if not all(map(is_, map(_array, self.tensors), self.arrays)):
+        tensors = self.tensors  # lists, since the interpreter reads an attribute faster than attrgetter
+        if not all(map(is_, [tensor.array for tensor in tensors], self.arrays)):
             return False
-        if not all(map(is_, map(_requires_grad, self.tensors), self.flags)):
+        if [tensor._requires_grad for tensor in tensors] != self.flags:
             return False
         if not all(_has_content(value, before) for value, before in self.containers):
             return False

@@ -49,13 +49,13 @@ from .recording import (
     Plain,
     Recording,
     Replayed,
-    copied,
     difference,
     mapped_tensors,
     parts_of,
     put_back_after,
     run_parts,
     simplified,
+    taken,
     tensors_in,
     unsafe,
 )
@@ -236,7 +236,7 @@ class _Recorder:
                         if not found.training.is_ready():
                             del self.found[place]
                         elif found.training.run(partial(found.run, arrays)):
-                            return copied(found.steps.result, mode.inference)
+                            return taken(found, mode.inference)
                     finally:
                         found.lock.release()
             elif trained:
@@ -246,7 +246,7 @@ class _Recorder:
             elif found.lock.acquire(blocking=False):  # else another thread replays it
                 try:
                     if found.run(arrays):
-                        return copied(found.steps.result, mode.inference)
+                        return taken(found, mode.inference)
                 finally:
                     found.lock.release()
         except OtherDecisionError:
@@ -337,6 +337,8 @@ class _Recorder:
                 for each, array in zip(delivered, after, strict=True)
             ]
             one = one._replace(forward=len(one.steps), delivered=delivered)
+        else:
+            one = one._replace(grads=without_copies(one.steps, one.grads))
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
         forward = one.forward
         if self.frozen:
@@ -362,7 +364,8 @@ class _Recorder:
             training.is_ready()  # finds the numbers
         found = Recording(steps, one.inputs, forward, decided, training)
         if trained and training is None:
-            found.upstream, found.grads, found.has_rules = one.upstream, one.grads, state.has_rules
+            found.set_backward(one.upstream, one.grads)
+            found.has_rules = state.has_rules
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
             named = {
                 name: value._requires_grad if isinstance(value, Tensor) else Plain(value)
@@ -371,6 +374,8 @@ class _Recorder:
             found.again = partial(self._computed_again, place, found.inputs, plain, named)
             read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
+            results = enumerate(tensors_in(steps.result))
+            found.results_back = [place for place, each in results if id(root(each.array)) in read]
         return found
 
     def _frozen(self, call: Call, held: list[np.ndarray]) -> Steps | str:

@@ -32,6 +32,11 @@ class Plan(NamedTuple):
     results: Any
     words: dict[str, float]
 
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether no launch takes a table with the addresses of arrays, or has words."""
+        return not any(isinstance(each, (Objects, Word)) for one in self.launches for each in one.arguments)
+
     def fits(self, y: np.ndarray) -> bool:
         """Whether there is exactly one result, and y can be its memory."""
         return type(self.results) is Place and self._may_hold(self.results, y)
