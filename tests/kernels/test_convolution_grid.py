@@ -9,6 +9,7 @@ For every geometry these are checked:
 - the three operators on one of the sets: their gradients, their gradients' gradients, the contract of ``grad_req``.
 
 500 geometries run in "make test" and 5,000 in "make nightly"; tests/peers compares the same ones with PyTorch.
+For 100 of them, and 2,000 in "make nightly", NaN and infinities at the borders must stay where the definition has them.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from retrograd.kernels.textbook.algorithms import ALGORITHMS
 from retrograd.ops.convolution.convolution import Conv, ConvInputGrad, conv, conv_input_grad, conv_weight_grad
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window
-from strategies import Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
+from strategies import LAYOUTS, Case, Source, conv_case, conv_cases, evenly, examples, many_examples, numbers, sources
 
 SETS = {"compiled": kernels, "textbook": textbook}
 Again = Callable[[], None]
@@ -179,6 +180,43 @@ def test_geometries_nightly(hundreds: int) -> None:
 @pytest.mark.nightly
 def test_drawn_geometries_nightly() -> None:
     check_drawn(many_examples(1500), 300)
+
+
+# ---------------------------------------------------------------- NaN and infinities at the borders
+
+
+def check_not_finite(number: int, count: int, positions: int) -> None:
+    """They reach the results that read them by the definition, and no others: padding is not multiplied with them."""
+    for n in range(number, number + count):
+        pick, source = evenly(n)
+        case = replace(conv_case(pick, positions), options=Options("exact"))  # transforms would spread them
+        shapes = case.x, case.w, case.y
+        x, w, g = (numbers(source.rng, shape, source.dtype) for shape in shapes)
+        for array in (x, g):
+            plant(array, source.rng)
+        x, w, g = (LAYOUTS[turn](array) for turn, array in zip(source.turns, (x, w, g), strict=True))
+        with np.errstate(all="ignore"):
+            expected = by_loops((x, w, g), case.window)
+        found = trio(SETS["compiled"], (x, w, g), case.window, case.options)
+        for actual, wanted, terms in zip(found, expected, terms_of(case), strict=True):
+            try:
+                assert_sums(actual, wanted, terms)
+            except AssertionError as error:
+                error.add_note(f"geometry {n}: {case}, {source}")
+                raise
+
+
+def plant(array: np.ndarray, rng: np.random.Generator) -> None:
+    """Put a few numbers that are not finite at the first or last positions of each axis."""
+    for _ in range(rng.integers(1, 4) if array.size else 0):
+        channel = tuple(rng.integers(extent) for extent in array.shape[:2])
+        place = tuple(rng.choice((0, extent - 1)) for extent in array.shape[2:])
+        array[channel + place] = rng.choice((np.nan, np.inf, -np.inf))
+
+
+@pytest.mark.parametrize("hundreds", [pytest.param(n, marks=pytest.mark.nightly) if n >= 1 else n for n in range(20)])
+def test_not_finite_at_the_borders(hundreds: int) -> None:
+    check_not_finite(100 * hundreds, 100, 100)
 
 
 # ---------------------------------------------------------------- the checker itself
