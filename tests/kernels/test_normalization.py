@@ -183,6 +183,26 @@ def test_empty_batch(kernel_set: Any, dtype: type) -> None:
     assert y.shape == (0, 5, 2, 2)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("channels", [0, 1, 7, 16, 33, 130])
+def test_running_statistics(kernel_set: Any, channels: int, dtype: type) -> None:
+    """Each operation is rounded; arrays that are not contiguous are changed in place, too, and nothing beside them."""
+    rng = np.random.default_rng(channels)
+    around = numbers(rng, (2, 2 * channels + 1), dtype)
+    before, running = around.copy(), (around[0, :channels], around[1, 1::2])
+    mean, variance = numbers(rng, (channels,), dtype), np.square(numbers(rng, (channels,), dtype))
+    if channels > 1:
+        mean[1], variance[0] = np.nan, np.inf
+    share, factor = dtype(0.1), dtype(33 / 32)
+    with np.errstate(all="ignore"):
+        expected = [r + (s - r) * share for r, s in zip(running, (mean, variance * factor), strict=True)]
+    assert kernel_set.running_statistics(running, mean, variance, 0.1, 33 / 32) is None
+    for own, one in zip(running, expected, strict=True):
+        assert_equal(own, one.astype(np.float64))
+    before[0, :channels], before[1, 1::2] = expected
+    assert_equal(around, before.astype(np.float64))
+
+
 # ---------------------------------------------------------------- with a sum and a clamp
 
 LIMITS = [(0.0, np.nan), (0.0, 6.0), (-0.3, 0.4), (np.nan, np.nan)]  # ReLU, ReLU6, another one, none

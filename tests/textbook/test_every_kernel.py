@@ -232,8 +232,8 @@ def arrays_of(arguments: tuple[Any, ...]) -> list[np.ndarray]:
 
 def test_every_kernel_is_exported_and_covered_here() -> None:
     public = {name for name in vars(textbook) if inspect.isfunction(getattr(textbook, name))}
-    # tests/kernels/test_optimizer.py, test_moves.py
-    in_place = {"update", "copy", "accumulate", "assign", "arithmetic", "fill"}
+    # tests/kernels/test_optimizer.py, test_moves.py, test_normalization.py
+    in_place = {"running_statistics", "update", "copy", "accumulate", "assign", "arithmetic", "fill"}
     nested = {"recurrent", "recurrent_grad"}  # test_recurrent.py
     codes = {"sign_bits", "quantize_codes", "lowbit_filters", "lowbit_conv"}  # tests/kernels/test_lowbit.py
     exported = set(textbook.__all__) - {"formula_kernel"}  # test_user_formula.py

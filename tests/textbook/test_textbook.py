@@ -338,6 +338,11 @@ class TestNormalization:
         assert_allclose(gw, [2 / 3, 0], rtol=1e-15)
         assert_array_equal(gb, [2, 0])
 
+    def test_running_statistics(self) -> None:
+        running = array([0, 8]), array([1, 2])
+        textbook.running_statistics(running, array([4, 4]), array([2, 0]), 0.25, 2.0)
+        assert_array_equal(running, [[1, 7], [1.75, 1.5]])
+
     def test_channel_affine(self) -> None:
         y = textbook.channel_affine(self.x, array([2, 10]), array([1, -1]))
         assert_array_equal(y, [[[3, 7], [19, 19]], [[11, 15], [19, 19]]])

@@ -297,6 +297,7 @@ _KERNELS = (
     "reduction_grad.normalize_grad",
     "normalization.statistics",
     "normalization.fixed_scale",
+    "normalization.running_statistics",
     "moments.sums_columns",
     "pooling.max_pool",
     "pooling.max_pool_grad",

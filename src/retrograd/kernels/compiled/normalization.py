@@ -26,6 +26,7 @@ from .memory.layout import (
     rows_and_columns,
     transposition,
 )
+from .memory.moves import copy
 from .memory.packing import zeros_of
 from .moments import MERGED, MOMENTS, SUMS, moments
 from .reduction import sum
@@ -44,6 +45,7 @@ __all__ = [
     "layer_norm_grad",
     "log_softmax",
     "log_softmax_grad",
+    "running_statistics",
     "softmax",
     "softmax_grad",
 ]
@@ -439,7 +441,7 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
     return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)
 
 
-_FIXED_SCALE = kernel("normalization.fixed_scale")
+_FIXED_SCALE, _RUNNING = kernel("normalization.fixed_scale"), kernel("normalization.running_statistics")
 
 
 def fixed_scale(
@@ -452,6 +454,17 @@ def fixed_scale(
         weight, bias = np.ascontiguousarray(weight, like=mean), np.ascontiguousarray(bias, like=mean)
     _FIXED_SCALE[mean.dtype.char](1, mean, variance, weight, bias, scale, shift, mean.size, eps)
     return scale, shift
+
+
+def running_statistics(
+    running: tuple[np.ndarray, np.ndarray], mean: np.ndarray, variance: np.ndarray, momentum: float, factor: float
+) -> None:
+    given = *running, mean, variance
+    dense = [each if each.flags.c_contiguous else np.ascontiguousarray(each, like=each) for each in given]
+    _RUNNING[mean.dtype.char](1, *dense, mean.size, momentum, factor)
+    for old, new in zip(running, dense, strict=False):
+        if new is not old:
+            copy(old, new)
 
 
 # ---- Layer, root-mean-square, group and instance normalization: every sample has separate statistics ----------------

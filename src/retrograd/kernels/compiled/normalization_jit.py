@@ -15,6 +15,7 @@ from .machine.simd import (
     Access,
     ahead_by,
     double,
+    fenced,
     four_times,
     full,
     full_like,
@@ -70,6 +71,26 @@ def fixed_scale(
         factor = load_first(weight, i, left) * inverse_deviation(load_first(variance, i, left), eps)
         store_first(scale, i, factor, left)
         store_first(shift, i, load_first(bias, i, left) - load_first(mean, i, left) * factor, left)
+
+
+def running_statistics(
+    task: int,
+    worker: int,
+    running_mean: Array,
+    running_variance: Array,
+    mean: Array,
+    variance: Array,
+    channels: int,
+    momentum: float,
+    factor: float,
+) -> None:
+    """r += momentum * (s - r), rounded after each operation; s = mean, and factor * variance"""
+    for i in range(0, channels, lanes(mean)):
+        left = channels - i
+        old = load_first(running_mean, i, left)
+        store_first(running_mean, i, old + fenced((load_first(mean, i, left) - old) * momentum), left)
+        old, new = load_first(running_variance, i, left), fenced(load_first(variance, i, left) * factor)
+        store_first(running_variance, i, old + fenced((new - old) * momentum), left)
 
 
 @helper

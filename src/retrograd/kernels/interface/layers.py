@@ -247,6 +247,10 @@ class Layers:
     def batch_norm(self, x: Array, weight: Array, bias: Array, eps: float) -> tuple[Array, Array, Array, Array]:
         """(x - mean) / sqrt(variance + eps) weight + bias by channel; mean, variance and 1 / deviation."""
 
+    @declare(lambda running, mean, variance, momentum, factor: None, changes="running")
+    def running_statistics(self, running: Pair, mean: Array, variance: Array, momentum: float, factor: float) -> None:
+        """Move the running mean and variance towards mean and variance times factor, by the share momentum."""
+
     @declare(lambda g, x, weight, mean, inverse: (x, *(_channels(x),) * 2))
     def batch_norm_grad(self, g: Array, x: Array, weight: Array, mean: Array, inverse: Array) -> Three:
         """The gradients of ``batch_norm`` to x, weight and bias."""

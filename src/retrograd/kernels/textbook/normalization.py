@@ -41,6 +41,7 @@ __all__ = [
     "layer_norm_grad",
     "log_softmax",
     "log_softmax_grad",
+    "running_statistics",
     "softmax",
     "softmax_grad",
     "zero_masked_rows",
@@ -117,6 +118,16 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
     y, mean, variance = normalized(x, _channels(weight, x), _channels(bias, x), eps, _axes(x))
     mean, variance = mean.reshape(-1), variance.reshape(-1)
     return y, mean, variance, inverse_deviation(variance, eps)
+
+
+def running_statistics(
+    running: tuple[np.ndarray, np.ndarray], mean: np.ndarray, variance: np.ndarray, momentum: float, factor: float
+) -> None:
+    """r += momentum * (s - r) in place, for the running mean and s = mean, and the running variance and s = factor *
+    variance, all (C,)"""
+    with np.errstate(all="ignore"):
+        for r, s in zip(running, (mean, variance * variance.dtype.type(factor)), strict=True):
+            r += (s - r) * r.dtype.type(momentum)
 
 
 @ieee

@@ -246,10 +246,9 @@ def update_running_statistics(
     running: tuple[Tensor, Tensor], mean: np.ndarray, variance: np.ndarray, count: int, momentum: float
 ) -> None:
     """Update the running statistics; ``variance`` is the biased variance of ``count`` elements."""
-    unbiased = kernels.scale(variance, count / (count - 1))
-    for statistic, value in zip(running, (mean, unbiased), strict=True):
-        step = kernels.scale(kernels.sub(value, statistic.array), momentum)
-        kernels.copy(statistic.array, kernels.add(statistic.array, step))
+    mean_so_far, variance_so_far = running
+    statistics = mean_so_far.array, variance_so_far.array
+    kernels.running_statistics(statistics, mean, variance, momentum, count / (count - 1))
 
 
 def _all_but_1(x: Tensor) -> tuple[int, ...]:
