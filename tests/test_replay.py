@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -478,6 +479,35 @@ def test_what_cannot_be_recorded_runs_as_usual(name: str, capsys: pytest.Capture
         assert compiled.calls >= 4
     if name == "a line of output":
         assert capsys.readouterr().out.count("forward") == 8
+
+
+def test_what_a_recording_consists_of_is_explained() -> None:
+    def chosen(x: rg.Tensor) -> rg.Tensor:
+        y = x * 2
+        return y if y.sum().item() > 0 else y + 1  # this line
+
+    def read(x: rg.Tensor) -> rg.Tensor:
+        return x @ holder.weight  # the line that reads
+
+    def made(x: rg.Tensor) -> rg.Tensor:
+        return rg.zeros(9).add_(1.0) * x  # the line that changes
+
+    for function, line in ((chosen, "# this line"), (read, "# the line that reads"), (made, "# the line that changes")):
+        compiled = rg.compile(function)
+        for _ in range(3):  # an array that NumPy makes begins at zero in each call
+            assert bits(compiled(image()).numpy()) == bits(function(image()).numpy())
+        assert explain_recording(compiled).endswith(line)
+    net = nn.Sequential(nn.Embedding(5, 6), nn.Linear(6, 6), nn.ReLU(), nn.BatchNorm1d(6), nn.ReLU())
+    compiled = rg.compile(net)
+    with rg.enable_grad():
+        compiled(rg.tensor([0, 1, 2])).sum().backward()
+    assert re.fullmatch(
+        r"\(3,\), \(8,\): \d+ steps, \d+ launches; \d+ arrays of .* arena of .* bytes\n"
+        r"  in 2 segments, between which Python checks whether indices are in range\n"
+        r"  fused: 1 batch_norm_clamp, 1 batch_norm_clamp_grad, 1 matmul_clamp\n"
+        r"  called, since they have no plan: 1 csr_transpose",
+        explain_recording(compiled),
+    )
 
 
 def test_lists_and_hooks_of_modules() -> None:

@@ -156,6 +156,7 @@ def test_a_replay_runs_no_python() -> None:
     finally:
         type(run.net[0]).forward = forward  # type: ignore[method-assign]
     assert not calls and bits(run.net[0].weight.array) != before
+    assert explain_recording(run.step).endswith("a training step: 4 gradients, 1 update of SGD")
 
 
 # ---- What changes between steps --------------------------------------------------------------------------------------

@@ -278,6 +278,8 @@ def test_a_read_of_the_host_is_noted() -> None:
     x, labels = rg.tensor(np.array([[3.0, 4.0], [0.5, -1.0]])), rg.tensor(np.array([1, 0]))
     assert rg.record_steps(lambda: rg.exp(x)).reads == []
     (why,) = rg.record_steps(lambda: F.cross_entropy(x, labels)).copy().reads
+    assert why == "whether labels are classes"
+    (why,) = rg.record_steps(lambda: F.cross_entropy(x, labels, rg.ones(2, dtype=rg.float64))).copy().reads
     assert why == "the sum of weights, and whether labels are classes"
 
 

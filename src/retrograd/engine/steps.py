@@ -20,6 +20,7 @@ from ..kernels.interface import KERNELS
 from ..specs.array_spec import arrays_in, leaves, mapped
 from .arguments import kind_name
 from .arithmetic import assign
+from .call_site import CallSite, user_call_site
 from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, root
 
 __all__ = ["Step", "Steps", "record_steps"]
@@ -81,7 +82,7 @@ class Steps(list[Step]):
     result: the result of the recorded function. reads: the decisions that depended on a value that Python read from an
     array; ``run`` does not repeat them. decisions: those of ``reads`` that can be repeated, each with the number of
     steps before it. memory: the memory use found by ``in_arena``; None for steps whose arrays are where they were
-    recorded.
+    recorded. sites, read_sites: the lines of user code that led to each step, and to each of ``reads``, as recorded.
     """
 
     def __init__(self, steps: Iterable[Step] = ()) -> None:
@@ -90,6 +91,8 @@ class Steps(list[Step]):
         self.reads: list[str] = []
         self.decisions: list[tuple[int, host.Decision]] = []
         self.memory: Memory | None = None
+        self.sites: list[CallSite] = []
+        self.read_sites: list[CallSite] = []
         self._planned: dict[int, PlannedStep] = {}  # by the id of the step
 
     def __getitem__(self, key: Any) -> Any:
@@ -276,11 +279,13 @@ class _Recorder(Listener):
     def _read(self, why: str, made: host.Decision | None) -> None:
         if get_ident() == self._thread:
             self.steps.reads.append(why)
+            self.steps.read_sites.append(user_call_site())
             if made is not None:
                 self.steps.decisions.append((len(self.steps), made))
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         result = kernel(*args, **kwargs)
+        self.steps.sites.append(user_call_site())
         self.steps.append(
             Step(
                 name,

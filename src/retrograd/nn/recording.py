@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import copies, empty_like, host, is_constant, span
 from ..engine.arguments import kind_name
+from ..engine.call_site import describe_call_site
 from ..engine.function import Function
 from ..engine.grad_mode import INFERENCE, thread
 from ..engine.memory_planning import root
@@ -86,6 +87,26 @@ class Recording:
             port.reset()
         return [None if y is None else next(made) for y in self.grads] if done else None
 
+    def __str__(self) -> str:
+        """Steps, launches and memory; then decisions that are made again, fused steps, and updates of optimizers."""
+        launches = sum(len(calls) for calls, _ in (*self.parts, *self.back))
+        lines = [f"{len(self.steps)} steps, {launches} launches; {self.steps.memory}"]
+        why = [each.why for _, each in self.steps.decisions]
+        if why:
+            lines.append(f"in {len(why) + 1} segments, between which Python checks {'; '.join(dict.fromkeys(why))}")
+        kinds = Counter(name for step in self.steps if (name := step.name).endswith(_FUSED) or "+" in name)
+        if kinds:
+            lines.append("fused: " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())))
+        if self.training is not None:
+            names = Counter(type(each.optimizer).__name__ for each in self.training.updates.values())
+            delivered = sum(each.after is not None and not each.kept for each in self.training.deliveries)
+            updates = "".join(f", {count} update{'s' * (count > 1)} of {name}" for name, count in names.items())
+            lines.append(f"a training step: {delivered} gradients{updates}")
+        called = Counter(step.name for at, step in enumerate(self.steps) if self.steps[at : at + 1].calls() is None)
+        if called:
+            lines.append("called, since they have no plan: " + ", ".join(f"{n} {name}" for name, n in called.items()))
+        return "\n  ".join(lines)
+
     @property
     def is_free(self) -> bool:
         """Whether no backward needs what the memory holds."""
@@ -106,6 +127,7 @@ class Recording:
         return False
 
 
+_FUSED = "_clamp", "_clamp_grad"  # the ends of the names of fused kernels; chains are named such as mul+relu
 _LARGE = 1 << 16  # bytes: replacing a smaller array takes as long as a copy
 
 
@@ -364,37 +386,51 @@ def difference(call: Call, again: Call) -> str | None:
     steps, others = call.steps, again.steps
     if reason := _value_read(steps):
         return reason
-    for step in steps:
+    for place, step in enumerate(steps):
         if any(isinstance(leaf, (bool, int, float)) for leaf in leaves(step.result)):
-            return f"Python reads a number that {step.name} computes"
+            return f"Python reads a number that {step.name} computes{_line(steps, place)}"
     if len(steps) != len(others) or call.forward != again.forward:
-        return DEPENDS
+        names = [step.kernel for step in steps], [step.kernel for step in others]
+        place = next((at for at, (a, b) in enumerate(zip(*names, strict=False)) if a != b), min(map(len, names)))
+        return f"{DEPENDS}{_line(max(steps, others, key=len), place)}"
     if call.decided != again.decided or len(steps.decisions) != len(others.decisions):
         return "a decision depends on values"
     for (place, made), (at, again_made) in zip(steps.decisions, others.decisions, strict=True):
         if (place, made.why, made.others, made.found) != (at, again_made.why, again_made.others, again_made.found):
             return f"Python reads {made.why}"
-    for one, other in zip(steps, others, strict=True):
+    for place, (one, other) in enumerate(zip(steps, others, strict=True)):
         if one.kernel != other.kernel:
-            return f"the steps depend on values: {one.name} or {other.name}"
+            return f"the steps depend on values: {one.name} or {other.name}{_line(steps, place)}"
         if one.kernel == "dropout":  # its random numbers are drawn at each replay
             one, other = (step._replace(args=step.args[:2]) for step in (one, other))
         a, b = ([*leaves((step.args, step.kwargs))] for step in (one, other))
         if len(a) != len(b) or not all(map(_alike, a, b)):
-            return f"a number of {one.name} depends on values or is random"
+            return f"a number of {one.name} depends on values or is random{_line(steps, place)}"
     return None
 
 
 DEPENDS = "the number of steps depends on values"
 
 
+def _line(steps: Steps, place: int) -> str:
+    """The user's line of a step, for the end of a sentence."""
+    return f", in {describe_call_site(steps.sites[place])}" if place < len(steps.sites) else ""
+
+
+def _reader(steps: Steps, array: np.ndarray) -> str:
+    """The user's line that first reads an array."""
+    owner = root(array)
+    places = (place for place, step in enumerate(steps) if any(root(each) is owner for each in step.inputs))
+    return _line(steps, next(places, len(steps)))
+
+
 def _value_read(steps: Steps) -> str | None:
     """What Python reads from an array other than the answer to a question that can be asked again."""
     decisions = iter([*[each.why for _, each in steps.decisions], None])
     following = next(decisions)
-    for why in steps.reads:
+    for why, site in zip(steps.reads, steps.read_sites, strict=True):
         if why != following:
-            return f"Python reads {why}"
+            return f"Python reads {why}, in {describe_call_site(site)}"
         following = next(decisions)
     return None
 
@@ -446,19 +482,24 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
         if id(root(array)) in own or id(root(array)) in held or is_constant(array):
             continue
         if same is array:
-            return f"it reads an array of shape {array.shape} that is no argument, parameter or buffer: pass it"
+            reason = f"it reads an array of shape {array.shape} that is no argument, parameter or buffer: pass it"
+            return reason + _reader(steps, array)
         if not copies.same_bits(array, same):
-            return f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
+            reason = f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
+            return reason + _reader(steps, array)
     pending = steps.decisions[: call.decided], steps.decisions[call.decided :]
+    read = {id(array) for array in steps.sources()}
     for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):
+        line = _line(steps, place)
         later = [each.why for at, each in pending[place >= call.forward] if at > place]
         for array, same in zip(step.changed, other.changed, strict=True):
             if later and id(root(array)) in held:
-                return f"Python reads {later[0]} after {step.name} has changed a parameter or buffer"
+                return f"Python reads {later[0]} after {step.name} has changed a parameter or buffer{line}"
             if id(root(array)) in own:
-                return f"{step.name} changes an argument in place"
-            if root(array) is root(same) and id(root(array)) not in held:
-                return f"{step.name} changes an array of shape {array.shape} that is no argument, parameter or buffer"
+                return f"{step.name} changes an argument in place{line}"
+            if id(root(array)) not in held and (root(array) is root(same) or id(root(array)) in read):
+                whose = "no argument, parameter or buffer" if root(array) is root(same) else "made by NumPy"
+                return f"{step.name} changes an array of shape {array.shape} that is {whose}{line}"
     for value in tensors_in(steps.result):
         if type(value) is not Tensor:
             return f"the result contains {kind_name(value)}"

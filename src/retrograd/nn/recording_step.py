@@ -248,7 +248,12 @@ def is_differentiable(tensor: Tensor) -> bool:
 def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
     """Remove the steps that copy a gradient which nothing else refers to; return the arrays of the gradients then."""
     makers = {id(array): place for place, step in enumerate(steps) for array in step.outputs}
-    last = {id(root(array)): place for place, step in enumerate(steps) for array in (*step.inputs, *step.outputs)}
+    last: dict[int, int] = {}  # by the id of an array that owns its memory, the place of its last use
+    views: dict[int, set[int]] = {}  # by the same, the ids of the arrays in that memory
+    for at, step in enumerate(steps):
+        for array in (*step.inputs, *step.outputs):
+            last[id(root(array))] = at
+            views.setdefault(id(root(array)), set()).add(id(array))
     other: dict[int, np.ndarray] = {}
     dropped: set[int] = set()
     for y in arrays:
@@ -257,7 +262,7 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
             continue
         x = steps[place].args[0]
         fits = (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
-        if fits and id(x) in makers and last[id(root(x))] == place and root(x).nbytes - x.nbytes <= 64:
+        if fits and id(x) in makers and last[id(root(x))] == place and views[id(root(x))] == {id(x)}:
             other[id(y)] = x
             dropped.add(place)
     if dropped:

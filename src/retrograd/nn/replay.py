@@ -303,7 +303,7 @@ class _Recorder:
         strides = self.upstream.get(place)
         reason: str | None = DEPENDS
         for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
-            if reason == DEPENDS:
+            if reason is not None and reason.startswith(DEPENDS):
                 with put_back_after(held) as put_back:
                     one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
                     put_back()
@@ -464,6 +464,8 @@ class _Recorder:
             grads = [None if each is None else each.array for each in back.result]
             steps += back
             steps.reads += back.reads
+            steps.sites += back.sites
+            steps.read_sites += back.read_sites
             steps.decisions += [(forward + place, each) for place, each in back.decisions]
 
         def without_graph(tensor: Tensor) -> Tensor:
@@ -529,8 +531,7 @@ class _Recorder:
             if isinstance(found, str):
                 lines.append(f"{shapes}: runs as usual, since {found}")
                 continue
-            launches = sum(len(calls) for calls, _ in (*found.parts, *found.back))
-            lines.append(f"{shapes}: {len(found.steps)} steps, {launches} launches; {found.steps.memory}")
+            lines.append(f"{shapes}: {found}")
         return "\n".join(lines)
 
 
