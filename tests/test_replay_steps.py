@@ -370,6 +370,39 @@ def test_labels_that_are_no_classes() -> None:
         assert found[0] == found[1]
 
 
+def losses_of_closure(compiled: bool) -> list[bytes]:
+    """Train by a step without arguments, with other labels and wrong ones in between."""
+    rg.manual_seed(0)
+    net, images, labels = with_batch_norm(), numbers(1, 4, 1, 6, 6), codes(2, 5, 4)
+    optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    def train() -> rg.Tensor:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(net(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    step = rg.compile(train) if compiled else train
+    found = []
+    for at in range(7):
+        if at == 4:
+            labels.copy_(codes(3, 5, 4))
+        if at == 5:
+            labels[0] = 7
+            with pytest.raises(IndexError, match="is not a class"):
+                step()
+            labels[0] = 1
+        found += bits(step().detach().numpy())
+    assert not compiled or "launches" in explain_recording(step)
+    return found + [row for x in (*net.parameters(), *net.buffers()) for row in bits(x.detach().numpy())]
+
+
+def test_labels_that_the_function_refers_to() -> None:
+    """They are checked before batch norm changes its statistics, and seen when the user changes them."""
+    assert losses_of_closure(False) == losses_of_closure(True)
+
+
 def test_a_copied_step_trains_the_same_network() -> None:
     """The fixture of a step is its closure; a deep copy of the compiled function is made of the same function."""
     run = Run(compiled=True)

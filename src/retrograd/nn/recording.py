@@ -436,7 +436,7 @@ def _value_read(steps: Steps) -> str | None:
 
 
 def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
-    """The call with the decisions about arguments before all steps, and without those about constants.
+    """The call without decisions about constants; those about arrays that no step changes come before all steps.
 
     An array that is neither known, nor of the call or a result of its steps, is a constant if it is the same in both
     calls, else the reason why there can be no recording.
@@ -446,10 +446,11 @@ def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
     others = {id(root(array)) for array in (*known, *call.upstream)}
     others |= {id(root(array)) for step in steps for array in step.outputs}
     changed = {id(root(array)) for step in steps for array in step.changed}
+    unchanged = own | {id(root(array)) for array in known} - changed
     copied = {
         id(root(step.result)): step.args[0]
         for step in steps
-        if step.kernel == "duplicate" and id(root(step.args[0])) in own and id(root(step.result)) not in changed
+        if step.kernel == "duplicate" and id(root(step.args[0])) in unchanged and id(root(step.result)) not in changed
     }
     first: list[tuple[int, host.Decision]] = []
     parts: tuple[list[tuple[int, host.Decision]], ...] = [], []
@@ -459,7 +460,7 @@ def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
         for each, a, b in zip(roots, one.arrays, other.arrays, strict=True):
             if each not in own | others and (a is b or not copies.same_bits(a, b)) and not is_constant(root(a)):
                 return f"Python reads {one.why} from an array that NumPy computes"
-        if own.issuperset(roots):
+        if unchanged.issuperset(roots):
             first.append((0, one))
         elif not (own | others).isdisjoint(roots):
             parts[number >= call.decided].append((place, one))
