@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import gc
+import os
 import pickle
 import re
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from typing import Any
@@ -500,7 +502,8 @@ def test_what_a_recording_consists_of_is_explained() -> None:
     net = nn.Sequential(nn.Embedding(5, 6), nn.Linear(6, 6), nn.ReLU(), nn.BatchNorm1d(6), nn.ReLU())
     compiled = rg.compile(net)
     with rg.enable_grad():
-        compiled(rg.tensor([0, 1, 2])).sum().backward()
+        for _ in range(2):  # the second time for the strides of the gradient of a sum
+            compiled(rg.tensor([0, 1, 2])).sum().backward()
     assert re.fullmatch(
         r"\(3,\), \(8,\): \d+ steps, \d+ launches; \d+ arrays of .* arena of .* bytes\n"
         r"  in 2 segments, between which Python checks whether indices are in range\n"
@@ -933,3 +936,142 @@ def test_large_results_and_gradients_are_not_copied() -> None:
             results[1].detach().mul_(2)
             with pytest.raises(RuntimeError, match="changed in place"):
                 rg.autograd.backward(results, [rg.ones(*y.shape) for y in results])
+
+
+# ---------------------------------------------------------------- interruptions, threads and processes
+
+
+def interrupted(recording: Any, place: int, error: BaseException) -> Callable[[], None]:
+    """Let an error interrupt the next replay before a launch; return a function that undoes it."""
+    launches = [(calls, at) for calls, _ in (*recording.parts, *recording.back) for at in range(len(calls))]
+    calls, at = launches[place]
+
+    def fail(*_: Any) -> None:
+        raise error
+
+    before = calls[at]
+    calls[at] = fail, (), None
+    return lambda: calls.__setitem__(at, before)
+
+
+@pytest.mark.parametrize("place", [0, 4, -1])
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), MemoryError()])
+def test_an_interrupted_replay_leaves_the_next_one_right(error: BaseException, place: int) -> None:
+    """Ctrl-C or lack of memory between two launches, also of the backward pass."""
+    net = network()
+    compiled = rg.compile(copy.deepcopy(net))
+    with rg.enable_grad():
+        for _ in range(2):  # recorded again for the strides of the gradient of a sum
+            compiled(image()).sum().backward()
+        (recording,) = compiled._recorder.found.values()
+        undo = interrupted(recording, place, error)
+        with pytest.raises(type(error)):
+            compiled(image(1)).sum().backward()
+        undo()
+        found = []
+        for call in (net, compiled):
+            call.zero_grad()
+            y = call(image(2))
+            y.sum().backward()
+            found.append(bits(y.detach().numpy()) + [row for rows in gradients(call) for row in rows or ()])
+    assert found[0] == found[1] and not recording.lock.locked() and recording.is_free
+
+
+def test_an_error_in_a_hook_of_the_result() -> None:
+    net = network()
+    compiled = rg.compile(copy.deepcopy(net))
+    with rg.enable_grad():
+        for seed in range(4):
+            for call in (net, compiled):
+                call.zero_grad()
+                y = call(image(seed))
+                if seed == 2:
+                    y.register_hook(lambda g: 1 / 0)
+                    with pytest.raises(ZeroDivisionError):
+                        y.sum().backward()
+                else:
+                    (y * y).sum().backward()
+            assert gradients(net) == gradients(compiled)
+
+
+def test_without_memory_for_the_arena_calls_run_as_usual(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(size: int) -> None:
+        raise MemoryError
+
+    net, x = network(), image()
+    compiled = rg.compile(net)
+    monkeypatch.setattr("retrograd.engine.memory_planning.Arena", none)
+    assert same(compiled, net, x) and "not enough memory" in explain_recording(compiled)
+
+
+def test_threads_that_train() -> None:
+    """Threads with a network each, which record at the same time, and threads that share one."""
+    shared, wanted, failures = rg.compile(network()), {}, []
+
+    def results(call: Any, seed: int) -> list[bytes]:
+        with rg.enable_grad():
+            x = image(seed).requires_grad_()
+            y = call(x)
+            return bits(y.detach().numpy()) + bits(rg.autograd.grad(y.sum(), x)[0].numpy())
+
+    for seed in range(4):
+        wanted[seed] = results(network(), seed)
+
+    def work(seed: int) -> None:
+        own = rg.compile(networks[seed])
+        for call in [own, shared] * 15:
+            if results(call, seed) != wanted[seed]:
+                failures.append(seed)
+
+    networks = [network() for _ in range(4)]
+    workers = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not failures
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_forked_process_replays() -> None:
+    net = network()
+    compiled = rg.compile(net)
+    wanted = {seed: bits(net(image(seed)).numpy()) for seed in range(3)}
+    compiled(image()), compiled(image())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python warns of threads
+        child = os.fork()
+    if child == 0:
+        right = all(bits(compiled(image(seed)).numpy()) == wanted[seed] for seed in (1, 2))
+        other = bits(compiled(image(0, 1, 3, 9, 9)).numpy()) == bits(net(image(0, 1, 3, 9, 9)).numpy())  # recorded here
+        os._exit(0 if right and other else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert bits(compiled(image(1)).numpy()) == wanted[1]
+
+
+def test_a_recording_without_gradients_is_not_used_with_them() -> None:
+    net = network()
+    compiled = rg.compile(copy.deepcopy(net))
+    for enabled in (False, True, False, True):
+        with rg.set_grad_enabled(enabled):
+            for call in (net, compiled):
+                call.zero_grad()
+                y = call(image(3))
+                assert y.requires_grad == enabled
+                if enabled:
+                    y.square().sum().backward()
+        assert gradients(net) == gradients(compiled)
+
+
+def test_decisions_that_change_with_each_call() -> None:
+    """After some calls whose values lead to other decisions than recorded, the function is no longer replayed."""
+
+    def picked(x: rg.Tensor) -> rg.Tensor:
+        codes = (x[:, 0] > 0).long() - 1
+        return x[rg.tensor([0, 1]), codes] * 2  # negative codes are counted from the end
+
+    compiled = rg.compile(picked)
+    for seed in range(12):
+        x = image(seed, 2, 3).abs() * (1 if seed == 0 else -1)
+        assert bits(compiled(x).numpy()) == bits(picked(x).numpy())
+    assert "other decisions from call to call" in explain_recording(compiled)

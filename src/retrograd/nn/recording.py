@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite
 from threading import Lock
-from typing import Any, NamedTuple
+from time import monotonic, sleep
+from typing import Any, Final, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -59,6 +61,7 @@ class Recording:
         self.results_back: list[int] = []
         self.has_rules = False  # whether a module has a backward rule, which ``without_backward_rules`` turns off
         self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
+        self.misses = 0  # how many runs in succession led to other decisions
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
 
@@ -118,12 +121,14 @@ class Recording:
             copies.put(own, given)
         for port in self.results:
             port.renew()
-        if not self.is_random:
-            return run_parts(self.parts)
-        self.random = default_generator.get_state()
+        if self.is_random:
+            self.random = default_generator.get_state()
         if run_parts(self.parts):
+            self.misses = 0
             return True
-        default_generator.set_state(self.random)
+        self.misses += 1
+        if self.is_random:
+            default_generator.set_state(self.random)
         return False
 
 
@@ -261,6 +266,48 @@ class Replayed(Function):
             for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
         ]
         return None, None, *found
+
+
+class Gate:
+    """Lets no other thread run a compiled call while one is recorded, since that changes parameters for a moment."""
+
+    def __init__(self) -> None:
+        self.active: list[int] = []  # the thread of each compiled call under way
+        self.owner = 0  # the thread that records
+        self.lock = Lock()
+
+    def enter(self, thread: int) -> None:
+        """Begin a compiled call, when no other thread records."""
+        self.active.append(thread)
+        while self.owner and self.owner != thread:
+            self.active.remove(thread)
+            with self.lock:
+                pass
+            self.active.append(thread)
+
+    @contextmanager
+    def alone(self, thread: int) -> Iterator[bool]:
+        """Wait until no other thread runs a compiled call; False if that takes long."""
+        if self.owner == thread:
+            yield True
+            return
+        if not self.lock.acquire(timeout=_PATIENCE):
+            yield False
+            return
+        self.owner, begin = thread, monotonic()
+        try:
+            while any(each != thread for each in self.active) and monotonic() - begin < _PATIENCE:
+                sleep(0.001)
+            yield all(each == thread for each in self.active)
+        finally:
+            self.owner = 0
+            self.lock.release()
+
+
+_PATIENCE = 0.1  # seconds
+gate: Final = Gate()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=gate.__init__)  # type: ignore[misc]
 
 
 class OtherDecisionError(Exception):

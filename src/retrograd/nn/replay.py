@@ -22,6 +22,7 @@ from copy import deepcopy
 from functools import partial
 from itertools import repeat
 from operator import attrgetter, is_
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,7 @@ from .recording import (
     Recording,
     Replayed,
     difference,
+    gate,
     mapped_tensors,
     parts_of,
     put_back_after,
@@ -73,6 +75,7 @@ from .recording_step import (
 __all__ = ["compile", "explain_recording"]
 
 _MOST = 16  # recordings of a function; the oldest is dropped
+_MOST_MISSES = 4  # replays in succession with other decisions, or attempts to record, before calls run as usual
 
 
 def compile(
@@ -178,6 +181,13 @@ class _Recorder:
         self.is_module = isinstance(function, Module)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        gate.enter(me := get_ident())
+        try:
+            return self._call(args, kwargs)
+        finally:
+            gate.active.remove(me)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mode = thread.mode
         if mode.watch is not None or mode.interpreter is not None or mode.running is not None:
             return self.function(*args, **kwargs)
@@ -251,6 +261,8 @@ class _Recorder:
                     found.lock.release()
         except OtherDecisionError:
             pass
+        if found.misses > _MOST_MISSES:
+            self.found[place] = "its values lead to other decisions from call to call"
         return self.function(*args, **kwargs)
 
     def _as_usual(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -273,7 +285,15 @@ class _Recorder:
     def _recorded(self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> Any:
         """Call the function, and record the call for the next ones."""
         try:
-            found = self._record(place, args, kwargs, trained)
+            with gate.alone(get_ident()) as alone:
+                if not alone and self.called[place] > _MOST_MISSES:
+                    raise UnrecordableError("other threads are in compiled calls whenever this one could be recorded")
+                if not alone:
+                    self.called[place] += 1
+                    raise UnrecordableError("", later=True)
+                found = self._record(place, args, kwargs, trained)
+        except MemoryError:
+            found = "there is not enough memory to record it"
         except UnrecordableError as error:
             if error.later:
                 return self.function(*args, **kwargs)
@@ -285,7 +305,7 @@ class _Recorder:
             gc.collect()
             found.training.count_references()
         return_freed_memory()  # of the arrays that were recorded
-        return self._as_usual(found, args, kwargs) if isinstance(found, str) else self.call(args, kwargs)
+        return self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
 
     def _record(
         self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]
@@ -351,11 +371,11 @@ class _Recorder:
             steps, forward = fused(*with_fused_batch_norms(one.steps, one.forward, seen), seen)
             one.steps.clear()  # what refers to an array keeps it out of the arena
             steps = steps.in_arena()
-        for place, step in enumerate(steps):
+        for at, step in enumerate(steps):
             kinds = [type(leaf) for leaf in leaves(step.result) if not isinstance(leaf, (np.ndarray, *PLAIN))]
-            if kinds and steps[place : place + 1].calls() is None:
+            if kinds and steps[at : at + 1].calls() is None:
                 return f"{step.name} has no plan, and returns {kinds[0].__name__}"
-            if step.kernel == "dropout" and steps.with_numbers(place, "key", "stream") is None:
+            if step.kernel == "dropout" and steps.with_numbers(at, "key", "stream") is None:
                 return "dropout has no plan for other random numbers"
         decided = len(steps.decisions) if self.frozen else one.decided
         training = None
@@ -375,7 +395,7 @@ class _Recorder:
             read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
             results = enumerate(tensors_in(steps.result))
-            found.results_back = [place for place, each in results if id(root(each.array)) in read]
+            found.results_back = [at for at, each in results if id(root(each.array)) in read]
         return found
 
     def _frozen(self, call: Call, held: list[np.ndarray]) -> Steps | str:
@@ -524,7 +544,7 @@ class _Recorder:
 
     def explained(self) -> str:
         if not self.found:
-            return "nothing was recorded yet: call it within no_grad()"
+            return "nothing was recorded yet: call it, a training step twice"
         lines = []
         for place, found in self.found.items():
             shapes = ", ".join(str(each) for each in place if isinstance(each, tuple))
