@@ -247,7 +247,14 @@ def is_differentiable(tensor: Tensor) -> bool:
 
 def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np.ndarray | None]:
     """Remove the steps that copy a gradient which nothing else refers to; return the arrays of the gradients then."""
-    makers = {id(array): place for place, step in enumerate(steps) for array in step.outputs}
+    makers: dict[int, int] = {}
+    given: set[int] = set()  # the memory that steps read and none of them made
+    made: set[int] = set()
+    for place, step in enumerate(steps):
+        given.update({id(root(array)) for array in step.inputs} - made)
+        made.update({id(root(array)) for array in step.outputs} - given)
+        for array in step.outputs:
+            makers.setdefault(id(array), place)  # an update counts the gradients among what it changes
     last: dict[int, int] = {}  # by the id of an array that owns its memory, the place of its last use
     views: dict[int, set[int]] = {}  # by the same, the ids of the arrays in that memory
     for at, step in enumerate(steps):
@@ -261,8 +268,9 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
         if place is None or steps[place].kernel != "duplicate" or steps[place].result is not y:
             continue
         x = steps[place].args[0]
-        fits = (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype)
-        if fits and id(x) in makers and last[id(root(x))] == place and views[id(root(x))] == {id(x)}:
+        owner = root(x)
+        fits = (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype) and x.nbytes == owner.nbytes
+        if fits and id(owner) in made and last[id(owner)] == place and views[id(owner)] <= {id(x), id(owner)}:
             other[id(y)] = x
             dropped.add(place)
     if dropped:
