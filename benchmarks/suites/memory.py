@@ -92,9 +92,10 @@ def _measure(library: str, name: str, threads: int, job: str, how: str) -> dict[
     net, x, y = work.make(framework.nn), framework.tensor(data), framework.tensor(labels)
     if library == "torch" and how == "channels-last":
         net, x = net.to(memory_format=framework.channels_last), x.to(memory_format=framework.channels_last)
-    run = (_training if job == TRAINING else _inference)(framework, work, name, net, how)
+    run, forget = (_training if job == TRAINING else _inference)(framework, work, name, net, how)
     one = [each[:1].clone() if len(work.shape) == 3 else each[:, :1].clone() for each in (x, y)]
     run(*one)
+    forget()
     gc.collect()
     before = _status("VmRSS")
     for _ in range(2):  # a recording is made and replayed
@@ -107,7 +108,10 @@ def _measure(library: str, name: str, threads: int, job: str, how: str) -> dict[
     return {"above the state before": max(peak - before, 1 / 256), "whole process": peak}
 
 
-def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], Any]:
+_Run = tuple[Callable[[Any, Any], Any], Callable[[], None]]  # a step, and what drops the gradients that it leaves
+
+
+def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> _Run:
     optimizer, functional = work.optimizer(framework.optim, net.parameters()), framework.nn.functional
 
     def step(x: Any, y: Any) -> Any:
@@ -117,17 +121,17 @@ def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> 
         optimizer.step()
         return loss
 
-    return framework.compile(step) if how == "compiled" else step
+    return framework.compile(step) if how == "compiled" else step, optimizer.zero_grad
 
 
-def _inference(framework: Any, work: Workload, name: str, net: Any, how: str) -> Callable[[Any, Any], None]:
+def _inference(framework: Any, work: Workload, name: str, net: Any, how: str) -> _Run:
     forward = net.eval().freeze() if how == "frozen" else net.eval()
 
     def read(x: Any, y: Any) -> None:
         with framework.inference_mode():
             forward(x)
 
-    return read
+    return read, lambda: None
 
 
 if __name__ == "__main__":

@@ -250,11 +250,11 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
     makers: dict[int, int] = {}
     given: set[int] = set()  # the memory that steps read and none of them made
     made: set[int] = set()
-    for place, step in enumerate(steps):
+    for at, step in enumerate(steps):
         given.update({id(root(array)) for array in step.inputs} - made)
         made.update({id(root(array)) for array in step.outputs} - given)
         for array in step.outputs:
-            makers.setdefault(id(array), place)  # an update counts the gradients among what it changes
+            makers.setdefault(id(array), at)  # an update counts the gradients among what it changes
     last: dict[int, int] = {}  # by the id of an array that owns its memory, the place of its last use
     views: dict[int, set[int]] = {}  # by the same, the ids of the arrays in that memory
     for at, step in enumerate(steps):
