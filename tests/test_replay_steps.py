@@ -403,6 +403,14 @@ def test_labels_that_the_function_refers_to() -> None:
     assert losses_of_closure(False) == losses_of_closure(True)
 
 
+def test_the_first_step_is_not_kept() -> None:
+    """It finds no gradients, and would hold as much memory as the one that is replayed."""
+    run = Run(compiled=True)
+    for seed in range(4):
+        run.step(numbers(seed, 4, 6), codes(seed, 5, 4))
+        assert explain_recording(run.step).count("launches") <= 1
+
+
 def test_a_copied_step_trains_the_same_network() -> None:
     """The fixture of a step is its closure; a deep copy of the compiled function is made of the same function."""
     run = Run(compiled=True)

@@ -54,6 +54,7 @@ class Recording:
         self.results = [Port(each.array, self._uses) for each in tensors_in(steps.result)]
         self._upstream_ports: list[Port] = []
         self._grad_ports: list[Port] = []
+        self.runs = 0
         self.is_random = any(step.kernel == "dropout" for step in steps)
         self.random: Any = None  # the state of the random numbers before the last run
         self.grads: list[np.ndarray | None] = []
@@ -117,6 +118,7 @@ class Recording:
 
     def run(self, arrays: Sequence[np.ndarray]) -> bool:
         """Run the forward pass on other arguments; False if they lead to other decisions."""
+        self.runs += 1
         for own, given in zip(self.inputs, arrays, strict=True):
             copies.put(own, given)
         for port in self.results:

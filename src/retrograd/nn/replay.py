@@ -284,6 +284,7 @@ class _Recorder:
 
     def _recorded(self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> Any:
         """Call the function, and record the call for the next ones."""
+        self._drop_first_step(place)
         try:
             with gate.alone(get_ident()) as alone:
                 if not alone and self.called[place] > _MOST_MISSES:
@@ -306,6 +307,14 @@ class _Recorder:
             found.training.count_references()
         return_freed_memory()  # of the arrays that were recorded
         return self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
+
+    def _drop_first_step(self, place: Any) -> None:
+        """Drop a training step that ran once, with other gradients present: usually the first, which has none."""
+        flags = 0 if self.is_module or self.state is None else len(self.state.leaves)
+        for other, found in [*self.found.items()] if flags else []:
+            is_step = isinstance(found, Recording) and found.training is not None and found.runs < 2
+            if is_step and other[:-flags] == place[:-flags]:
+                del self.found[other]
 
     def _record(
         self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]
