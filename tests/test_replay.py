@@ -1075,3 +1075,26 @@ def test_decisions_that_change_with_each_call() -> None:
         x = image(seed, 2, 3).abs() * (1 if seed == 0 else -1)
         assert bits(compiled(x).numpy()) == bits(picked(x).numpy())
     assert "other decisions from call to call" in explain_recording(compiled)
+
+
+def test_a_recording_collects_only_what_it_made() -> None:
+    """Objects that the user has frozen stay so."""
+    counts: list[int] = []
+    x = rg.ones(3)
+
+    def function(x: Any) -> Any:
+        counts.append(gc.get_freeze_count())
+        return x * 2
+
+    gc.unfreeze()
+    try:
+        before = gc.get_freeze_count()
+        rg.compile(function)(x)
+        assert before == gc.get_freeze_count() == 0 and min(counts) > 1000
+        counts.clear()
+        gc.freeze()
+        frozen = gc.get_freeze_count()
+        rg.compile(function)(x)
+        assert frozen == gc.get_freeze_count() and {*counts} == {frozen}
+    finally:
+        gc.freeze()

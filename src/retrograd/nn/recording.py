@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -428,6 +429,22 @@ def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]
     finally:
         put_back()
         default_generator.set_state(random)
+
+
+@contextmanager
+def older_objects_uncollected() -> Iterator[None]:
+    """Let ``gc.collect`` pass over all objects that exist now, which took most of the time of a recording.
+
+    If the user has frozen objects, nothing changes: unfreezing would include those.
+    """
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 def difference(call: Call, again: Call) -> str | None:

@@ -53,6 +53,7 @@ from .recording import (
     difference,
     gate,
     mapped_tensors,
+    older_objects_uncollected,
     parts_of,
     put_back_after,
     run_parts,
@@ -282,6 +283,7 @@ class _Recorder:
         self.state, self.found = State(self.function), {}
         return self.state
 
+    @older_objects_uncollected()
     def _recorded(self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> Any:
         """Call the function, and record the call for the next ones."""
         self._drop_first_step(place)
