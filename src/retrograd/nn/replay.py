@@ -18,6 +18,7 @@ import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from functools import partial
 from itertools import repeat
@@ -76,6 +77,7 @@ from .recording_step import (
 __all__ = ["compile", "explain_recording"]
 
 _MOST = 16  # recordings of a function; the oldest is dropped
+_MOST_LAYOUTS = 256  # whose calls are counted
 _MOST_MISSES = 4  # replays in succession with other decisions, or attempts to record, before calls run as usual
 
 
@@ -182,6 +184,8 @@ class _Recorder:
         self.is_module = isinstance(function, Module)
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self.frozen:  # a module of its own, which no recording changes
+            return self._call(args, kwargs)
         gate.enter(me := get_ident())
         try:
             return self._call(args, kwargs)
@@ -232,6 +236,8 @@ class _Recorder:
         found = self.found.get(place := (*key,))
         if found is None:
             if self.called[place] < self.patience:
+                if len(self.called) > _MOST_LAYOUTS:
+                    self.called.clear()
                 self.called[place] += 1
                 return self.function(*args, **kwargs)
             if state.optimizers and not state.is_ready:
@@ -288,7 +294,7 @@ class _Recorder:
         """Call the function, and record the call for the next ones."""
         self._drop_first_step(place)
         try:
-            with gate.alone(get_ident()) as alone:
+            with nullcontext(True) if self.frozen else gate.alone(get_ident()) as alone:
                 if not alone and self.called[place] > _MOST_MISSES:
                     raise UnrecordableError("other threads are in compiled calls whenever this one could be recorded")
                 if not alone:
