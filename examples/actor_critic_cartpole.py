@@ -23,11 +23,13 @@ class Policy(nn.Module):
         return F.softmax(self.action_head(x), dim=-1), self.value_head(x)
 
 
-def main(episodes=200, threads=2):
+def main(episodes=200, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     game, model = CartPole(), Policy()
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    if compiled:
+        model = torch.compile(model)
     lengths = []
     for episode in range(episodes):
         state, done, saved, rewards = game.reset(), False, [], []

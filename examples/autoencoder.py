@@ -35,19 +35,26 @@ class Autoencoder(nn.Module):
         return self.decoder(self.encoder(x))
 
 
-def main(epochs=30, threads=2):
+def main(epochs=30, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, y, x_test, _ = map(torch.from_numpy, digits())
     loader = DataLoader(TensorDataset(x, y), batch_size=64, shuffle=True, drop_last=True)
     model, criterion = Autoencoder(), nn.MSELoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+
+    def learn(images):
+        loss = criterion(model(images), images)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
     for epoch in range(epochs):
         for images, _ in loader:
-            loss = criterion(model(images), images)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(images)
         if epoch % 5 == 4:
             print(f"epoch {epoch + 1:2d}  loss {loss.item():.4f}")
     model.eval()

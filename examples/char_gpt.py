@@ -62,7 +62,7 @@ class GPT(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1), ignore_index=-1)
 
 
-def main(steps=400, threads=2):
+def main(steps=400, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     codes, characters = text()
@@ -77,6 +77,8 @@ def main(steps=400, threads=2):
     model = GPT(characters)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    if compiled:
+        model = torch.compile(model)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50, max(0.1, (steps - step) / steps * 1.5))
         loss = model(*batch(0, last))

@@ -25,7 +25,7 @@ class CharRNN(nn.Module):
         return self.decoder(y), state
 
 
-def main(steps=400, threads=2):
+def main(steps=400, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     codes, characters = text()
@@ -33,6 +33,8 @@ def main(steps=400, threads=2):
     streams = torch.from_numpy(codes[: len(codes) // 32 * 32].reshape(32, -1))
     model = CharRNN(characters)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
+    if compiled:
+        model = torch.compile(model)
     state, place = None, 0
     for step in range(steps):
         if place + 65 > streams.size(1):

@@ -3,7 +3,8 @@
     python examples/compare.py [--repeat 3] [--threads 2] [--only gan vae] [--write]
 
 The time is that of an example's ``main``, without imports, and the minimum of all runs. Before it is timed, every
-example runs once with retrograd, to compile its kernels. ``--write`` writes the measured rows into README.md.
+example runs once with retrograd, to compile its kernels. The last column is from runs of retrograd with and without
+``--compiled``. ``--write`` writes the measured rows into README.md.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ FOLDER = Path(__file__).parent
 LINE, PEER = "import retrograd as torch", "import torch"
 BEGIN, END = "<!-- table: python examples/compare.py --write -->", "<!-- end of the table -->"
 HEAD = (
-    "| example | result | stated | retrograd | PyTorch | seconds | PyTorch's | times as fast |",
-    "| --- | --- | --- | --- | --- | --- | --- | --- |",
+    "| example | result | stated | retrograd | PyTorch | seconds | PyTorch's | times as fast | gain by --compiled |",
+    "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
 )
 
 # example -> the result that it should reach with either library, and whether higher is better
@@ -67,12 +68,14 @@ def with_peer(name: str) -> str:
 
 
 def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
-    """Run an example; return the "seconds" and the "result" that it prints."""
+    """Run an example; return the "seconds" and the "result" that it prints. library: "compiled" is also retrograd."""
     with tempfile.TemporaryDirectory() as folder:
         path = FOLDER / f"{name}.py"
         if library == "torch":
             path = Path(folder, path.name)
             path.write_text(with_peer(name), encoding="utf-8")
+        if library == "compiled":
+            options = [*options, "--compiled"]
         paths = [str(FOLDER), os.environ.get("PYTHONPATH", "")]
         done = subprocess.run(
             [sys.executable, str(path), *options],
@@ -87,7 +90,10 @@ def measured(name: str, library: str, options: list[str]) -> dict[str, str]:
 
 
 def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
-    """Return the table row; its last cell says how many times as fast retrograd was."""
+    """Return the table row.
+
+    Its last cells say how many times as fast as PyTorch retrograd was, and how many times as fast if compiled.
+    """
     seconds = {library: min(float(run["seconds"]) for run in several) for library, several in runs.items()}
     label, ours = runs["retrograd"][0]["result"].rsplit(" ", 1)
     theirs = runs["torch"][0]["result"].rsplit(" ", 1)[1]
@@ -101,6 +107,7 @@ def row(name: str, runs: dict[str, list[dict[str, str]]]) -> str:
         f"{seconds['retrograd']:.1f}",
         f"{seconds['torch']:.1f}",
         f"{ratio:.2f}",
+        f"{seconds['retrograd'] / seconds['compiled']:.2f}",
     )
     return f"| {' | '.join(cells)} |"
 
@@ -112,9 +119,12 @@ def write(rows: dict[str, str], about: str) -> None:
     table, _, after = rest.partition(END)
     known = {line[3:].partition("]")[0]: line for line in table.splitlines() if line.startswith("| [")}
     rows = {name: line for name in FIGURES if (line := (known | rows).get(name))}
-    ratios = [float(line.split("|")[-2]) for line in rows.values()]
-    mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-    lines = [BEGIN, *HEAD, *rows.values(), f"\nGeometric mean of the last column: {mean:.2f}. {about}", END]
+    speed, again = (
+        math.exp(sum([math.log(float(line.split("|")[column])) for line in rows.values()]) / len(rows))
+        for column in (-3, -2)
+    )
+    means = f"\nGeometric means of the last columns: {speed:.2f} and {again:.2f}."
+    lines = [BEGIN, *HEAD, *rows.values(), f"{means} {about}", END]
     page.write_text(before + "\n".join(lines) + after, encoding="utf-8")
 
 
@@ -129,7 +139,7 @@ def main() -> None:
     rows = {}
     for name in chosen.only:
         measured(name, "retrograd", options)
-        runs: dict[str, list[dict[str, str]]] = {"retrograd": [], "torch": []}
+        runs: dict[str, list[dict[str, str]]] = {"retrograd": [], "compiled": [], "torch": []}
         for turn in range(chosen.repeat):
             for library in list(runs)[:: 1 if turn % 2 else -1]:
                 runs[library].append(measured(name, library, options))

@@ -24,7 +24,10 @@ def run(main: Callable[..., tuple[str, float]]) -> None:
     """Call main with the command-line options that match its parameters, and print the result and the time."""
     parser = argparse.ArgumentParser(description=(inspect.getmodule(main).__doc__ or "").strip())
     for name, parameter in inspect.signature(main).parameters.items():
-        parser.add_argument(f"--{name}", type=int, default=parameter.default, help=f"{parameter.default}")
+        if parameter.default is False:
+            parser.add_argument(f"--{name}", action="store_true")
+        else:
+            parser.add_argument(f"--{name}", type=int, default=parameter.default, help=f"{parameter.default}")
     options = vars(parser.parse_args())
     start = time.perf_counter()
     name, value = main(**options)

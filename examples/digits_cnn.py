@@ -27,7 +27,7 @@ class Net(nn.Module):
         return self.fc(self.dropout(torch.flatten(x, 1)))
 
 
-def main(epochs=15, threads=2):
+def main(epochs=15, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -36,15 +36,21 @@ def main(epochs=15, threads=2):
     model = Net().to(device)
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, weight_decay=1e-2)
     scheduler = torch.optim.lr_scheduler.OneCycleLR(optimizer, 5e-3, epochs=epochs, steps_per_epoch=len(loader))
+
+    def learn(images, labels):
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(images), labels)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
     for epoch in range(epochs):
         model.train()
         total = 0.0
         for images, labels in loader:
-            images, labels = images.to(device), labels.to(device)
-            optimizer.zero_grad()
-            loss = F.cross_entropy(model(images), labels)
-            loss.backward()
-            optimizer.step()
+            loss = learn(images.to(device), labels.to(device))
             scheduler.step()
             total += loss.item() * images.size(0)
         print(f"epoch {epoch + 1:2d}  loss {total / len(x):.4f}")

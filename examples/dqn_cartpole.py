@@ -37,7 +37,7 @@ def sample(memory):
     )
 
 
-def main(steps=12000, threads=2):
+def main(steps=12000, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     random.seed(0)
@@ -46,6 +46,8 @@ def main(steps=12000, threads=2):
     q, target = QNet(), QNet()
     target.load_state_dict(q.state_dict())
     optimizer = torch.optim.Adam(q.parameters(), lr=5e-4)
+    if compiled:
+        q, target = map(torch.compile, (q, target))
     state = game.reset()
     for step in range(steps):
         explore = max(0.02, 1 - step / (0.3 * steps))

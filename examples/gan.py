@@ -52,7 +52,7 @@ class Discriminator(nn.Module):
         return self.main(x).view(-1)
 
 
-def main(epochs=80, threads=2):
+def main(epochs=80, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, _, x_test, _ = digits()
@@ -64,6 +64,8 @@ def main(epochs=80, threads=2):
     optimizer_d = torch.optim.Adam(discriminator.parameters(), lr=1e-3, betas=(0.5, 0.999))
     criterion = nn.BCEWithLogitsLoss()
     real, fake = torch.ones(64), torch.zeros(64)
+    if compiled:
+        generator, discriminator = map(torch.compile, (generator, discriminator))
     for step, batch in enumerate(batches(len(x), 64, epochs)):
         made = generator(torch.randn(64, 16, 1, 1))
         optimizer_d.zero_grad()

@@ -52,7 +52,7 @@ def normalized(edges, count):
     return torch.sparse_coo_tensor(torch.from_numpy(edges), values, (count, count))
 
 
-def main(epochs=200, threads=2):
+def main(epochs=200, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     edges, words, groups = communities()
@@ -60,6 +60,8 @@ def main(epochs=200, threads=2):
     train, test = torch.arange(40), torch.arange(40, len(groups))
     model = GCN(nfeat=features.shape[1], nhid=16, nclass=4, dropout=0.5)
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01, weight_decay=5e-4)
+    if compiled:
+        model = torch.compile(model)
     for epoch in range(epochs):
         model.train()
         optimizer.zero_grad()

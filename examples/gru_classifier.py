@@ -32,7 +32,7 @@ class RNN(nn.Module):
         return self.fc(out[:, -1, :])
 
 
-def main(epochs=15, threads=2):
+def main(epochs=15, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, y, x_test, y_test = digits()
@@ -40,13 +40,20 @@ def main(epochs=15, threads=2):
     test = DataLoader(dataset=Rows(x_test, y_test), batch_size=128, shuffle=False)
     model = RNN()
     optimizer = torch.optim.RMSprop(model.parameters(), lr=2e-3)
+
+    def learn(rows, labels):
+        loss = F.cross_entropy(model(rows), labels)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
     for epoch in range(epochs):
         model.train()
         for rows, labels in train:
-            loss = F.cross_entropy(model(rows), labels)
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
+            loss = learn(rows, labels)
         print(f"epoch {epoch + 1:2d}  loss {loss.item():.4f}")
     model.eval()
     correct, total = 0, 0

@@ -9,7 +9,7 @@ from data import batches, mnist5k, run
 nn, F = torch.nn, torch.nn.functional
 
 
-def main(epochs=8, threads=2):
+def main(epochs=8, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, y, x_test, y_test = map(torch.from_numpy, mnist5k())
@@ -29,12 +29,18 @@ def main(epochs=8, threads=2):
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, step_size=125 * max(epochs // 2, 1), gamma=0.2)
-    for step, batch in enumerate(batches(len(x), 32, epochs)):
-        chosen = torch.from_numpy(batch)
+
+    def learn(chosen):
         loss = F.nll_loss(F.log_softmax(model(x[chosen]), dim=1), y[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
+    for step, batch in enumerate(batches(len(x), 32, epochs)):
+        loss = learn(torch.from_numpy(batch))
         scheduler.step()
         if step % 125 == 0:
             print(f"step {step:4d}  loss {loss.item():.4f}")

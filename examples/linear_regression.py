@@ -11,7 +11,7 @@ from data import batches, run
 nn = torch.nn
 
 
-def main(epochs=20, threads=2):
+def main(epochs=20, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     random = np.random.default_rng(0)
@@ -23,12 +23,18 @@ def main(epochs=20, threads=2):
     model = nn.Linear(20, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     criterion = nn.MSELoss()
-    for batch in batches(2000, 50, epochs):
-        chosen = torch.from_numpy(batch)
+
+    def learn(chosen):
         loss = criterion(model(inputs[chosen]), targets[chosen])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
+    for batch in batches(2000, 50, epochs):
+        loss = learn(torch.from_numpy(batch))
     print(f"loss {loss.item():.4f}, bias {model.state_dict()['bias'].item():.3f}")
     return "largest error of a coefficient", float((model.weight.detach().numpy()[0] - true[:, 0]).__abs__().max())
 

@@ -42,11 +42,13 @@ class Agent(nn.Module):
         return Normal(mean, self.logstd.expand_as(mean).exp())
 
 
-def main(updates=60, threads=2):
+def main(updates=60, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     game, agent = Reach(POINTS), Agent()
     optimizer = torch.optim.Adam(agent.parameters(), lr=1e-3, eps=1e-5)
+    if compiled:
+        agent.actor, agent.critic = map(torch.compile, (agent.actor, agent.critic))
     for update in range(updates):
         seen, actions, logprobs = (torch.zeros(LENGTH, POINTS, n) for n in (4, 2, 2))
         rewards, values = torch.zeros(LENGTH, POINTS), torch.zeros(LENGTH + 1, POINTS)

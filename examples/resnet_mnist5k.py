@@ -42,7 +42,7 @@ class ResNet(nn.Module):
         return self.fc(x.view(x.size(0), -1))
 
 
-def main(epochs=4, threads=2):
+def main(epochs=4, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, y, x_test, y_test = map(torch.from_numpy, mnist5k())
@@ -50,12 +50,18 @@ def main(epochs=4, threads=2):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9, weight_decay=5e-4)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * (len(x) // 64))
     criterion = nn.CrossEntropyLoss(label_smoothing=0.05)
-    for step, batch in enumerate(batches(len(x), 64, epochs)):
-        chosen = torch.from_numpy(batch)
+
+    def learn(chosen):
         optimizer.zero_grad(set_to_none=True)
         loss = criterion(model(x[chosen]), y[chosen])
         loss.backward()
         optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
+    for step, batch in enumerate(batches(len(x), 64, epochs)):
+        loss = learn(torch.from_numpy(batch))
         scheduler.step()
         if step % 31 == 0:
             print(f"step {step:4d}  loss {loss.item():.4f}")

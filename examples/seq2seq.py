@@ -59,13 +59,15 @@ def decode(encoder, decoder, source, target=None):
     return torch.stack(logits, dim=1)
 
 
-def main(epochs=6, threads=2):
+def main(epochs=6, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     source, target = map(torch.from_numpy, reversals(5000))
     encoder, decoder = Encoder(11, 64), Decoder(11, 64)
     parameters = list(encoder.parameters()) + list(decoder.parameters())
     optimizer = torch.optim.Adam(parameters, lr=5e-3)
+    if compiled:
+        encoder, decoder = map(torch.compile, (encoder, decoder))
     for step, batch in enumerate(batches(4000, 64, epochs)):
         chosen = torch.from_numpy(batch)
         logits = decode(encoder, decoder, source[chosen], target[chosen])

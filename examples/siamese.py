@@ -41,7 +41,7 @@ class ContrastiveLoss(nn.Module):
         return 0.5 * (target.float() * distances + (1 + -1 * target).float() * far).mean()
 
 
-def main(steps=400, threads=2):
+def main(steps=400, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, y, x_test, y_test = digits()
@@ -49,15 +49,22 @@ def main(steps=400, threads=2):
     of_digit = [np.flatnonzero(y == digit) for digit in range(10)]
     model, criterion = EmbeddingNet(), ContrastiveLoss(1.0)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+
+    def learn(left, right, target):
+        loss = criterion(model(images[left]), model(images[right]), target)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
     for step in range(steps):
         left = random.integers(0, len(y), 64)
         alike = random.random(64) < 0.5
         right = np.where(alike, [random.choice(of_digit[y[i]]) for i in left], random.integers(0, len(y), 64))
         target = torch.from_numpy((y[left] == y[right]).astype(np.int64))
-        loss = criterion(model(images[left]), model(images[right]), target)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+        loss = learn(torch.from_numpy(left), torch.from_numpy(right), target)
         if step % 100 == 0:
             print(f"step {step:4d}  loss {loss.item():.4f}")
     model.eval()

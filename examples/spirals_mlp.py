@@ -9,17 +9,24 @@ from data import run, spirals
 nn, F = torch.nn, torch.nn.functional
 
 
-def main(steps=1000, threads=2):
+def main(steps=1000, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     points, arms = map(torch.from_numpy, spirals())
     model = nn.Sequential(nn.Linear(2, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 3))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for step in range(steps):
+
+    def learn():
         loss = F.cross_entropy(model(points), arms)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        return loss
+
+    if compiled:
+        learn = torch.compile(learn)
+    for step in range(steps):
+        loss = learn()
         if step % 200 == 0:
             print(f"step {step:4d}  loss {loss.item():.4f}")
     with torch.no_grad():

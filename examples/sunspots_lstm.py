@@ -22,7 +22,7 @@ class Forecast(nn.Module):
         return window[:, -1] + self.linear(h[-1])
 
 
-def main(epochs=15, threads=2):
+def main(epochs=15, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     windows = np.lib.stride_tricks.sliding_window_view(sunspots(), 37).copy()
@@ -32,6 +32,8 @@ def main(epochs=15, threads=2):
     criterion = nn.SmoothL1Loss()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.998)
+    if compiled:
+        model = torch.compile(model)
     for step, batch in enumerate(batches(count, 64, epochs)):
         chosen = torch.LongTensor(batch)
         loss = criterion(model(x[chosen]), y[chosen])

@@ -57,12 +57,14 @@ def dice_loss(probabilities, target):
     return 1 - (2 * both / (probabilities + target).sum(dim=(0, 2, 3))).mean()
 
 
-def main(epochs=10, threads=2):
+def main(epochs=10, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     images, masks = map(torch.from_numpy, shapes(800))
     model, criterion = UNet(), nn.CrossEntropyLoss()
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
+    if compiled:
+        model = torch.compile(model)
     for step, batch in enumerate(batches(640, 16, epochs)):
         x, true = images[batch], masks[batch]
         logits = model(x)

@@ -41,12 +41,14 @@ def negative_bound(reconstructed, x, mu, logvar):
     return (bce + divergence) / len(x)
 
 
-def main(epochs=60, threads=2):
+def main(epochs=60, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     x, _, x_test, _ = map(torch.from_numpy, digits())
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    if compiled:
+        model.encode, model.decode = map(torch.compile, (model.encode, model.decode))
     for step, batch in enumerate(batches(len(x), 64, epochs)):
         images = x[torch.from_numpy(batch)]
         reconstructed, mu, logvar = model(images)

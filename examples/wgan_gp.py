@@ -27,13 +27,15 @@ def gradient_penalty(critic, real, fake):
     return ((gradients.norm(2, dim=1) - 1) ** 2).mean()
 
 
-def main(steps=1500, threads=2):
+def main(steps=1500, threads=2, compiled=False):
     torch.manual_seed(0)
     torch.set_num_threads(threads)
     random = np.random.default_rng(0)
     generator, critic = network(2, 2), network(2, 1)
     optimizer_g = torch.optim.Adam(generator.parameters(), lr=5e-4, betas=(0.5, 0.9))
     optimizer_c = torch.optim.Adam(critic.parameters(), lr=5e-4, betas=(0.5, 0.9))
+    if compiled:
+        generator = torch.compile(generator)
     for step in range(steps):
         for _ in range(3):
             points = CENTERS[random.integers(0, 8, 256)] + random.normal(0, 0.1, (256, 2))

@@ -78,8 +78,33 @@ def test_data_needs_neither_library() -> None:
 
 @pytest.mark.parametrize("name", SMALLEST)
 def test_smallest(name: str) -> None:
+    """It has the same result if it is compiled."""
     label, value = loaded(name).main(**SMALLEST[name], threads=1)
     assert label and math.isfinite(value)
+    assert loaded(name).main(**SMALLEST[name], threads=1, compiled=True) == (label, value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_option_compiles(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """By one line; compare.py measures how many times as fast that is."""
+    text = (FOLDER / f"{name}.py").read_text(encoding="utf-8")
+    _, *lines = text.split("\n    if compiled:\n")
+    assert len(lines) == 1 and "torch.compile" in lines[0].splitlines()[0]
+    monkeypatch.setattr(sys, "argv", [f"{name}.py", "--help"])
+    with pytest.raises(SystemExit):
+        loaded("data").run(loaded(name).main)
+    assert "--compiled" in capsys.readouterr().out
+
+
+def test_the_table_says_what_compiling_gains() -> None:
+    runs = {
+        library: [{"seconds": seconds, "result": "accuracy 0.5"}]
+        for library, seconds in (("retrograd", "3.0"), ("compiled", "2.0"), ("torch", "6.0"))
+    }
+    compare = loaded("compare")
+    cells = compare.row("gcn", runs).split(" | ")
+    assert cells[-2:] == ["2.00", "1.50 |"]
+    assert {line.count("|") for line in compare.HEAD} == {len(cells) + 1}
 
 
 def test_command_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -99,7 +99,8 @@ def compile(
     argument in place, hooks, backward rules of your own (those of ``rules`` are recorded), or printing in a ``forward``
     of your own. ``explain_recording`` says what was recorded, and why not. A recording is dropped when an attribute,
     parameter, buffer or child of a module is replaced. Python code between operators is not repeated, as with PyTorch.
-    A recorded call has first derivatives, for one backward pass.
+    A recorded call has first derivatives, for one backward pass. Its contributions to the gradient of a tensor that is
+    also used elsewhere are added up first, which may change the last bits.
 
     A function may be a whole training step: zero_grad, forward, backward, and the step of an optimizer. Learning rates
     and other options are read at each call. The loss that it returns does not require a gradient.
