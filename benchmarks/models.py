@@ -226,6 +226,29 @@ def _library_of(nn: Any) -> Any:
 CHARACTERS = 103
 
 
+def squeezenet(nn: Any, classes: int = 1000) -> Any:
+    """SqueezeNet 1.1 for (N, 3, H, W): F. Iandola et al., 2016."""
+
+    class Fire(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self, in_channels: int, squeezed: int, expanded: int) -> None:
+            super().__init__()
+            self.squeeze = nn.Sequential(nn.Conv2d(in_channels, squeezed, 1), nn.ReLU())
+            self.narrow = nn.Sequential(nn.Conv2d(squeezed, expanded, 1), nn.ReLU())
+            self.wide = nn.Sequential(nn.Conv2d(squeezed, expanded, 3, padding=1), nn.ReLU())
+
+        def forward(self, x: Any) -> Any:
+            y = self.squeeze(x)
+            return _library_of(nn).cat([self.narrow(y), self.wide(y)], 1)
+
+    return nn.Sequential(
+        *(nn.Conv2d(3, 64, 3, 2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+        *(Fire(64, 16, 64), Fire(128, 16, 64), nn.MaxPool2d(3, 2)),
+        *(Fire(128, 32, 128), Fire(256, 32, 128), nn.MaxPool2d(3, 2)),
+        *(Fire(256, 48, 192), Fire(384, 48, 192), Fire(384, 64, 256), Fire(512, 64, 256)),
+        *(nn.Conv2d(512, classes, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten()),
+    )
+
+
 def characters(nn: Any, batch_first: bool = False) -> Any:
     """The network of ``retrograd train text``: from codes (T, N) to scores (T, N, 103), or batch first."""
 

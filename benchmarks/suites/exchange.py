@@ -1,8 +1,8 @@
 """Exchange with other libraries: imported ONNX models, and operators inside PyTorch.
 
-Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` returns, compared with
-onnxruntime, which computes only forward and fuses operators, and with PyTorch itself. There is no target, because the
-module is meant for further training.
+Models that PyTorch exported to ONNX: a batch through the module that ``retrograd.onnx.load`` returns, frozen for
+inference, compared with onnxruntime, which has all its optimizations on, and with PyTorch itself; the module as it is,
+meant for further training, stands beside.
 
 A chain of eight small convolutions, forward and backward: our operator called inside PyTorch, compared with the same
 chain outside PyTorch and with a chain of empty functions. The difference divided by eight is the overhead of a call.
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import numpy as np
@@ -21,16 +23,27 @@ import torch
 import retrograd
 
 from .. import libraries as lib
-from ..harness import Call, Row, Rows
-from ..models import CHARACTERS, characters, mobilenet_v2, resnet18
+from ..harness import Call, Result, Row, Rows, summary
+from ..models import CHARACTERS, characters, cifar, gpt, lenet, mobilenet_v2, resnet18, squeezenet, unet
+
+TARGET, MEAN = 0.9, 1.1  # of each row, and of their geometric mean
+GROUP = "frozen ONNX models"
+
+
+def _codes(most: int, length: int) -> Callable[[int], np.ndarray]:
+    return lambda n: np.random.default_rng(0).integers(0, most, (n, length))
+
 
 MODELS = {
-    "ResNet-18": (resnet18, lambda n: lib.random(n, 3, 96, 96)),
-    "MobileNetV2": (mobilenet_v2, lambda n: lib.random(n, 3, 96, 96)),
-    "LSTM of 64 characters": (
-        lambda nn: characters(nn, batch_first=True),
-        lambda n: np.random.default_rng(0).integers(0, CHARACTERS, (n, 64)),
-    ),
+    "LeNet": (lenet, lambda n: lib.random(n, 1, 28, 28)),
+    "CIFAR network": (cifar, lambda n: lib.random(n, 3, 32, 32)),
+    "U-Net, 64×64": (unet, lambda n: lib.random(n, 3, 64, 64)),
+    "ResNet-18, 224×224": (resnet18, lambda n: lib.random(n, 3, 224, 224)),
+    "MobileNetV2, 96×96": (mobilenet_v2, lambda n: lib.random(n, 3, 96, 96)),
+    "MobileNetV2, 224×224": (mobilenet_v2, lambda n: lib.random(n, 3, 224, 224)),
+    "SqueezeNet, 224×224": (squeezenet, lambda n: lib.random(n, 3, 224, 224)),
+    "LSTM of 64 characters": (lambda nn: characters(nn, batch_first=True), _codes(CHARACTERS, 64)),
+    "GPT of 128 codes": (gpt, _codes(65, 128)),
 }
 
 
@@ -51,8 +64,12 @@ def _row(name: str, net: Any, x: np.ndarray) -> Row:
             warnings.simplefilter("ignore")  # this exporter is the old one, which needs no further package
             torch.onnx.export(net, (tensor,), str(file), dynamo=False, input_names=["x"])
         module, session = retrograd.onnx.load(file).eval(), _session(file)
+    frozen = module.freeze()
 
     def ours() -> np.ndarray:
+        return frozen(given).numpy()
+
+    def plain() -> np.ndarray:
         with retrograd.no_grad():
             return module(given).numpy()
 
@@ -66,8 +83,14 @@ def _row(name: str, net: Any, x: np.ndarray) -> Row:
     def values() -> list[tuple[np.ndarray, np.ndarray]]:
         return [(ours(), runtime()), (ours(), eager())]
 
-    theirs: dict[str, Call] = {"onnxruntime": runtime, "PyTorch": eager}
-    return Row("ONNX", name, ours, theirs, None, values, against=("onnxruntime",))
+    theirs: dict[str, Call] = {"onnxruntime": runtime, "PyTorch": eager, "retrograd, not frozen": plain}
+    return Row(GROUP, name, ours, theirs, TARGET, values, against=("onnxruntime",))
+
+
+def summaries(found: list[Result], threads: int, level: str) -> Iterator[Result]:
+    """Yield the geometric mean of the models."""
+    some = [result for result in found if result.group == GROUP]
+    yield from summary(GROUP, some, threads, MEAN, geometric_mean)
 
 
 def _inside_pytorch() -> Row:

@@ -222,7 +222,7 @@ class _Recorder:
         if kernel_set.kernels._active != "compiled":
             return self._as_usual("the textbook kernels have no plans", args, kwargs)
         state = self.state
-        if state is None or not state.holds(self.function):
+        if state is None or not (self.frozen or state.holds(self.function)):  # a frozen network is nobody else's
             state = self._change_state()
         if not state.ids.isdisjoint(given):
             return self._as_usual("an argument is a parameter or buffer of the function", args, kwargs)
