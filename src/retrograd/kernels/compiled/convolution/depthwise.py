@@ -61,7 +61,7 @@ SUMS_TASK = record(row_first=1, row_last=1)
 _SIZE = {"f": 4, "d": 8}  # bytes of an element
 # Positions of a tile, and taps that slide over its pixels together: as many as fit the registers. (The sums of the
 # weight gradient go through memory.)
-GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (14, 14)
+GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 14)
 GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
 _TASK_WORK = 400_000  # multiply-adds that are worth a separate task
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
