@@ -51,9 +51,9 @@ def main(epochs=4, threads=2, compiled=False):
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=epochs * (len(x) // 64))
     criterion = nn.CrossEntropyLoss(label_smoothing=0.05)
 
-    def learn(chosen):
+    def learn(images, labels):
         optimizer.zero_grad(set_to_none=True)
-        loss = criterion(model(x[chosen]), y[chosen])
+        loss = criterion(model(images), labels)
         loss.backward()
         optimizer.step()
         return loss
@@ -61,7 +61,7 @@ def main(epochs=4, threads=2, compiled=False):
     if compiled:
         learn = torch.compile(learn)
     for step, batch in enumerate(batches(len(x), 64, epochs)):
-        loss = learn(torch.from_numpy(batch))
+        loss = learn(x[batch], y[batch])
         scheduler.step()
         if step % 31 == 0:
             print(f"step {step:4d}  loss {loss.item():.4f}")
