@@ -77,11 +77,12 @@ def main(steps=400, threads=2, compiled=False):
     model = GPT(characters)
     print(f"{sum(p.numel() for p in model.parameters()):,} parameters")
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.1)
+    forward = model
     if compiled:
-        model = torch.compile(model)
+        forward = torch.compile(model)
     for step in range(steps):
         optimizer.param_groups[0]["lr"] = 3e-3 * min(1, (step + 1) / 50, max(0.1, (steps - step) / steps * 1.5))
-        loss = model(*batch(0, last))
+        loss = forward(*batch(0, last))
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)

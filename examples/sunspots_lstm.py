@@ -32,11 +32,12 @@ def main(epochs=15, threads=2, compiled=False):
     criterion = nn.SmoothL1Loss()
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.998)
+    forward = model
     if compiled:
-        model = torch.compile(model)
+        forward = torch.compile(model)
     for step, batch in enumerate(batches(count, 64, epochs)):
         chosen = torch.LongTensor(batch)
-        loss = criterion(model(x[chosen]), y[chosen])
+        loss = criterion(forward(x[chosen]), y[chosen])
         optimizer.zero_grad()
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
