@@ -47,12 +47,16 @@ def ratios(results: Sequence[Result]) -> dict[str, list[float]]:
         if result.unit == "s" and result.threads and result.ratio and not result.level
         if not result.best.startswith((OURS, "onnxruntime"))
     ]
-    kinds = Counter(group.split()[0] for group in {row.group for row in rows})
+    kinds = Counter(_kind(group) for group in {row.group for row in rows})
     groups: dict[str, list[float]] = {}
     for row in rows:
-        first = row.group.split()[0]
+        first = _kind(row.group)
         groups.setdefault(first if kinds[first] > 1 else row.group, []).append(row.ratio or 0.0)
     return dict(sorted(groups.items(), key=lambda group: -geometric_mean(group[1])))
+
+
+def _kind(group: str) -> str:
+    return group.split()[0].rstrip(":")
 
 
 def picture(machine: dict[str, str], results: Sequence[Result]) -> str:

@@ -241,7 +241,7 @@ def test_quoted_rates_are_those_of_the_last_benchmark() -> None:
         rows["distributed throughput", f"LeNet, 256 samples per process: {processes}, the same bits", 1]
         for processes in ("2 processes", "1 process with the batch of 2")
     )
-    steps = [1e3 * rows["networks", "LeNet training step, batch 64", threads] for threads in (1, 2)]
+    steps = [1e3 * rows["networks: training", "LeNet, batch 64", threads] for threads in (1, 2)]
     text = " ".join((DOCS / "how_to/distributed.md").read_text(encoding="utf-8").split())
     assert f"with {two:,.0f} samples/s, and one process of one thread with {one:,.0f}, to the same bits" in text
     assert f"takes {steps[0]:.1f} ms with one thread and {steps[1]:.1f} ms with two" in text

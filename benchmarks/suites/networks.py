@@ -59,7 +59,7 @@ def _rows(name: str, work: Workload, compile: bool) -> Rows:
     x, y = retrograd.Tensor(data), retrograd.Tensor(labels)
     ours = _step(retrograd, work, net, x, y)
     theirs = {layout: _peer(work, data, labels, state, layout) for layout in layouts}
-    theirs[REPLAYED] = _step(retrograd, work, retrograd.compile(_copy(work, state)), x, y)
+    theirs[REPLAYED] = retrograd.compile(_step(retrograd, work, _copy(work, state), x, y))
     if compile:
         theirs[lib.COMPILED] = _peer(work, data, labels, state, lib.CONTIGUOUS, compile=True)
 
