@@ -273,7 +273,8 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     read, written = (window.output, window.input) if gradient else (window.input, window.output)
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
-        return narrow.cycles(window, gradient, batch, inputs, outputs, dtype) + groups * packed + _CALL
+        terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype) * (_OF_GROUPS if groups > 1 else 1)
+        return terms + groups * packed + _CALL
     if form == "fold":
         width = window.taps * columns
         shape, positions = tile(dtype, "rows", width), batch * prod(read)
