@@ -111,6 +111,9 @@ def _batch_norm(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> I
     yield "channel_affine", k.channel_affine(x, weight, bias, mean)
     yield "channel_affine_clamp", k.channel_affine_clamp(x, g, weight, bias, 0.0, 6.0)
     yield "fixed_scale", k.fixed_scale(mean, variance, weight, bias, 1e-5)
+    running = weight.copy(), bias.copy()
+    k.running_statistics(running, mean, variance, 0.1, 1.25)
+    yield "running_statistics", running
 
 
 def _softmax(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterator[tuple[str, Any]]:
