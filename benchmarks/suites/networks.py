@@ -99,11 +99,11 @@ def _step(library: Any, work: Workload, net: Any, x: Any, y: Any, compile: bool 
     def forward() -> Any:
         return work.loss(functional, net(x), y)
 
-    forward = lib.compiled(forward) if compile else forward
+    compiled = lib.compiled(forward) if compile else None
 
     def step() -> Any:
         optimizer.zero_grad()
-        loss = forward()
+        loss = work.loss(functional, net(x), y) if compiled is None else compiled()
         loss.backward()
         optimizer.step()
         return loss
