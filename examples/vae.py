@@ -48,7 +48,8 @@ def main(epochs=60, threads=2, compiled=False):
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     if compiled:
-        model.encode, model.decode = map(torch.compile, (model.encode, model.decode))
+        for name in ("encode", "decode"):
+            setattr(model, name, torch.compile(getattr(model, name)))
     for step, batch in enumerate(batches(len(x), 64, epochs)):
         images = x[torch.from_numpy(batch)]
         reconstructed, mu, logvar = model(images)
