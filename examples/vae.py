@@ -48,8 +48,7 @@ def main(epochs=60, threads=2, compiled=False):
     model = VAE()
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     if compiled:
-        for name in ("encode", "decode"):
-            setattr(model, name, torch.compile(getattr(model, name)))
+        model.encode, model.decode = map(torch.compile, (model.encode, model.decode))  # type: ignore[method-assign]
     for step, batch in enumerate(batches(len(x), 64, epochs)):
         images = x[torch.from_numpy(batch)]
         reconstructed, mu, logvar = model(images)
