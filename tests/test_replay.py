@@ -11,6 +11,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -378,6 +379,120 @@ def test_functions_see_what_they_refer_to() -> None:
     assert same(compiled, product, x)
 
 
+FACTOR, TABLE = 2.0, {"gains": [2.0, 3.0]}
+
+
+class Options:
+    share = 2.0
+
+    def __init__(self) -> None:
+        self.scale, self.inner = 2.0, TABLE
+
+    @property
+    def twice(self) -> float:
+        return self.share * 2
+
+    def __call__(self, x: rg.Tensor) -> rg.Tensor:
+        return x * self.scale
+
+    def __matmul__(self, x: rg.Tensor) -> rg.Tensor:
+        return x * FACTOR
+
+
+OPTIONS = Options()
+
+
+def scaled(x: rg.Tensor) -> rg.Tensor:
+    return x * FACTOR
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.options = Options()
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        return self.inner(x) * self.options.scale
+
+    def inner(self, x: rg.Tensor) -> rg.Tensor:
+        return scaled(x)
+
+
+def number(name: str) -> Callable[[], None]:
+    def change() -> None:
+        globals()[name] = 5.0
+
+    return change
+
+
+def attribute(owner: Any, name: str) -> Callable[[], None]:
+    return lambda: setattr(owner, name, 5.0)
+
+
+# a function, and what the user changes behind it
+READ: dict[str, tuple[Callable[[], Callable[..., Any]], Callable[[Any], Any]]] = {
+    "a global of another function": (lambda: lambda x: scaled(x), lambda f: number("FACTOR")()),
+    "a global of a module's method": (Scaled, lambda f: number("FACTOR")()),
+    "an attribute of a module's options": (Scaled, lambda f: setattr(f.options, "scale", 5.0)),
+    "an attribute of an object": (lambda: lambda x: x * OPTIONS.scale, lambda f: attribute(OPTIONS, "scale")()),
+    "an attribute of a class": (lambda: lambda x: x * OPTIONS.share, lambda f: attribute(Options, "share")()),
+    "a property": (lambda: lambda x: x * OPTIONS.twice, lambda f: attribute(Options, "share")()),
+    "an element": (lambda: lambda x: x * TABLE["gains"][0], lambda f: TABLE["gains"].__setitem__(0, 5.0)),
+    "an element of an attribute": (
+        lambda: lambda x: x * OPTIONS.inner["gains"][1],
+        lambda f: TABLE["gains"].__setitem__(1, 5.0),
+    ),
+    "another function": (
+        lambda: lambda x: scaled(x),
+        lambda f: globals().__setitem__("scaled", lambda x: x - 1.0),
+    ),
+    "a partial function": (
+        lambda: partial(lambda x, o: x * o.scale, o=OPTIONS),
+        lambda f: attribute(OPTIONS, "scale")(),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_other_code_reads_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, key in ((Options, "share"), (OPTIONS, "scale")):
+        monkeypatch.setattr(owner, key, 2.0)
+    monkeypatch.setitem(globals(), "FACTOR", 2.0)
+    monkeypatch.setitem(globals(), "scaled", scaled)
+    monkeypatch.setitem(TABLE, "gains", [2.0, 3.0])
+    make, change = READ[name]
+    function = make()
+    compiled = rg.compile(function)
+    assert same(compiled, function, image()) and launches(compiled) == 1
+    change(function)
+    assert same(compiled, function, image()) and launches(compiled) == 1
+
+
+def test_a_counter_of_calls_is_not_recorded_for_ever() -> None:
+    class Counter:
+        count = 0
+
+    def count(x: rg.Tensor) -> rg.Tensor:
+        Counter.count += 1
+        return x * Counter.count
+
+    compiled = rg.compile(count)
+    for _ in range(12):
+        before = Counter.count
+        y = compiled(image())
+        assert bits(y.numpy()) == bits((image() * Counter.count).numpy()) and Counter.count > before
+    before = Counter.count
+    compiled(image())
+    assert Counter.count == before + 1
+
+
+def test_large_containers_are_not_compared() -> None:
+    many = [*range(2000)]
+    compiled = rg.compile(lambda x: x * many[1])
+    assert same(compiled, lambda x: x * many[1], image())
+    assert "more objects than can be compared" in explain_recording(compiled)
+
+
 class Spiking(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -443,11 +558,11 @@ UNRECORDED: dict[str, tuple[Any, str]] = {
     "steps": (lambda x: x * 2 if x.numpy()[0, 0, 0, 0] == 1.7640524 else x - 1, ""),
     "NumPy": (lambda x: x + rg.Tensor(np.cumsum(x.numpy(), 1)), "NumPy computes"),
     "in place": (lambda x: x.add_(1), "in place"),
-    "a changed array": (lambda x: holder.weight.add_(0) @ x, "no argument"),
     "itself": (lambda x: x, "returns an argument"),
     "a view": (lambda x: x[:, :, 0], "returns an argument"),
     "noise": (lambda x: x + rg.randn(9), "random"),
-    "an array of another object": (lambda x: x @ holder.weight, "no argument, parameter or buffer"),
+    "an array that no name leads to": (lambda x: x @ vars(holder)["weight"], "no argument, parameter or buffer"),
+    "a changed array": (lambda x: vars(holder)["weight"].add_(0) @ x, "no argument"),
     "an object": (lambda x: [x * 2, Holder()], "contains"),
     "a count of calls": (Counting(), "sets an attribute"),
     "a line of output": (Printing(), "calls print"),
@@ -489,7 +604,7 @@ def test_what_a_recording_consists_of_is_explained() -> None:
         return y if y.sum().item() > 0 else y + 1  # this line
 
     def read(x: rg.Tensor) -> rg.Tensor:
-        return x @ holder.weight  # the line that reads
+        return x @ vars(holder)["weight"]  # the line that reads
 
     def made(x: rg.Tensor) -> rg.Tensor:
         return rg.zeros(9).add_(1.0) * x  # the line that changes

@@ -278,6 +278,7 @@ class Trainer:
         self.net = perceptron()
         self.optimizer = optimizer(self.net.parameters())
         self.schedule = optim.lr_scheduler.ExponentialLR(self.optimizer, 0.9)
+        self.step_of = self.step
 
     def step(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
         self.optimizer.zero_grad()
@@ -299,6 +300,15 @@ class Trainer:
         self.schedule.step()
         return loss
 
+    def decaying(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        loss = self.step(x, labels)
+        for group in self.optimizer.param_groups:
+            group["lr"] *= 0.9
+        return loss
+
+    def container(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        return vars(self)["step_of"](x, labels) * 1.0
+
     def hidden(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
         return self.step(x, labels) * 1.0
 
@@ -319,8 +329,10 @@ class Trainer:
         ("step", OPTIMIZERS["adam"], "launches"),
         ("step", lambda parameters: optim.Adafactor(parameters), "Adafactor has a step of its own"),
         ("clipped", OPTIMIZERS["adam"], "Python reads"),
-        ("scheduled", OPTIMIZERS["adam"], "through another object"),
-        ("hidden", OPTIMIZERS["momentum"], "through another object"),
+        ("scheduled", OPTIMIZERS["adam"], "it refers to ExponentialLR"),
+        ("decaying", OPTIMIZERS["adam"], "changes an option of Adam"),
+        ("hidden", OPTIMIZERS["momentum"], "launches"),
+        ("container", OPTIMIZERS["momentum"], "through another object"),
         ("graph", OPTIMIZERS["momentum"], "can be differentiated"),
     ],
 )

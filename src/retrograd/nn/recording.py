@@ -26,7 +26,7 @@ from ..engine.tensor import Tensor, wrap
 from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
 from ..specs.array_spec import arrays_in, leaves
-from .recording_state import PLAIN
+from .recording_references import PLAIN
 from .recording_step import Delivery, Training
 
 # ---- Replay ----------------------------------------------------------------------------------------------------------

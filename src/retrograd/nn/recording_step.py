@@ -182,6 +182,9 @@ class Before:
                 leaf._grad = grad
             for entries, values in self._entries:
                 entries.update(values)
+            for optimizer, options in zip(self.state.optimizers, self._options, strict=True):
+                for group, values in zip(optimizer.param_groups, options, strict=False):
+                    group.update(values)
 
     def _check(self) -> None:
         for optimizer, options, size in zip(self.state.optimizers, self._options, self._sizes, strict=True):

@@ -63,7 +63,8 @@ from .recording import (
     tensors_in,
     unsafe,
 )
-from .recording_state import PLAIN, State
+from .recording_references import PLAIN
+from .recording_state import State
 from .recording_step import (
     Before,
     Training,
@@ -76,6 +77,7 @@ from .recording_step import (
 
 __all__ = ["compile", "explain_recording"]
 
+_MOST_CHANGES = 8
 _MOST = 16  # recordings of a function; the oldest is dropped
 _MOST_LAYOUTS = 256  # whose calls are counted
 _MOST_MISSES = 4  # replays in succession with other decisions, or attempts to record, before calls run as usual
@@ -179,6 +181,7 @@ class _Recorder:
         self.function, self.fullgraph, self.frozen = function, fullgraph, frozen
         self.called: Counter[Any] = Counter()  # how often there was a call of each layout, with patience
         self.state: State | None = None
+        self.changes_in_row = 0  # of the state, without a call in between that found it unchanged
         self.others: list[tuple[State, dict[Any, Recording | str]]] = []  # of other modes, such as training
         self.found: dict[Any, Recording | str] = {}  # by layouts: a recording, or why there is none
         self.upstream: dict[Any, list[tuple[int, ...]]] = {}  # by the same: the strides of the upstream gradients
@@ -222,8 +225,12 @@ class _Recorder:
         if kernel_set.kernels._active != "compiled":
             return self._as_usual("the textbook kernels have no plans", args, kwargs)
         state = self.state
-        if state is None or not (self.frozen or state.holds(self.function)):  # a frozen network is nobody else's
+        if state is None or not (self.frozen or state.holds()):  # a frozen network is nobody else's
             state = self._change_state()
+            if self.changes_in_row > _MOST_CHANGES:
+                return self._as_usual("what it refers to changes at every call", args, kwargs)
+        else:
+            self.changes_in_row = 0
         if not state.ids.isdisjoint(given):
             return self._as_usual("an argument is a parameter or buffer of the function", args, kwargs)
         if len(given) > 1 and len({*given}) < len(given):  # the same tensor several times may lead to other steps
@@ -283,10 +290,11 @@ class _Recorder:
         if self.state is not None:
             self.others = [(self.state, self.found), *self.others[:3]]
         for place, (state, found) in enumerate(self.others):
-            if state.holds(self.function):
+            if state.holds():
                 self.state, self.found = state, found
                 del self.others[place]
                 return state
+        self.changes_in_row += 1
         self.state, self.found = State(self.function), {}
         return self.state
 
@@ -334,7 +342,7 @@ class _Recorder:
         """
         state = self.state
         assert state is not None
-        if obstacle := state.obstacle(self.function):
+        if obstacle := state.obstacle():
             return obstacle
         count, before = changes[0], Before(state)
         held = [*state.arrays, *state.states()]
