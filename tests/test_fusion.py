@@ -62,6 +62,7 @@ def changed_later(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
 FUSED: dict[str, tuple[Network, list[str]]] = {
     "relu": (lambda x, r: F.relu(conv(x)), ["conv_clamp"]),
     "relu6": (lambda x, r: F.relu6(conv(x)), ["conv_clamp"]),
+    "clamp at negative zero": (lambda x, r: (conv(x) * 0.0).clamp(-0.0, 1.0), ["conv", "scale", "clamp"]),
     "clamp from below": (lambda x, r: conv(x).clamp(min=-0.5), ["conv_clamp"]),
     "hardtanh": (lambda x, r: F.hardtanh(conv(x), -0.5, 0.25), ["conv_clamp"]),
     "in place": (lambda x, r: F.relu(conv(x), inplace=True), ["conv_clamp"]),
@@ -247,6 +248,7 @@ CHAINS: dict[str, tuple[Callable[..., object], list[str]]] = {
     "other shapes between": (lambda x, r: (x + r) * 2 * x.sum(1, keepdim=True), ["add+scale", "sum", "mul"]),
     "broadcast": (lambda x, r: (x + r) * r[:1] * x, ["add", "mul", "mul"]),
     "views": (lambda x, r: x[:1] * x[1:] + r[:1], ["mul", "add"]),
+    "an element of its own": (lambda x, r: rg.exp(x - x[:1, :1, :1, :1]) * r, ["sub", "exp+mul"]),
     "masks": (lambda x, r: rg.where(x > r, x * 2, r) * x, ["lt", "scale", "where", "mul"]),
 }
 

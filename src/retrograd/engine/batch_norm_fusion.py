@@ -14,9 +14,8 @@ import numpy as np
 from ..arrays import empty
 from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
-from ..specs.array_spec import mapped
 from .memory_planning import root
-from .steps import Step, Steps
+from .steps import Step, Steps, left_before
 
 __all__ = ["with_fused_batch_norms"]
 
@@ -39,23 +38,12 @@ def with_fused_batch_norms(steps: Steps, forward: int, outside: Iterable[np.ndar
     fused = [each for place in range(forward) for each in graph.fused_at(place)]
     by_place = {each.place: each.step for each in fused}
     gone = {place for each in fused for place in each.gone}
-    left = [place for place in range(len(steps)) if place not in gone]
-    found = Steps(_reading(by_place.get(place, steps[place]), graph.others) for place in left)
-    found.result, found.reads = steps.result, [*steps.reads]
-    before = {place: sum(one < place for one in left) for place in {forward, *(place for place, _ in steps.decisions)}}
-    found.decisions = [(before[place], each) for place, each in steps.decisions]
-    return found, before[forward]
+    found = steps.replaced(by_place, gone)
+    found[:] = [step.reading(graph.others) if graph.others else step for step in found]
+    return found, left_before(forward, gone)
 
 
-def _reading(step: Step, others: dict[int, np.ndarray]) -> Step:
-    """The step with other arrays in place of some, by their ids."""
-    if not any(id(each) in others for each in step.inputs):
-        return step
-    args, kwargs = mapped((step.args, step.kwargs), lambda leaf: others.get(id(leaf), leaf))
-    return step._replace(args=args, kwargs=kwargs)
-
-
-class _Chain(NamedTuple):
+class _Epilogue(NamedTuple):
     """The steps ``gone`` after a batch norm: a sum with an array, if not None, and a clamp that stores ``result``.
 
     masked: the array whose clamp it was, as the clamp's gradients ``grads`` read it.
@@ -99,7 +87,7 @@ class _Graph:
             return []
         y, *statistics = (step.result,) if fixed else step.result
         x, weight, *rest = step.args
-        chain = _Chain(y)
+        chain = _Epilogue(y)
         while (longer := self._longer(chain, place)) is not None:
             chain = longer
         if not chain.gone:
@@ -117,7 +105,7 @@ class _Graph:
             found += self._gradients(chain, (x, weight, *statistics[::2]), coefficients)
         return found
 
-    def _longer(self, chain: _Chain, place: int) -> _Chain | None:
+    def _longer(self, chain: _Epilogue, place: int) -> _Epilogue | None:
         """The chain of the batch norm at ``place`` with one more operation, if nothing else needs its result so far."""
         x, last = chain.result, max(chain.gone, default=place)
         later = self._after(x, last)
@@ -139,7 +127,7 @@ class _Graph:
             return None
         return self._stored(longer, at, later[1:]) if _same_layout(step.result, x) else None
 
-    def _stored(self, chain: _Chain, at: int, later: Sequence[int]) -> _Chain | None:
+    def _stored(self, chain: _Epilogue, at: int, later: Sequence[int]) -> _Epilogue | None:
         """The chain whose last operation is at ``at``, after which its operand is used at ``later``."""
         x, result, hidden = chain.result, self.steps[at].result, self.outside | self.decided
         kept = [place for place in later[:1] if self._is(place, "duplicate", x)]  # for a gradient
@@ -154,7 +142,7 @@ class _Graph:
             return None
         return self._with_masks(chain._replace(result=result, gone=(*chain.gone, at)), x, later)
 
-    def _with_masks(self, chain: _Chain, masked: np.ndarray, readers: Sequence[int]) -> _Chain | None:
+    def _with_masks(self, chain: _Epilogue, masked: np.ndarray, readers: Sequence[int]) -> _Epilogue | None:
         """The chain if all readers are gradients of the clamp, and may read its result instead."""
         mask = "hardtanh_grad", None, masked, chain.low, chain.high
         if not all(self._is(at, *mask) for at in readers):
@@ -163,7 +151,7 @@ class _Graph:
             return None
         return chain._replace(masked=masked, grads=(*readers,)) if readers else chain
 
-    def _gradients(self, chain: _Chain, given: tuple[Any, ...], coefficients: np.ndarray) -> list[_Fused]:
+    def _gradients(self, chain: _Epilogue, given: tuple[Any, ...], coefficients: np.ndarray) -> list[_Fused]:
         """The gradients of a batch norm of these x, weight, mean and 1 / deviation, each with that of the clamp."""
         found = []
         y, last = chain.result, max(chain.gone)

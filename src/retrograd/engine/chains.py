@@ -56,7 +56,7 @@ class Chain:
             return False
         if any(_layout(array) != _layout(first) and not _is_number(array, first) for array in arrays):
             return False
-        known = {address(array): id(root(array)) for array in (*self._arrays(), *arrays)}
+        known = {_key(array): id(root(array)) for array in (*self._arrays(), *arrays)}
         if len(known) > _MOST_ARRAYS or len({*known.values()}) < len(known):  # two views of one memory might overlap
             return False
         self.parts.append(part)
@@ -82,10 +82,10 @@ class Chain:
         targets: dict[Any, np.ndarray] = {}
 
         def name_of(array: np.ndarray) -> str:
-            if address(array) not in names:
-                names[address(array)] = f"x{len(inputs)}"
+            if _key(array) not in names:
+                names[_key(array)] = f"x{len(inputs)}"
                 inputs.append(array)
-            return names[address(array)]
+            return names[_key(array)]
 
         for at, part in enumerate(self.parts):
             values = [name_of(array) for array in part.operands]
@@ -97,9 +97,9 @@ class Chain:
             else:
                 scope[f"f{at}"] = part.formula
                 lines.append(f"t{at} = stored(f{at}({', '.join(values)}))")
-            names[address(part.target)] = f"t{at}"
+            names[_key(part.target)] = f"t{at}"
             if part.in_place or is_read(part.target):
-                targets[address(part.target)] = part.target
+                targets[_key(part.target)] = part.target
         if not targets:
             return None
         results = [names[key] for key in targets]
@@ -155,6 +155,11 @@ def _part(step: Step) -> _Part | None:
 
 def _is_float(x: Any) -> bool:
     return isinstance(x, np.ndarray) and x.dtype.char in "fd"
+
+
+def _key(x: np.ndarray) -> Any:
+    """Of the elements; the first one of a larger array is another array at the same address."""
+    return address(x), x.size
 
 
 def _layout(x: np.ndarray) -> Any:

@@ -7,8 +7,7 @@ scale and a shift per channel becomes one with other weights: (sum of w x + b) s
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -22,56 +21,52 @@ __all__ = ["frozen"]
 _CONVOLUTIONS = {"conv": 0, "conv_input_grad": 1}  # kernel -> the axis of its weight with the channels of its result
 
 
-def frozen(steps: Steps, constants: Iterable[np.ndarray]) -> tuple[Steps, list[np.ndarray]]:
-    """Return the steps that depend on arguments, and all constants: the given arrays and those computed from them."""
+def frozen(
+    steps: Steps, constants: Iterable[np.ndarray], outside: Iterable[np.ndarray]
+) -> tuple[Steps, list[np.ndarray]]:
+    """Return the steps that depend on arguments, and all constants: the given arrays and those computed from them.
+
+    outside: arrays that are read after the steps, such as the results.
+    """
     kept = [*constants]
     changed = {id(root(array)) for step in steps for array in step.changed}  # at each run
     known = {id(root(array)) for array in kept} - changed
-
-    def is_constant(array: np.ndarray) -> bool:
-        return id(root(array)) in known
-
-    left: list[Step] = []
-    for step in steps:
+    dropped: set[int] = set()
+    for at, step in enumerate(steps):
         inputs = step.inputs
         results = [*arrays_in(step.result)]
         fixed = inputs and step.kernel != "dropout" and changed.isdisjoint(id(root(array)) for array in results)
-        if fixed and not step.changed and all(map(is_constant, inputs)):
+        if fixed and not step.changed and all(id(root(array)) in known for array in inputs):
             kept += results
             known.update(id(root(array)) for array in results)
-        else:
-            left.append(step)
-    folded = _folded(left, steps.result, known)
-    before = {id(step) for step in left}
-    kept += [array for step in folded if id(step) not in before for array in step.args[1:3]]
-    found = Steps(folded)
-    found.result, found.reads = steps.result, [*steps.reads]
-    places = {id(step): place for place, step in enumerate(folded)}
-    found.decisions = [(_place(place, steps, places), each) for place, each in steps.decisions]
-    return found, kept
+            dropped.add(at)
+    decided = [array for _, each in steps.decisions for array in each.arrays]
+    made = _folded(steps, dropped, known, {id(root(array)) for array in (*outside, *decided)})
+    kept += [array for step in made.values() for array in step.args[1:3]]
+    return steps.replaced(made, dropped), kept
 
 
-def _place(before: int, steps: Sequence[Step], places: dict[int, int]) -> int:
-    """The number of remaining steps before a decision that had ``before`` steps before it."""
-    ahead = [places[id(step)] + 1 for step in steps[:before] if id(step) in places]
-    return max(ahead, default=0)
+def _folded(steps: Steps, dropped: set[int], known: set[int], read: set[int]) -> dict[int, Step]:
+    """Convolutions with the scale and shift after them, by place, where nothing else reads their own results.
 
-
-def _folded(steps: list[Step], result: Any, known: set[int]) -> list[Step]:
-    """The steps with each scale and shift in the convolution before it, where nothing else reads that."""
-    uses = Counter(id(root(array)) for step in steps for array in step.inputs)
-    found: list[Step] = []
+    The steps of the scales and shifts become ``dropped``, too.
+    """
+    left = [at for at in range(len(steps)) if at not in dropped]
+    uses = Counter(id(root(array)) for at in left for array in steps[at].inputs)
+    made: dict[int, Step] = {}
     makers: dict[int, int] = {}  # id of an array -> the place of the step that made it
-    for step in steps:
+    for at in left:
+        step: Step = steps[at]
         place = makers.get(id(step.args[0])) if step.kernel == "channel_affine" and len(step.args) == 3 else None
-        if place is not None and uses[id(root(step.args[0]))] == 1 and _is_foldable(found[place], step, known):
-            found[place] = step = _fold(found[place], step)
-        else:
-            place = len(found)
-            found.append(step)
+        if place is not None and id(root(step.args[0])) not in read and uses[id(root(step.args[0]))] == 1:
+            conv = made.get(place, steps[place])
+            if _is_foldable(conv, step, known):
+                made[place] = step = _fold(conv, step)
+                dropped.add(at)
+                at = place
         for array in step.outputs:
-            makers[id(array)] = place
-    return found
+            makers[id(array)] = at
+    return made
 
 
 def _is_foldable(conv: Step, affine: Step, known: set[int]) -> bool:

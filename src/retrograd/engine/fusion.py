@@ -18,11 +18,11 @@ from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
 from .chains import runs
 from .memory_planning import root
-from .steps import Step, Steps
+from .steps import Step, Steps, left_before
 
 __all__ = ["fused"]
 
-LEAST_GAIN = 20.0  # microseconds of each replay that are worth compiling a kernel for a chain, a fifth of a second
+LEAST_GAIN = 20.0  # microseconds that a chain must save in each replay: its kernel takes 0.2 s to compile
 
 
 class _Epilogue(NamedTuple):
@@ -63,7 +63,7 @@ def _in_chains(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
         if gain[step.kernel] >= LEAST_GAIN:
             made[last] = step
             dropped.update(range(begin, last))
-    return _replaced(steps, forward, made, dropped)
+    return steps.replaced(made, dropped), left_before(forward, dropped)
 
 
 def _with_epilogues(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
@@ -78,16 +78,7 @@ def _with_epilogues(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int
             made[last] = _with_epilogue(step, found)
             dropped.update((at, *others))
             uses.taken.update(found.steps)
-    return _replaced(steps, forward, made, dropped)
-
-
-def _replaced(steps: Steps, forward: int, made: dict[int, Step], dropped: set[int]) -> tuple[Steps, int]:
-    """The steps without some, and with others in place of some."""
-    kept = [at for at in range(len(steps)) if at not in dropped]
-    result = Steps([made.get(at, steps[at]) for at in kept])
-    result.result, result.reads = steps.result, [*steps.reads]
-    result.decisions = [(sum(at < place for at in kept), each) for place, each in steps.decisions]
-    return result, sum(at < forward for at in kept)
+    return steps.replaced(made, dropped), left_before(forward, dropped)
 
 
 class _Uses:

@@ -62,6 +62,11 @@ class Step(NamedTuple):
         """
         return plan_of_function(self.run, self.args, self.kwargs)
 
+    def reading(self, others: Mapping[int, np.ndarray]) -> Step:
+        """Return the step with other arrays in place of some of its arguments, by the id of these."""
+        args, kwargs = mapped((self.args, self.kwargs), lambda leaf: others.get(id(leaf), leaf))
+        return self._replace(args=args, kwargs=kwargs)
+
     @property
     def changed(self) -> list[np.ndarray]:
         """The arrays that the kernel changed in place."""
@@ -74,6 +79,11 @@ class Step(NamedTuple):
     def outputs(self) -> list[np.ndarray]:
         """The arrays that the kernel returned, or those that it changed in place."""
         return self.changed or [*arrays_in(self.result)]
+
+
+def left_before(place: int, dropped: Collection[int]) -> int:
+    """The number of steps before a place that are not dropped."""
+    return place - sum(at < place for at in dropped)
 
 
 class Steps(list[Step]):
@@ -109,6 +119,15 @@ class Steps(list[Step]):
         """Return the same steps and result in a new list."""
         found = self._with(self)
         found.result, found.reads, found.decisions = self.result, [*self.reads], [*self.decisions]
+        return found
+
+    def replaced(self, made: Mapping[int, Step], dropped: Collection[int]) -> Steps:
+        """Return the steps without those at the places ``dropped``, and with others at the places of ``made``."""
+        places = [at for at in range(len(self)) if at not in dropped]
+        found = Steps([made[at] if at in made else self[at] for at in places])
+        found.result, found.reads, found.read_sites = self.result, [*self.reads], [*self.read_sites]
+        found.sites = [self.sites[at] for at in places if at < len(self.sites)]
+        found.decisions = [(left_before(place, dropped), each) for place, each in self.decisions]
         return found
 
     def in_arena(self, constants: Sequence[np.ndarray] = (), varying: Collection[int] = ()) -> Steps:

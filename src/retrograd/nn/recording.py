@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from math import isfinite
 from threading import Lock
 from time import monotonic, sleep
@@ -21,8 +22,9 @@ from ..engine.call_site import describe_call_site
 from ..engine.function import Function
 from ..engine.grad_mode import INFERENCE, thread
 from ..engine.memory_planning import root
-from ..engine.steps import Steps
+from ..engine.steps import Step, Steps
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import kernels
 from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
 from ..specs.array_spec import arrays_in, leaves
@@ -64,6 +66,7 @@ class Recording:
         self.has_rules = False  # whether a module has a backward rule, which ``without_backward_rules`` turns off
         self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
         self.misses = 0  # how many runs in succession led to other decisions
+        self.threads = kernels.get_num_threads()  # for which there is scratch
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
 
@@ -81,7 +84,9 @@ class Recording:
         return all(port.array.strides == each for port, each in zip(self._upstream_ports, strides, strict=True))
 
     def run_back(self, upstream: Sequence[np.ndarray]) -> list[np.ndarray | None] | None:
-        """Return the gradients, in new arrays; None if the values lead to other decisions."""
+        """Return the gradients, in new arrays; None after other decisions, or if there are more threads now."""
+        if kernels.get_num_threads() > self.threads:
+            return None
         for port, g in zip(self._upstream_ports, upstream, strict=True):
             port.read(g)
         for port in self._grad_ports:
@@ -99,7 +104,7 @@ class Recording:
         why = [each.why for _, each in self.steps.decisions]
         if why:
             lines.append(f"in {len(why) + 1} segments, between which Python checks {'; '.join(dict.fromkeys(why))}")
-        kinds = Counter(name for step in self.steps if (name := step.name).endswith(_FUSED) or "+" in name)
+        kinds = Counter(step.name for step in self.steps if _is_fused(step))
         if kinds:
             lines.append("fused: " + ", ".join(f"{count} {name}" for name, count in sorted(kinds.items())))
         if self.training is not None:
@@ -119,6 +124,8 @@ class Recording:
 
     def run(self, arrays: Sequence[np.ndarray]) -> bool:
         """Run the forward pass on other arguments; False if they lead to other decisions."""
+        if kernels.get_num_threads() > self.threads:  # another thread has raised it since the recording was chosen
+            return False
         self.runs += 1
         for own, given in zip(self.inputs, arrays, strict=True):
             copies.put(own, given)
@@ -135,7 +142,11 @@ class Recording:
         return False
 
 
-_FUSED = "_clamp", "_clamp_grad"  # the ends of the names of fused kernels; chains are named such as mul+relu
+def _is_fused(step: Step) -> bool:
+    """Whether a step was several; chains are named such as mul+relu."""
+    return "+" in step.name or step.kernel.endswith(("_clamp", "_clamp_grad"))
+
+
 _LARGE = 1 << 16  # bytes: replacing a smaller array takes as long as a copy
 
 
@@ -554,6 +565,10 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
         if not copies.same_bits(array, same):
             reason = f"NumPy computes an array of shape {array.shape} from values, or with random numbers"
             return reason + _reader(steps, array)
+    foreign = {id(owner): owner for array in (*steps.sources(), *known) if (owner := root(array)).base is not None}
+    spans = sorted(map(span, foreign.values()))
+    if any(low < high for (_, high), (low, _) in pairwise(spans)):
+        return "two arrays share memory that is not NumPy's"
     pending = steps.decisions[: call.decided], steps.decisions[call.decided :]
     read = {id(array) for array in steps.sources()}
     for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):

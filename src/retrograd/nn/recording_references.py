@@ -215,22 +215,28 @@ def _is_of_user_class(kind: type) -> bool:
 
 
 def content(value: Any) -> Any:
-    """What a list, a dict or a set contains, all the way down, in tuples; other values as they are."""
+    """What a list, a tuple, a dict or a set contains, all the way down, in tuples; other values as they are."""
     if isinstance(value, dict):
         return dict, *((key, content(each)) for key, each in value.items())
-    return (type(value), *map(content, value)) if isinstance(value, (list, set)) else value
+    return (type(value), *map(content, value)) if isinstance(value, (list, set, tuple)) else value
 
 
 def has_content(value: Any, before: Any) -> bool:
     """Whether the content is the same: the same objects, or equal plain values."""
-    return _is_content(content(value), before)
-
-
-def _is_content(now: Any, before: Any) -> bool:
-    if type(now) is tuple and type(before) is tuple:
-        return len(now) == len(before) and all(map(_is_content, now, before))
-    return is_same(now, before)
+    return is_same(content(value), before)
 
 
 def is_same(a: Any, b: Any) -> bool:
-    return a is b or (type(a) is type(b) and isinstance(a, (*PLAIN, tuple)) and repr(a) == repr(b))
+    """Whether two values are one object, equal plain values, or tuples of such."""
+    if a is b or type(a) is not type(b):
+        return a is b
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(is_same, a, b))
+    return isinstance(a, PLAIN) and repr(a) == repr(b)
+
+
+def is_container(value: Any) -> bool:
+    """Whether the content of a value may change while it is the same object."""
+    return isinstance(value, (list, dict, set)) or (
+        isinstance(value, tuple) and not all(isinstance(each, PLAIN) for each in value)
+    )

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.memory_planning import root
 from ..engine.tensor import Tensor
 from .module import Module
 from .module_hooks import changes
-from .recording_references import References, content, has_content, is_same, names_in
+from .recording_references import References, content, has_content, is_container, is_same, names_in
 
 _FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval"}  # these and the methods would not be repeated
 _METHODS = {"register_hook", "retain_grad"}
 _REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
-_CONTAINERS = (list, dict, set)
 
 
 class State:
@@ -36,14 +36,13 @@ class State:
         self.tensors = [*{id(tensor): tensor for tensor in tensors}.values()]
         self.arrays = [tensor.array for tensor in self.tensors]
         self.ids = {*map(id, self.tensors)}
+        self.memory = {id(root(array)) for array in self.arrays}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         leaves = [*self.trained, *grouped] if self.optimizers else self.trained
         self.leaves = [*{id(tensor): tensor for tensor in leaves if tensor._edge is None}.values()]
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
-        self.containers = [
-            (value, content(value)) for value in held if isinstance(value, _CONTAINERS) and id(value) not in own
-        ]
+        self.containers = [(value, content(value)) for value in held if is_container(value) and id(value) not in own]
         self.has_rules = any("_backward_rule" in members for members in self.members)
         self.count = changes[0]
         self.is_ready = False  # whether the optimizers have made their states

@@ -21,9 +21,8 @@ from ..engine.gradients import listeners
 from ..engine.hooks import registered
 from ..engine.memory_planning import root
 from ..engine.node import FREED
-from ..engine.steps import Step, Steps, update_listeners
+from ..engine.steps import Steps, update_listeners
 from ..engine.tensor import Tensor, wrap
-from ..specs.array_spec import mapped
 from .recording_state import State
 
 _grad, _grad_req = attrgetter("_grad"), attrgetter("_grad_req")
@@ -277,17 +276,10 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
             other[id(y)] = x
             dropped.add(place)
     if dropped:
-        kept = [step for place, step in enumerate(steps) if place not in dropped]
-        steps.decisions = [(at - sum(place < at for place in dropped), each) for at, each in steps.decisions]
-        steps[:] = [_with(step, other) for step in kept]
+        left = steps.replaced({}, dropped)
+        steps.decisions, steps.sites = left.decisions, left.sites
+        steps[:] = [step.reading(other) for step in left]
     return [None if y is None else other.get(id(y), y) for y in arrays]
-
-
-def _with(step: Step, other: dict[int, np.ndarray]) -> Step:
-    def changed(leaf: Any) -> Any:
-        return other.get(id(leaf), leaf)
-
-    return step._replace(args=mapped(step.args, changed), kwargs=mapped(step.kwargs, changed))
 
 
 def updates_of(steps: Steps, optimizers: Sequence[Any]) -> dict[int, Update]:

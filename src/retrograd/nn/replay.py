@@ -147,7 +147,14 @@ class Frozen:
     """A module for inference with constant weights; see ``Module.freeze``."""
 
     def __init__(self, module: Module) -> None:
-        self._recorder = _Recorder(deepcopy(module).requires_grad_(False), False, frozen=True)
+        own = deepcopy(module)
+        shared = {id(root(each.array)) for each in (*module.parameters(), *module.buffers())}
+        if any(id(root(each.array)) in shared for each in (*own.parameters(), *own.buffers())):
+            raise ValueError(
+                f"freeze: copy.deepcopy({type(module).__name__}) shares parameters or buffers with the module, so they "
+                "would not be constant; let its __deepcopy__ copy them"
+            )
+        self._recorder = _Recorder(own.requires_grad_(False), False, frozen=True)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with no_grad():
@@ -217,7 +224,7 @@ class _Recorder:
                     if given.index(id(value)) == len(given) - 1:
                         trained.append(value)
             elif isinstance(value, PLAIN):
-                key += type(value), value
+                key += type(value), value if value and value == value else repr(value)  # 0.0 is not -0.0; NaN is NaN
             else:
                 return self._as_usual(f"an argument is {kind_name(value)}", args, kwargs)
         if kernel_set.listeners or host.listeners or mode.rules is not None:
@@ -231,7 +238,7 @@ class _Recorder:
                 return self._as_usual("what it refers to changes at every call", args, kwargs)
         else:
             self.changes_in_row = 0
-        if not state.ids.isdisjoint(given):
+        if not state.ids.isdisjoint(given) or not state.memory.isdisjoint(map(id, map(root, arrays))):
             return self._as_usual("an argument is a parameter or buffer of the function", args, kwargs)
         if len(given) > 1 and len({*given}) < len(given):  # the same tensor several times may lead to other steps
             key.append((*map(given.index, given),))
@@ -259,7 +266,7 @@ class _Recorder:
                 if found.lock.acquire(blocking=False):
                     try:
                         if not found.training.is_ready():
-                            del self.found[place]
+                            self.found.pop(place, None)  # another thread may have dropped it
                         elif found.training.run(partial(found.run, arrays)):
                             return taken(found, mode.inference)
                     finally:
@@ -317,7 +324,7 @@ class _Recorder:
                 return self.function(*args, **kwargs)
             found = error.reason
         while len(self.found) >= _MOST:
-            del self.found[next(iter(self.found))]
+            self.found.pop(next(iter([*self.found]), None), None)
         self.found[place] = found
         if isinstance(found, Recording) and found.training is not None:
             gc.collect()
@@ -429,8 +436,8 @@ class _Recorder:
         wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
         given = [copies.same_layout(array) for array in call.inputs]
         others = [copies.other_numbers(array) for array in call.inputs]
-        fewer, constants = frozen(call.steps, held)
         outside = _read_outside(call, held)
+        fewer, constants = frozen(call.steps, held, outside)
         fewer, _ = fused(*with_fused_batch_norms(fewer, len(fewer), outside), outside)
         del outside
         call.steps.clear()  # what refers to an array keeps it out of the arena

@@ -22,8 +22,9 @@ from .machine.launch import Launch, kernel
 from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.record import record
 from .machine.scratch import per_thread
+from .memory.finish import finish_arrays, finish_by_numpy
 from .memory.layout import CHUNK, channels_last
-from .memory.packing import finish_of, finished, whole_steps, zeros_of
+from .memory.packing import whole_steps, zeros_of
 
 __all__ = ["matmul", "matmul_clamp", "row_combination", "row_products", "row_squares"]
 
@@ -312,7 +313,7 @@ def matmul_clamp(
     )
     if launch is None:
         if 0 in (*shape, a.shape[-1]):
-            return finished(matmul(a, b, bias), residual, low, high)
+            return finish_by_numpy(matmul(a, b, bias), residual, low, high)
         return matmul_clamp(*_readable(a, b), bias, residual, low, high)
     c = np.empty(shape, a.dtype, like=a)
     if bias is not None:
@@ -320,7 +321,7 @@ def matmul_clamp(
     if swapped:
         a, b = b, a
     memory = per_thread(packed, c.dtype.char) if packed else c
-    launch(tasks, a, b, init, c, memory, packed, words, *finish_of(c, residual, low, high))
+    launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, residual, low, high))
     return c
 
 

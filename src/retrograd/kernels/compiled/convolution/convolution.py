@@ -15,8 +15,9 @@ import numpy as np
 
 from ....specs.convolution_options import AUTO, Options
 from ....specs.geometry import Window
+from ..memory.finish import finish_arrays, finish_by_numpy
 from ..memory.layout import channels_last, empty, is_channels_last
-from ..memory.packing import finish_of, finished, whole_steps
+from ..memory.packing import whole_steps
 from ..reduction import unless_finite
 from . import depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .algorithm import choose
@@ -87,8 +88,8 @@ def _conv(
     y = empty((batch, *window.output, outputs), x.dtype, x)
     if x.size == 0 or y.size == 0:
         y = _only_bias(bias, y)
-        return y if given is None else finished(y, *given)
-    finish = None if given is None else finish_of(y, *given)
+        return y if given is None else finish_by_numpy(y, *given)
+    finish = None if given is None else finish_arrays(y, *given)
     x, dense = _read(x)
     form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)

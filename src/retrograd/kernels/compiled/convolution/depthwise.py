@@ -14,8 +14,9 @@ from ..machine.microkernel import MOST_TASKS, PRODUCT, registers
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
 from ..machine.target import vector_bytes
+from ..memory.finish import Finish
 from ..memory.layout import fill, usual_strides
-from ..memory.packing import Finish, zeros_of
+from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import add_parts, sum_parts
 from .direct_plan import MOST_PARTS, PHASE, WINDOW, phases, window_words

@@ -13,8 +13,9 @@ import numpy as np
 from ....specs.geometry import Window
 from ..machine.launch import kernel
 from ..machine.scratch import aligned, cores, per_thread
+from ..memory.finish import Finish
 from ..memory.layout import fill, nested_strides, usual_strides
-from ..memory.packing import Finish, pack_weights, packed_elements, whole_steps, zeros_of
+from ..memory.packing import pack_weights, packed_elements, whole_steps, zeros_of
 from .axes import merge_window, three_axes, three_strides
 from .direct_plan import REDUCE, REDUCE_TASK, Gather, Reduce, gather_plan, reduce_plan
 

@@ -23,8 +23,9 @@ from ..machine.microkernel import MOST_TASKS, TASK_WORK, Tile, registers
 from ..machine.microkernel import tile as usual_tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
+from ..memory.finish import Finish
 from ..memory.layout import nested_strides, usual_strides
-from ..memory.packing import Finish, pack_weights, packed_elements, zeros_of
+from ..memory.packing import pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS, Axis, three_axes, three_strides
 from .direct_plan import axis_phases
 

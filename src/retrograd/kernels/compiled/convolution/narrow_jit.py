@@ -13,7 +13,7 @@ from numba.extending import intrinsic
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import registers
-from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, conditionally, finish_of, finished
+from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, conditionally, finish_of, finished, store_cells
 from ..machine.simd import (
     I32,
     I64,
@@ -26,7 +26,6 @@ from ..machine.simd import (
     load,
     load_first,
     masked_load,
-    masked_store,
     offset,
     pointer_like,
     splat,
@@ -147,12 +146,7 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
         total[cell].add_incoming(one_more[cell], blocks["last"])
     total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
     total = finished(builder, total, bounds, residual, rows_of_c, read)
-    for i, j in tile:
-        place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
-        if j == vectors - 1:
-            masked_store(builder, total[i, j], place, mask)
-        else:
-            builder.store(total[i, j], place).align = size
+    store_cells(builder, total, rows_of_c, vectors, mask)
     builder.ret_void()
     return str(module)
 

@@ -24,8 +24,9 @@ from ..machine.launch import kernel
 from ..machine.microkernel import MOST_ROWS, PRODUCT, dot, dot_tile, even_product, tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
+from ..memory.finish import Finish
 from ..memory.layout import usual_strides
-from ..memory.packing import Finish, zeros_of
+from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import sum_parts
 

@@ -12,7 +12,8 @@ from ..machine.launch import kernel
 from ..machine.microkernel import MOST_TASKS, PRODUCT, TASK_WORK, Tile, even_product, tile
 from ..machine.record import record
 from ..machine.scratch import per_thread
-from ..memory.packing import NO_TAPS, Finish, pack_weights, packed_elements, zeros_of
+from ..memory.finish import Finish
+from ..memory.packing import NO_TAPS, pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS
 
 # ---- The plan -------------------------------------------------------------------------------------------------------

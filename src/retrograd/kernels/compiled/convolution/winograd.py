@@ -33,9 +33,10 @@ from ..machine.microkernel import PRODUCT, Tile, even_product, heights_of, tile
 from ..machine.microkernel import product as tile_product
 from ..machine.record import record
 from ..machine.scratch import aligned, cores, per_thread, shared
+from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.moves import copy
-from ..memory.packing import Finish, zeros_of
+from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps, three_strides
 
 # ---- Plans that divide a Winograd convolution into tiles and blocks -------------------------------------------------

@@ -85,6 +85,18 @@ def finished(
     return clamped(builder, conditionally(builder, wanted, cells, with_residual), bounds)
 
 
+def store_cells(builder: ir.IRBuilder, cells: Cells, rows_of_c: list[ir.Value], vectors: int, mask: ir.Value) -> None:
+    """Write a tile to its rows; of the last of the vectors, the lanes of the mask."""
+    for (i, j), value in cells.items():
+        size = 4 if isinstance(value.type.element, ir.FloatType) else 8
+        place = builder.gep(rows_of_c[i], [I64(j * value.type.count * size)], inbounds=True)
+        place = builder.bitcast(place, value.type.as_pointer())
+        if j == vectors - 1:
+            masked_store(builder, value, place, mask)
+        else:
+            builder.store(value, place).align = size
+
+
 def clamped(builder: ir.IRBuilder, cells: Cells, bounds: ir.Value) -> Cells:
     """The cells between two elements at the address ``bounds``, if that is not 0; NaN stays NaN."""
     limits: list[ir.Value] = []
@@ -360,12 +372,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     total = conditionally(builder, several, new, joined_total)
     total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
     total = finished(builder, total, bounds, residual, rows_of_c, read)
-    for i, j in tile:
-        place = builder.bitcast(at(rows_of_c[i], j * lanes * size), vector.as_pointer())
-        if j == vectors - 1:
-            masked_store(builder, total[i, j], place, last_mask)
-        else:
-            builder.store(total[i, j], place).align = size
+    store_cells(builder, total, rows_of_c, vectors, last_mask)
     builder.ret_void()
     return str(module)
 

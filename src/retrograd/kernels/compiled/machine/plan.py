@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from inspect import signature
-from math import isfinite
+from math import copysign, isfinite
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -321,13 +321,19 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         return _made(function, *layouts)[1]
     given = _numbers(layouts)
     for fixed, found in kept:
-        if all(given[name] == value for name, value in fixed.items()):
+        if all(_is_same(given[name], value) for name, value in fixed.items()):
             words = {name: given[name] for name in found.words}
-            return found if words == found.words else found._replace(words=words)
+            same = all(map(_is_same, words.values(), found.words.values()))
+            return found if same else found._replace(words=words)
     if len(_kept) > _MOST or len(kept) >= _MOST_NUMBERS:
         _kept.clear()
     kept.append(_made(function, *layouts))
     return kept[-1][1]
+
+
+def _is_same(a: float, b: float) -> bool:
+    """Whether two numbers are equal, also in the sign of 0."""
+    return a == b and copysign(1.0, a) == copysign(1.0, b)
 
 
 _MOST, _MOST_NUMBERS = 4096, 64

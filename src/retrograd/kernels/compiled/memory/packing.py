@@ -9,7 +9,6 @@ import numpy as np
 from ..machine.launch import kernel
 from ..machine.microkernel import Tile, tile
 from ..machine.scratch import aligned
-from .layout import like
 
 _pack = kernel("memory.packing.pack")
 
@@ -18,30 +17,6 @@ _pack = kernel("memory.packing.pack")
 def zeros_of(count: int, dtype: str) -> np.ndarray:
     """A shared row of zeros, read-only."""
     return np.zeros(count, dtype)
-
-
-Finish = tuple[np.ndarray, np.ndarray]  # what is added to a result, and two elements between which it is clamped
-
-
-def finish_of(y: np.ndarray, residual: np.ndarray | None, low: float, high: float) -> Finish:
-    """The finish of a result y; y in place of the residual stands for none."""
-    return y if residual is None else like(residual, y), _pair(low + 0.0, high + 0.0, y.dtype.char)
-
-
-def finished(y: np.ndarray, residual: np.ndarray | None, low: float, high: float) -> np.ndarray:
-    """The finish of a result that no kernel computed."""
-    if y.size == 0:
-        return y
-    if residual is not None:
-        y += residual
-    y[y < low] = low
-    y[y > high] = high
-    return y
-
-
-@lru_cache(maxsize=64)
-def _pair(low: float, high: float, dtype: str) -> np.ndarray:
-    return np.array([low, high], dtype)
 
 
 NO_TAPS = np.zeros(1, np.int64)  # a matrix is a kernel with one tap
