@@ -17,8 +17,8 @@ It comes in three forms, which differ in how the table finds A:
 
 ``near_rows`` and ``near`` are the first two for operands in L1: without prefetching.
 
-Long sums are blocked: 128 terms are summed in registers, then added to the sum of the blocks before, and that to the
-earlier content of C. So the error of a sum of k terms grows as the root of ``64 + k / 256``, not of ``k / 2``.
+Long sums are blocked: 64 terms are summed in registers, then added to the sum of the blocks before, and that to the
+earlier content of C. So the error of a sum of k terms grows as the root of ``32 + k / 128``, not of ``k / 2``.
 
 Source: Georganas et al., "High-Performance Deep Learning via a Single Building Block", 2019, arXiv:1906.06440;
 Dukhan, "The Indirect Convolution Algorithm", 2019, arXiv:1907.02129.

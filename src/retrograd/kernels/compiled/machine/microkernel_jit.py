@@ -39,9 +39,10 @@ _BYTE = ir.IntType(8).as_pointer()
 _AHEAD = 16
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
-# Terms per block, before its sum is added to the blocks before: errors grow with its root, and the addition costs about
-# 2 %. It is even, so that only the last step of an entry is a single one. A few more terms do not start a new block.
-_BLOCK, _ALONE = 128, 144
+# Terms per block, before its sum is added to the blocks before: errors grow with its root. The first sum is stored
+# without reading zeros, so that the blocks cost less than a hundredth. It is even, so that only the last step of an
+# entry is a single one. A few more terms do not start a new block.
+_BLOCK, _ALONE = 64, 80
 
 
 Cells = dict[tuple[int, int], ir.Value]  # of a tile, by row and vector
@@ -164,7 +165,6 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
 
     # ---- the tile starts from one row everywhere, or from zeros to which the content of C is added at the end
     other, given, begin = (function.append_basic_block(label) for label in ("other", "given", "begin"))
-    clear = function.append_basic_block("clear")
     # With several blocks: the sum of those before, in memory. (An aligned alloca would cost a frame register.)
     memory = builder.ptrtoint(builder.alloca(ir.ArrayType(I64, (len(tile) + 1) * lanes * size // 8)), I64)
     memory = builder.and_(builder.add(memory, I64(lanes * size - 1)), I64(-lanes * size))
@@ -186,10 +186,6 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         start.append(builder.phi(vector))
         start[j].add_incoming(nothing, entry_block)
         start[j].add_incoming(from_row[j], given)
-    builder.cbranch(several, clear, begin)
-    builder.position_at_end(clear)
-    for cell in tile:
-        keep(cell, nothing)
     builder.branch(begin)
     builder.position_at_end(begin)
     remaining_in_first = builder.select(several, I64(_BLOCK), I64(_ALONE))
@@ -205,6 +201,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     e.add_incoming(I64(0), begin)
     remaining = builder.phi(I64)  # terms left in this block
     remaining.add_incoming(remaining_in_first, begin)
+    held = builder.phi(ir.IntType(1))  # whether a block is kept already
+    held.add_incoming(held.type(0), begin)
     at_entry = {}
     for i, j in tile:
         at_entry[i, j] = builder.phi(vector)
@@ -260,20 +258,17 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                 add_row(i, at(a_column, second * size), rows_of_b[second])
         return sums
 
-    names = ("piece", "flush", "terms", "step", "pairs", "last", "joined", "after")
+    names = ("piece", "full", "flush", "more", "terms", "step", "pairs", "last", "joined", "after")
     labels = (function.append_basic_block(name) for name in names)
-    piece, flush, terms, step, pairs, last_one, joined, after_entry = labels
+    piece, full, flush, more, terms, step, pairs, last_one, joined, after_entry = labels
     step_of_a = 2 * size if by_line else builder.mul(lda, I64(2))
     begin_k, end_k = (lda, builder.add(lda, depth)) if by_rows else (I64(0), depth)  # rows: lda elements precede
     builder.branch(piece)
 
     # ---- a piece of the entry: as much as fits the block; a full block is added to those before
     builder.position_at_end(piece)
-    k_piece, b_piece, a_piece, remaining_piece = (
-        builder.phi(I64),
-        builder.phi(_BYTE),
-        builder.phi(_BYTE),
-        builder.phi(I64),
+    k_piece, b_piece, a_piece, remaining_piece, held_piece = (
+        builder.phi(kind) for kind in (I64, _BYTE, _BYTE, I64, held.type)
     )
     at_piece = {cell: builder.phi(vector) for cell in tile}
     for value, given_value in (
@@ -281,25 +276,33 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         (b_piece, b_entry),
         (a_piece, a_entry),
         (remaining_piece, remaining),
+        (held_piece, held),
     ):
         value.add_incoming(given_value, entry)
     for cell in tile:
         at_piece[cell].add_incoming(at_entry[cell], entry)
     left = builder.sub(end_k, k_piece)
     count = builder.select(builder.icmp_signed("<", left, I64(_BLOCK)), left, I64(_BLOCK))
-    builder.cbranch(builder.icmp_signed(">", count, remaining_piece), flush, terms)
-    builder.position_at_end(flush)
-    for cell in tile:
-        keep(cell, builder.fadd(kept(cell), at_piece[cell]))
-    builder.branch(terms)
+    builder.cbranch(builder.icmp_signed(">", count, remaining_piece), full, terms)
+    builder.position_at_end(full)
+    builder.cbranch(held_piece, more, flush)
+    for block in (flush, more):
+        builder.position_at_end(block)
+        for cell in tile:
+            keep(cell, at_piece[cell] if block is flush else builder.fadd(kept(cell), at_piece[cell]))
+        builder.branch(terms)
     builder.position_at_end(terms)
-    remaining_terms = builder.phi(I64)
-    remaining_terms.add_incoming(remaining_piece, piece)
-    remaining_terms.add_incoming(I64(_BLOCK), flush)
+    remaining_terms, held_terms = builder.phi(I64), builder.phi(held.type)
     at_terms = {cell: builder.phi(vector) for cell in tile}
-    for cell in tile:
-        at_terms[cell].add_incoming(at_piece[cell], piece)
-        at_terms[cell].add_incoming(nothing, flush)
+    for block, of_remaining, of_held in (
+        (piece, remaining_piece, held_piece),
+        (flush, I64(_BLOCK), held.type(1)),
+        (more, I64(_BLOCK), held.type(1)),
+    ):
+        remaining_terms.add_incoming(of_remaining, block)
+        held_terms.add_incoming(of_held, block)
+        for cell in tile:
+            at_terms[cell].add_incoming(at_piece[cell] if block is piece else nothing, block)
     odd = builder.and_(count, I64(1))
     end_piece = builder.add(k_piece, count)
     whole = builder.sub(end_piece, odd)
@@ -349,6 +352,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
         (b_piece, b_last),
         (a_piece, a_last),
         (remaining_piece, remaining_after),
+        (held_piece, held_terms),
     ):
         value.add_incoming(next_piece, joined)
     for cell in tile:
@@ -359,6 +363,7 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
     e_next = builder.add(e, I64(1))
     e.add_incoming(e_next, after_entry)
     remaining.add_incoming(remaining_after, after_entry)
+    held.add_incoming(held_terms, after_entry)
     for cell in tile:
         at_entry[cell].add_incoming(new[cell], after_entry)
     builder.cbranch(builder.icmp_signed("<", e_next, entries), entry, end)
