@@ -914,16 +914,24 @@ def test_a_gradient_stays_what_it_was() -> None:
     assert not np.array_equal(compiled[0].weight.grad.numpy(), before)
 
 
-def test_backward_once() -> None:
-    compiled, x = rg.compile(network()), image().requires_grad_()
+def test_further_backward_passes() -> None:
+    """They run the function again; without retain_graph there is none, as usual."""
+    found = []
     with rg.enable_grad():
-        compiled(x).sum().backward()
-        loss = compiled(x).sum()
-        loss.backward(retain_graph=True)
-        with pytest.raises(RuntimeError, match="the backward of a recorded call runs once"):
-            loss.backward()
-        with pytest.raises(RuntimeError, match="a recorded call has first derivatives only"):
-            rg.autograd.grad(compiled(x).sum(), x, create_graph=True)
+        for call in (network(), rg.compile(network())):
+            rows = []
+            for seed in range(4):
+                x = image(seed).requires_grad_()
+                loss = call(x).square().sum()
+                loss.backward(retain_graph=True)
+                loss.backward()
+                (g,) = rg.autograd.grad(call(x).sin().sum(), x, create_graph=True)
+                g.square().sum().backward()
+                rows += bits(x.grad.numpy()) + gradients(call)
+                with pytest.raises(RuntimeError, match="freed"):
+                    loss.backward()
+            found.append(rows)
+    assert found[0] == found[1] and "it has second derivatives" in explain_recording(call)
 
 
 def test_a_weight_changed_before_backward_is_an_error_as_usual() -> None:

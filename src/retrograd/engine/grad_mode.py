@@ -49,6 +49,7 @@ class _Mode:
         "exact",
         "inference",
         "interpreter",
+        "pieces",
         "retain_graph",
         "level",
         "passed",
@@ -66,6 +67,7 @@ class _Mode:
         self.inference: bool = False
         self.exact: bool = False  # operators skip faster algorithms that round more, see exact_convolution
         self.delivery: Delivery | None = None  # the running backward, until its gradients are delivered
+        self.pieces: Any = None  # runs the calls of modules in a compiled function, see nn/recording_pieces.py
         self.running: list[Any] | None = None  # the running modules, outermost first, if requested; see anomaly.py
         self.site: Any = None  # in a layer of this package: the user's line that called it, see call_site.py
         self.retain_graph: bool = True  # the running backward sweep keeps the saved tensors for another sweep

@@ -397,6 +397,8 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call forward; prefix the message of an exception with this module's path."""
         mode = thread.mode
+        if mode.pieces is not None and (recorded := mode.pieces.of(self)) is not None:
+            return recorded(args, kwargs)
         try:
             if mode.running is not None or not self._is_plain:
                 return self._call_specially(args, kwargs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import random as python_random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from ..arrays import copies, empty_like, host, is_constant, span
 from ..engine.arguments import kind_name
 from ..engine.call_site import describe_call_site
 from ..engine.function import Function
-from ..engine.grad_mode import INFERENCE, thread
+from ..engine.grad_mode import INFERENCE, is_graph_retained, thread
 from ..engine.memory_planning import root
 from ..engine.steps import Step, Steps
 from ..engine.tensor import Tensor, wrap
@@ -34,6 +35,7 @@ from .recording_step import Delivery, Training
 # ---- Replay ----------------------------------------------------------------------------------------------------------
 
 _Launch = tuple[Callable[..., Any], tuple[Any, ...], Any]
+Upstream = list[tuple[int, ...] | None]  # the strides of upstream gradients; None where a result gets none
 _Part = tuple[list[_Launch], host.Decision | None]  # launches, and a decision after them
 
 
@@ -41,7 +43,8 @@ class Recording:
     """The launches of a call, the arrays that it reads its arguments from, and its result.
 
     upstream: the gradients of the results, for the launches ``back`` of a backward pass, which give ``grads``: None
-    where the result does not depend on a tensor. read_back, results_back: the tensors that these read, and the places
+    where the result does not depend on a tensor. uses: the places of the tensors that these belong to, since a
+    tensor may have several that are not added up. read_back, results_back: the tensors that these read, and the places
     of results. again: gives ``grads`` by running the function, for upstream gradients in another memory order, which
     may lead to other kernels, or after another decision.
     """
@@ -64,24 +67,28 @@ class Recording:
         self.read_back: list[Tensor] = []
         self.results_back: list[int] = []
         self.has_rules = False  # whether a module has a backward rule, which ``without_backward_rules`` turns off
-        self.again: Callable[[Sequence[Tensor], Any, bool], list[np.ndarray | None]] | None = None
+        self.uses: Sequence[int] = ()
+        self.used: Upstream | None = None  # as recorded; None: all results
+        self.again: Callable[..., list[Tensor | None]] | None = None
         self.misses = 0  # how many runs in succession led to other decisions
         self.threads = kernels.get_num_threads()  # for which there is scratch
         self.lock = Lock()
         self.owner: Any = None  # a reference to the node whose backward has not run
 
-    def set_backward(self, upstream: list[np.ndarray], grads: list[np.ndarray | None]) -> None:
+    def set_backward(self, upstream: list[np.ndarray], grads: list[np.ndarray | None], used: Upstream | None) -> None:
         """Set the arrays of the upstream gradients, and of the gradients."""
-        self.grads = grads
+        self.grads, self.used = grads, used
         self._upstream_ports = [Port(array, self._uses) for array in upstream]
         kept = [array for array in grads if array is not None]
         once = Counter(id(root(array)) for array in (*upstream, *kept))  # one may be a view of another
         self._uses.fixed.update(key for key, count in once.items() if count > 1)
         self._grad_ports = [Port(array, self._uses) for array in kept]
 
-    def has_upstream_of(self, strides: Sequence[tuple[int, ...]]) -> bool:
-        """Whether the upstream gradients were recorded with these strides."""
-        return all(port.array.strides == each for port, each in zip(self._upstream_ports, strides, strict=True))
+    def has_upstream_of(self, strides: Upstream) -> bool:
+        """Whether the upstream gradients were recorded with these strides, and for the same results."""
+        if None in strides or self.used is not None and None in self.used:
+            return strides == self.used
+        return [port.array.strides for port in self._upstream_ports] == strides
 
     def run_back(self, upstream: Sequence[np.ndarray]) -> list[np.ndarray | None] | None:
         """Return the gradients, in new arrays; None after other decisions, or if there are more threads now."""
@@ -244,6 +251,8 @@ class Replayed(Function):
             if not recording.is_free or not recording.run(arrays):  # another thread may have been faster
                 raise OtherDecisionError
             recording.owner = ref(ctx)
+            ctx.is_run = False
+            ctx.set_materialize_grads(False)
             results = [wrap(port.present()) for port in recording.results]
         ctx.recording = recording
         ctx.save_for_backward(*recording.read_back, *[results[place] for place in recording.results_back])
@@ -253,33 +262,42 @@ class Replayed(Function):
         return (*results,)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Tensor) -> Any:
-        recording: Recording = ctx.recording
+    def backward(ctx: Any, *grads: Tensor | None) -> Any:
+        recording: Recording | None = ctx.recording
+        if recording is None:  # its edges lead to the nodes of a second run
+            return grads
         _ = ctx.saved_tensors  # an error if one of them has been changed in place
-        if thread.mode.enabled:
-            raise RuntimeError(
-                "compile: a recorded call has first derivatives only; for create_graph=True call the module itself, or "
-                "set RETROGRAD_EAGER=1"
-            )
         if recording.owner is None or recording.owner() is not ctx:
             raise RuntimeError(
-                "compile: the backward of a recorded call runs once; for retain_graph=True call the module itself, or "
-                "set RETROGRAD_EAGER=1"
+                "compile: the graph of a recorded call was freed by its backward; pass retain_graph=True to the first"
             )
-        recording.owner = None
         given = [g for g, x in zip(grads, tensors_in(recording.steps.result), strict=True) if x._requires_grad]
+        needed = ctx.needs_input_grad[2:]
         with recording.lock:
-            fits = recording.has_upstream_of([g.array.strides for g in given])
-            ruled = recording.has_rules and thread.mode.rules_disabled
-            grads_of = recording.run_back([g.array for g in given]) if fits and not ruled else None
-            if grads_of is None:
-                assert recording.again is not None
-                grads_of = recording.again(given, recording.random, not fits)
-        found = [
-            wrap(y) if y is not None and needed else None
-            for y, needed in zip(grads_of, ctx.needs_input_grad[2:], strict=True)
-        ]
-        return None, None, *found
+            try:
+                found = _gradients(ctx, recording, given)
+            finally:
+                if not is_graph_retained():
+                    recording.owner = None
+        return None, None, *[y if need else None for y, need in zip(found, needed, strict=True)]
+
+
+def _gradients(ctx: Any, recording: Recording, given: list[Tensor | None]) -> Sequence[Tensor | None]:
+    """The gradients of a call, by its launches where these fit, else by running the function again."""
+    assert recording.again is not None
+    if thread.mode.enabled:  # the gradients have a graph
+        first = {place: at for at, place in reversed([*enumerate(recording.uses)])}
+        edges = [ctx.edges[2 + first[each]] for each in sorted(first)]
+        with_graph = recording.again(given, recording.random, False, edges, ctx)
+        recording.owner = ctx.recording = None
+        return with_graph
+    fits = recording.has_upstream_of([None if g is None else g.array.strides for g in given])
+    if fits and not ctx.is_run and not (recording.has_rules and thread.mode.rules_disabled):
+        ctx.is_run = True  # the launches overwrite what they read
+        found = recording.run_back([g.array for g in given if g is not None])
+        if found is not None:
+            return [None if y is None else wrap(y) for y in found]
+    return recording.again(given, recording.random, not fits)
 
 
 class Gate:
@@ -294,10 +312,12 @@ class Gate:
         """Begin a compiled call, when no other thread records."""
         self.active.append(thread)
         while self.owner and self.owner != thread:
-            self.active.remove(thread)
+            own = [each for each in self.active if each == thread]  # several, within a function that runs as usual
+            for each in own:
+                self.active.remove(each)
             with self.lock:
                 pass
-            self.active.append(thread)
+            self.active += own
 
     @contextmanager
     def alone(self, thread: int) -> Iterator[bool]:
@@ -413,7 +433,7 @@ class Call(NamedTuple):
     """The steps of a call and of its backward, and the arrays of its own.
 
     forward, decided: how many steps and decisions belong to the call itself. delivered: the gradients of a
-    training step; None for a call that delivers none.
+    training step; None for a call that delivers none. uses: as in ``Recording``.
     """
 
     steps: Steps
@@ -423,12 +443,20 @@ class Call(NamedTuple):
     upstream: list[np.ndarray]
     grads: list[np.ndarray | None]
     delivered: list[Delivery] | None = None
+    uses: Sequence[int] = ()
+
+
+def read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
+    """The arrays that are read or written outside of the steps of a call."""
+    results = [value.array for value in tensors_in(call.steps.result)]
+    grads = [*call.grads, *(each.after for each in call.delivered or ())]
+    return [*held, *call.inputs, *call.upstream, *results, *(g for g in grads if g is not None)]
 
 
 @contextmanager
 def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]:
     """Put the elements of the arrays and the random numbers back, when the result is called and at the end."""
-    random, kept = default_generator.get_state(), [copies.duplicate(array) for array in arrays]
+    random, kept = _random_states(), [copies.duplicate(array) for array in arrays]
 
     def put_back() -> None:
         for array, before in zip(arrays, kept, strict=True):
@@ -439,7 +467,17 @@ def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]
         yield put_back
     finally:
         put_back()
-        default_generator.set_state(random)
+        _set_random_states(random)
+
+
+def _random_states() -> tuple[Any, ...]:
+    return default_generator.get_state(), np.random.get_state(), python_random.getstate()
+
+
+def _set_random_states(states: tuple[Any, ...]) -> None:
+    default_generator.set_state(states[0])
+    np.random.set_state(states[1])
+    python_random.setstate(states[2])
 
 
 @contextmanager

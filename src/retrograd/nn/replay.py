@@ -30,6 +30,7 @@ import numpy as np
 
 from .. import kernel_set
 from ..arrays import copies, host, return_freed_memory
+from ..engine.aliasing import next_order
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.batch_norm_fusion import with_fused_batch_norms
@@ -51,18 +52,21 @@ from .recording import (
     Plain,
     Recording,
     Replayed,
+    Upstream,
     difference,
     gate,
     mapped_tensors,
     older_objects_uncollected,
     parts_of,
     put_back_after,
+    read_outside,
     run_parts,
     simplified,
     taken,
     tensors_in,
     unsafe,
 )
+from .recording_pieces import LEAST, Pieces, called_by, put_in_place, separated
 from .recording_references import PLAIN
 from .recording_state import State
 from .recording_step import (
@@ -83,6 +87,12 @@ _MOST_LAYOUTS = 256  # whose calls are counted
 _MOST_MISSES = 4  # replays in succession with other decisions, or attempts to record, before calls run as usual
 
 
+_TEXTBOOK = "the textbook kernels have no plans"
+_FEW = f"it has fewer than {LEAST} steps"
+_TWICE = "it has second derivatives"
+_WHOLE = {_TEXTBOOK, _FEW, _TWICE}  # reasons for which the modules that it calls cannot be recorded either
+
+
 def compile(
     model: Callable[..., Any] | None = None,
     *,
@@ -101,8 +111,10 @@ def compile(
     argument in place, hooks, backward rules of your own (those of ``rules`` are recorded), or printing in a ``forward``
     of your own. ``explain_recording`` says what was recorded, and why not. A recording is dropped when an attribute,
     parameter, buffer or child of a module is replaced. Python code between operators is not repeated, as with PyTorch.
-    A recorded call has first derivatives, for one backward pass. Its contributions to the gradient of a tensor that is
-    also used elsewhere are added up first, which may change the last bits.
+    Second derivatives, or a second backward pass, run the call again as usual. Its contributions to the gradient of a
+    tensor that is also used elsewhere are added up first, which may change the last bits.
+
+    Where a call cannot be recorded as a whole, the modules that it calls are: each largest one that can be.
 
     A function may be a whole training step: zero_grad, forward, backward, and the step of an optimizer. Learning rates
     and other options are read at each call. The loss that it returns does not require a gradient.
@@ -183,16 +195,25 @@ class _Recorder:
     """The recordings of a function."""
 
     patience = 0  # calls of a layout that run as usual before one is recorded
+    is_piece = False  # of a function that runs as usual
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, frozen: bool = False) -> None:
         self.function, self.fullgraph, self.frozen = function, fullgraph, frozen
+        self.pieces = Pieces(function, self._piece)
         self.called: Counter[Any] = Counter()  # how often there was a call of each layout, with patience
+        self.relaid: Counter[Any] = Counter()  # how often the upstream gradients were others than recorded
         self.state: State | None = None
         self.changes_in_row = 0  # of the state, without a call in between that found it unchanged
         self.others: list[tuple[State, dict[Any, Recording | str]]] = []  # of other modes, such as training
         self.found: dict[Any, Recording | str] = {}  # by layouts: a recording, or why there is none
-        self.upstream: dict[Any, list[tuple[int, ...]]] = {}  # by the same: the strides of the upstream gradients
+        self.upstream: dict[Any, Upstream] = {}  # by the same: the strides of the upstream gradients
         self.is_module = isinstance(function, Module)
+
+    def _piece(self, module: Module) -> _Recorder:
+        """A recorder for a module that the function calls; the first call runs as usual, since it may be the last."""
+        found = _Recorder(module, False, self.frozen)
+        found.patience, found.is_piece = 1, True
+        return found
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self.frozen:  # a module of its own, which no recording changes
@@ -206,7 +227,7 @@ class _Recorder:
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         mode = thread.mode
         if mode.watch is not None or mode.interpreter is not None or mode.running is not None:
-            return self.function(*args, **kwargs)
+            return self._whole(args, kwargs)
         arrays: list[np.ndarray] = []
         key: list[Any] = [mode.exact, mode.inference, *kwargs]
         trained: list[Tensor] = []
@@ -228,9 +249,9 @@ class _Recorder:
             else:
                 return self._as_usual(f"an argument is {kind_name(value)}", args, kwargs)
         if kernel_set.listeners or host.listeners or mode.rules is not None:
-            return self.function(*args, **kwargs)
+            return self._whole(args, kwargs)
         if kernel_set.kernels._active != "compiled":
-            return self._as_usual("the textbook kernels have no plans", args, kwargs)
+            return self._as_usual(_TEXTBOOK, args, kwargs)
         state = self.state
         if state is None or not (self.frozen or state.holds()):  # a frozen network is nobody else's
             state = self._change_state()
@@ -254,10 +275,10 @@ class _Recorder:
                 if len(self.called) > _MOST_LAYOUTS:
                     self.called.clear()
                 self.called[place] += 1
-                return self.function(*args, **kwargs)
+                return self._whole(args, kwargs)
             if state.optimizers and not state.is_ready:
                 state.is_ready = True  # the first step makes the states of optimizers
-                return self.function(*args, **kwargs)
+                return self._whole(args, kwargs)
             return self._recorded(place, args, kwargs, trained)
         if isinstance(found, str):
             return self._as_usual(found, args, kwargs)
@@ -273,7 +294,7 @@ class _Recorder:
                         found.lock.release()
             elif trained:
                 if found.is_free:
-                    tensors = iter(Replayed.apply(found, arrays, *trained))
+                    tensors = iter(Replayed.apply(found, arrays, *[trained[place] for place in found.uses]))
                     return mapped_tensors(found.steps.result, lambda _: next(tensors))
             elif found.lock.acquire(blocking=False):  # else another thread replays it
                 try:
@@ -285,12 +306,23 @@ class _Recorder:
             pass
         if found.misses > _MOST_MISSES:
             self.found[place] = "its values lead to other decisions from call to call"
-        return self.function(*args, **kwargs)
+        return self._whole(args, kwargs)
+
+    def _whole(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call as usual."""
+        if thread.mode.pieces is None:
+            return self.function(*args, **kwargs)
+        with called_by(None):
+            return self.function(*args, **kwargs)
 
     def _as_usual(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run a call that cannot be recorded, in pieces where it calls modules."""
         if self.fullgraph:
             raise RuntimeError(f"compile: with fullgraph=True, this call cannot be recorded: {reason}")
-        return self.function(*args, **kwargs)
+        if reason in _WHOLE:
+            return self._whole(args, kwargs)
+        with called_by(self.pieces):
+            return self.function(*args, **kwargs)
 
     def _change_state(self) -> State:
         """Take up the recordings of the present state, such as training or eval mode, if there are any."""
@@ -316,12 +348,13 @@ class _Recorder:
                 if not alone:
                     self.called[place] += 1
                     raise UnrecordableError("", later=True)
-                found = self._record(place, args, kwargs, trained)
+                with called_by(None):
+                    found = self._record(place, args, kwargs, trained)
         except MemoryError:
             found = "there is not enough memory to record it"
         except UnrecordableError as error:
             if error.later:
-                return self.function(*args, **kwargs)
+                return self._whole(args, kwargs)
             found = error.reason
         while len(self.found) >= _MOST:
             self.found.pop(next(iter([*self.found]), None), None)
@@ -400,7 +433,7 @@ class _Recorder:
                 return steps
             forward = len(steps)
         else:
-            seen = _read_outside(one, held)
+            seen = read_outside(one, held)
             steps, forward = fused(*with_fused_batch_norms(one.steps, one.forward, seen), seen)
             one.steps.clear()  # what refers to an array keeps it out of the arena
             steps = steps.in_arena()
@@ -415,9 +448,12 @@ class _Recorder:
         if one.delivered is not None:
             training = Training(one.delivered, updates_of(steps, state.optimizers))
             training.is_ready()  # finds the numbers
+        if self.is_piece and forward < LEAST:
+            return _FEW
         found = Recording(steps, one.inputs, forward, decided, training)
         if trained and training is None:
-            found.set_backward(one.upstream, one.grads)
+            found.set_backward(one.upstream, one.grads, self.upstream.get(place))
+            found.uses = one.uses
             found.has_rules = state.has_rules
             plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
             named = {
@@ -436,7 +472,7 @@ class _Recorder:
         wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
         given = [copies.same_layout(array) for array in call.inputs]
         others = [copies.other_numbers(array) for array in call.inputs]
-        outside = _read_outside(call, held)
+        outside = read_outside(call, held)
         fewer, constants = frozen(call.steps, held, outside)
         fewer, _ = fused(*with_fused_batch_norms(fewer, len(fewer), outside), outside)
         del outside
@@ -462,7 +498,7 @@ class _Recorder:
         kwargs: dict[str, Any],
         trained: list[Tensor],
         numbers: Callable[[np.ndarray], np.ndarray],
-        strides: list[tuple[int, ...]] | None,
+        strides: Upstream | None,
         before: Before,
     ) -> Call:
         """Record a call with arguments of its own, and its backward if there is something to train.
@@ -490,6 +526,7 @@ class _Recorder:
         named = {name: own(value) for name, value in kwargs.items()}
         wanted += trained[len(wanted) :]
         assert self.state is not None
+        start = next_order()
         with before.step(numbers) as delivered, only_known(self.state, known):
             steps = record_steps(self.function, *given, **named)
         changed = {id(root(array)) for step in steps for array in step.changed}
@@ -502,6 +539,7 @@ class _Recorder:
         results = [value for value in tensors_in(steps.result) if isinstance(value, Tensor)]
         upstream: list[np.ndarray] = []
         grads: list[np.ndarray | None] = []
+        uses: list[int] = []
         differentiable = [value for value in results if value._requires_grad]
         if is_step:
             if any(map(is_differentiable, differentiable)):
@@ -509,11 +547,16 @@ class _Recorder:
         elif trained and differentiable:
             draw = Generator()
             steps_of = strides or [y.array.strides for y in differentiable]
-            upstream = [copies.strided(y.array, each) for y, each in zip(differentiable, steps_of, strict=True)]
+            used = [(y, each) for y, each in zip(differentiable, steps_of, strict=True) if each is not None]
+            upstream = [copies.strided(y.array, each) for y, each in used]
             for g in upstream:
                 g[...] = draw.standard_normal(g.shape)
             outer = [wrap(g) for g in upstream]
-            back = record_steps(grad, differentiable, wanted, outer, allow_unused=True)
+            with separated(differentiable, wanted, start, self.is_piece) as separate:
+                if separate is None:
+                    raise UnrecordableError("its gradients would be added up in another order")
+                uses, leaves = [place for place, _ in separate], [leaf for _, leaf in separate]
+                back = record_steps(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
             grads = [None if each is None else each.array for each in back.result]
             steps += back
             steps.reads += back.reads
@@ -528,7 +571,7 @@ class _Recorder:
 
         if all(type(value) is Tensor for value in tensors_in(steps.result)):
             steps.result = mapped_tensors(steps.result, without_graph)
-        return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None)
+        return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None, uses)
 
     def _computed_again(
         self,
@@ -536,23 +579,28 @@ class _Recorder:
         inputs: list[np.ndarray],
         args: list[bool | Plain],
         kwargs: dict[str, bool | Plain],
-        upstream: Sequence[Tensor],
+        upstream: Sequence[Tensor | None],
         random: Any,
         other_layout: bool,
-    ) -> list[np.ndarray | None]:
-        """The gradients of a call with other decisions, or upstream gradients with other strides, than were recorded.
+        edges: Sequence[Any] | None = None,
+        node: Any = None,
+    ) -> list[Tensor | None]:
+        """The gradients of a call with other decisions, or other upstream gradients, than were recorded.
 
         args, kwargs: of the call, with whether it requires a gradient in place of each tensor. random: the state of the
-        random numbers before it. other_layout: record the next call with these strides.
+        random numbers before it. other_layout: record the next call with these strides. node: of the call,
+        if the gradients shall have a graph. edges: of the tensors that it trains.
         """
         assert self.state is not None
-        strides = [g.array.strides for g in upstream]
-        if other_layout:
+        strides = [None if g is None else g.array.strides for g in upstream]
+        if other_layout and self.relaid[place] < _MOST_MISSES:
+            self.relaid[place] += 1
             self.found.pop(place, None)
             self.upstream[place] = strides
-        if any(min(each, default=0) < 0 for each in strides):
+        if any(min(each, default=0) < 0 for each in strides if each is not None):
             self.found[place] = "its upstream gradient is in reversed order"
-        arrays, wanted = iter(inputs), []
+        arrays = iter(inputs)
+        wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
 
         def own(value: bool | Plain) -> Any:
@@ -561,19 +609,36 @@ class _Recorder:
             array = next(arrays)
             if id(array) in known:
                 return known[id(array)]
-            known[id(array)] = found = wrap(array)
+            found = wrap(array if edges is None else copies.duplicate(array))
             if value:
-                wanted.append(found.requires_grad_())
+                edge = None if edges is None else edges[len(wanted)]
+                if isinstance(edge, Tensor):
+                    found = edge
+                else:
+                    found.requires_grad_()
+                    found._edge = edge
+                wanted.append(found)
+            known[id(array)] = found
             return found
 
-        with enable_grad(), put_back_after(self.state.arrays):
+        before = next_order()
+        with enable_grad(), put_back_after(self.state.arrays), called_by(None):
             if random is not None:
                 default_generator.set_state(random)
             given = [own(value) for value in args]
             named = {name: own(value) for name, value in kwargs.items()}
-            results = [value for value in tensors_in(self.function(*given, **named)) if value._requires_grad]
-            found = grad(results, [*wanted, *self.state.trained], list(upstream), allow_unused=True)
-        return [None if each is None else each.array for each in found]
+            every = [*tensors_in(self.function(*given, **named))]
+            results = [value for value in every if value._requires_grad]
+            wanted += self.state.trained
+            used = [(y, g) for y, g in zip(results, upstream, strict=True) if g is not None]
+            outer = [g for _, g in used]
+            with separated(results, wanted, before, self.is_piece) as separate:
+                leaves = [leaf for _, leaf in separate or enumerate(wanted)]
+                found = grad([y for y, _ in used], leaves, outer, create_graph=edges is not None, allow_unused=True)
+            if edges is not None:
+                self.found[place] = _TWICE
+                put_in_place(node, every, before)
+            return [*found]
 
     def explained(self) -> str:
         if not self.found:
@@ -585,14 +650,7 @@ class _Recorder:
                 lines.append(f"{shapes}: runs as usual, since {found}")
                 continue
             lines.append(f"{shapes}: {found}")
-        return "\n".join(lines)
-
-
-def _read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
-    """The arrays that are read or written outside of the steps of a call."""
-    results = [value.array for value in tensors_in(call.steps.result)]
-    grads = [*call.grads, *(each.after for each in call.delivered or ())]
-    return [*held, *call.inputs, *call.upstream, *results, *(g for g in grads if g is not None)]
+        return "\n".join([*lines, *(f"  {line}" for line in self.pieces.explained())])
 
 
 # ---- Compiled functions and modules ----------------------------------------------------------------------------------
