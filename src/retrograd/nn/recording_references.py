@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dis import get_instructions
 from functools import cache, lru_cache, partial
+from itertools import repeat
+from operator import is_
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -25,6 +27,7 @@ _CONTAINERS = (list, dict, set, tuple)
 _UNREAD = {"__init__", "__new__", "__del__", "__repr__", "__str__"}  # methods that a call does not reach
 _MOST = 1000  # objects
 _MISSING = object()
+_all_missing = repeat(_MISSING)
 
 
 class Names(NamedTuple):
@@ -71,12 +74,11 @@ class References:
         self.schedulers: list[Any] = []
         self.codes: list[CodeType] = []
         self._elements = 0  # of containers
-        self._cells: list[Any] = []
-        self._places: list[tuple[Mapping[str, Any], str]] = []
+        self._cells: dict[int, tuple[Any, Any]] = {}  # by id: cells, and their values
+        self._places: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}  # mappings, and their values by key
         self._containers: list[tuple[Any, Any]] = []
         self._seen: dict[Any, Any] = {}  # keeps the objects, whose ids are in the keys
         self._visit(function, frozenset())
-        self._before = [*self._now()]
 
     @property
     def are_too_many(self) -> bool:
@@ -85,18 +87,14 @@ class References:
 
     def hold(self) -> bool:
         """Whether the same objects, or equal plain values, are in all places."""
-        return all(map(is_same, self._now(), self._before)) and all(
+        for mapping, before in self._places.values():
+            if not all(map(is_, map(mapping.get, before, _all_missing), before.values())) and not all(
+                is_same(mapping.get(key, _MISSING), value) for key, value in before.items()
+            ):
+                return False
+        return all(is_same(_content_of(cell), value) for cell, value in self._cells.values()) and all(
             has_content(value, before) for value, before in self._containers
         )
-
-    def _now(self) -> Iterator[Any]:
-        for cell in self._cells:
-            try:
-                yield cell.cell_contents
-            except ValueError:  # not assigned yet
-                yield _MISSING
-        for mapping, key in self._places:
-            yield mapping.get(key, _MISSING)
 
     def _visit(self, value: Any, names: frozenset[str]) -> None:
         """Look at a value of which a function reads these attributes."""
@@ -141,11 +139,8 @@ class References:
         names = names_in(function.__code__)
         self.codes.append(function.__code__)
         for cell in function.__closure__ or ():
-            self._cells.append(cell)
-            try:
-                self._visit(cell.cell_contents, names.attributes)
-            except ValueError:
-                continue
+            self._cells[id(cell)] = cell, _content_of(cell)
+            self._visit(_content_of(cell), names.attributes)
         for each in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
             self._visit(each, names.attributes)
         self._visit_mapping(function.__globals__, names.globals, names.attributes)
@@ -163,14 +158,14 @@ class References:
     def _visit_object(self, value: Any, names: frozenset[str]) -> None:
         """The attributes of an instance or class, and its methods and properties."""
         if hasattr(value, "__dict__"):
-            self._visit_mapping(vars(value), names)
+            self._visit_mapping(vars(value), names, of=value if isinstance(value, type) else None)
         for each in (value if isinstance(value, type) else type(value)).__mro__:
             if not _is_of_user_class(each):
                 continue
             members = vars(each)
             names |= {name for name, found in members.items() if name[:2] == "__" and isinstance(found, FunctionType)}
             names -= _UNREAD
-            self._visit_mapping(members, frozenset(names & members.keys()), names)
+            self._visit_mapping(members, frozenset(names & members.keys()), names, of=each)
             for name in names & members.keys():
                 found = getattr(members[name], "__func__", None) or getattr(members[name], "fget", None)
                 self._visit(found, names)
@@ -179,11 +174,24 @@ class References:
                     self._visit_object(value, names | more)
 
     def _visit_mapping(
-        self, mapping: Mapping[str, Any], keys: frozenset[str], names: frozenset[str] | None = None
+        self,
+        mapping: Mapping[str, Any],
+        keys: frozenset[str],
+        names: frozenset[str] | None = None,
+        of: type | None = None,
     ) -> None:
+        """Look at values in a dict, or in the members ``of`` a class, which are a new object at each access."""
+        _, before = self._places.setdefault(id(of or mapping), (mapping, {}))
         for key in sorted(keys):
-            self._places.append((mapping, key))
-            self._visit(mapping.get(key, _MISSING), keys if names is None else names)
+            before[key] = mapping.get(key, _MISSING)
+            self._visit(before[key], keys if names is None else names)
+
+
+def _content_of(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not assigned yet
+        return _MISSING
 
 
 def _attributes_in(function: Any) -> frozenset[str]:

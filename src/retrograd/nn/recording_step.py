@@ -115,7 +115,10 @@ class Training:
                     parameter._grad = given
         if done:
             for (parameter, _, after, kept), given in zip(self.deliveries, present, strict=True):
-                parameter._grad = given if kept else None if after is None else wrap(after)
+                if kept or given is not None and given.array is after:  # nothing else refers to it
+                    parameter._grad = given
+                else:
+                    parameter._grad = None if after is None else wrap(after)
             for place, update in self.updates.items():
                 update.optimizer.finish_update(update.batch, self._counters[place])
         return done
