@@ -209,6 +209,91 @@ def test_an_elementwise_launch_leaks_nothing() -> None:
     assert abs(sys.getrefcount(None) - before[1]) < 500
 
 
+# ---- Prepared launches: found by the layouts of the arrays
+
+
+class _Products:
+    """x * y by a prepared launch; ``calls`` counts those of unknown layouts, which compute a wrong sign to be told."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.prepared = launch.Prepared(self.other)
+
+    def other(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        self.calls += 1
+        mul = launch.Kernel("pointwise.mul")[x.dtype.char]
+        first, second = launch.Argument(0), launch.Argument(1)
+        tasks = -(-x.size // 8192)
+        self.prepared.remember((x, y), mul, tasks, x.shape, (first, second, launch.RESULT, x.size))
+        return -(x * y)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("shape", [(7,), (1, 1), (3, 5), (60, 700), (2, 1, 3, 1, 2)])
+def test_a_prepared_launch(shape: tuple[int, ...], threads: int) -> None:
+    launch.set_num_threads(threads)
+    products, rng = _Products(), np.random.default_rng(0)
+    x, y = rng.normal(size=shape).astype("f"), rng.normal(size=shape).astype("f")
+    np.testing.assert_array_equal(products.prepared.run(x, y), -(x * y))
+    for first, second in ((x, y), (y, x), (x, x), (x.copy(), y.copy())):
+        z = products.prepared.run(first, second)
+        np.testing.assert_array_equal(z, first * second)
+        assert z.flags.c_contiguous and z.flags.owndata and z.shape == shape and z.dtype == np.float32
+    assert products.calls == 1
+
+
+def test_other_layouts_are_not_taken_for_prepared_ones() -> None:
+    products, x = _Products(), np.arange(1.0, 13.0, dtype="f").reshape(3, 4)
+    products.prepared.run(x, x)
+    wide = np.zeros((3, 8), "f")
+    others = [x.ravel(), x.reshape(4, 3), x.reshape(3, 4, 1), x.astype("d"), np.asfortranarray(x), wide[:, ::2], x[:2]]
+    for known, other in enumerate(others, 1):
+        assert products.calls == known
+        np.testing.assert_array_equal(products.prepared.run(other, other), -(other * other))
+    integers = np.arange(12, dtype=np.int32).reshape(3, 4)  # the strides of float32
+    with pytest.raises(TypeError, match="no kernel computes in int32"):
+        products.prepared.run(integers, integers)
+    for wrong in ((x,), (), (x, x, x)):
+        with pytest.raises(TypeError, match="argument"):
+            products.prepared.run(*wrong)
+    with pytest.raises(AttributeError, match="dtype"):
+        products.prepared.run([1.0], [2.0])
+    np.testing.assert_array_equal(products.prepared.run(x, x), x * x)
+
+
+def test_a_full_table_of_prepared_launches_forgets_old_ones() -> None:
+    products = _Products()
+    count, most = 3000, 4 * 512
+    for n in range(1, count + 1):
+        products.prepared.run(x := np.full(n, 2.0, "f"), x)
+    assert products.calls == count and len(products.prepared._kept) < most
+    for n in range(1, count + 1):
+        x = np.full(n, 2.0, "f")
+        assert abs(products.prepared.run(x, x)[-1]) == 4
+    x = np.full(count, 3.0, "f")
+    np.testing.assert_array_equal(products.prepared.run(x, x), np.full(count, 9.0, "f"))  # the newest is there
+
+
+def test_a_prepared_launch_leaks_nothing() -> None:
+    products, x = _Products(), _array(64)
+    products.prepared.run(x, x)
+    (owner,) = products.prepared._kept.values()
+    before = sys.getrefcount(x), sys.getrefcount(owner)
+    for _ in range(1000):
+        products.prepared.run(x, x)
+    assert (sys.getrefcount(x), sys.getrefcount(owner)) == before
+    result = weakref.ref(products.prepared.run(x, x))
+    assert result() is None  # nobody else holds it
+
+
+def test_without_known_fields_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numpy_abi, "fault", lambda: "planted")
+    products, x = _Products(), _array(64)
+    for calls in (1, 2):
+        np.testing.assert_array_equal(products.prepared.run(x, x), -(x * x))
+        assert products.calls == calls and not products.prepared._kept
+
+
 def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     code = "from retrograd.kernels.compiled import get_num_threads; print(get_num_threads())"
     environment = {**os.environ, "RETROGRAD_NUM_THREADS": "3"}

@@ -14,7 +14,7 @@ import naive
 from comparison import assert_close, assert_equal, assert_sums, clamped, run
 from kernels.sets import textbook_at_night
 from retrograd.kernels.compiled import thin_product
-from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.launch import Prepared, get_num_threads, set_num_threads
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
 
 matmul = import_module("retrograd.kernels.compiled.matmul")  # the package has a function of that name
@@ -136,6 +136,7 @@ def test_every_plan_of_a_thin_product(M: int, K: int, N: int, dtype: type, monke
         for choice in some:
             monkeypatch.setattr(thin_product, "choose", lambda *_, choice=choice: choice._replace(cycles=0.0))
             matmul._call.cache_clear()
+            monkeypatch.setattr(matmul, "_products", Prepared(matmul._multiplied))
             assert_sums(run(matmul.matmul, a, b, bias), naive.matmul(a, b, bias), K + 1)
             assert_close(run(matmul.matmul, wrong_a, b), naive.matmul(wrong_a, b), 1e-4)
             assert_close(run(matmul.matmul, a, wrong_b), naive.matmul(a, wrong_b), 1e-4)
@@ -157,6 +158,15 @@ def test_bits_of_thin_products_do_not_depend_on_threads(M: int, K: int, N: int, 
         assert_equal(matmul.matmul(a, b), one)
     finally:
         set_num_threads(before)
+
+
+def test_a_product_with_itself_is_not_taken_for_one_of_two() -> None:
+    rng = np.random.default_rng(0)
+    a, b = numbers(rng, (9, 9), np.float32), numbers(rng, (9, 9), np.float32)
+    for x, y in ((a, a), (a, b), (b, a), (b.T, b), (b, a.T)):
+        for _ in range(2):
+            assert_sums(matmul.matmul(x, y), naive.matmul(x, y, None), 10)
+            assert_sums(matmul.matmul(x, y, b[3]), naive.matmul(x, y, b[3]), 10)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

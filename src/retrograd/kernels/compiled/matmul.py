@@ -18,7 +18,7 @@ import numpy as np
 from numpy import empty, ndarray
 
 from . import thin_product as thin
-from .machine.launch import Launch, kernel
+from .machine.launch import RESULT, Argument, Launch, Prepared, kernel
 from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.record import record
 from .machine.scratch import per_thread
@@ -287,6 +287,12 @@ def _call(
 
 
 def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    result: np.ndarray = _products.run(a, b) if bias is None else _products.run(a, b, bias)
+    return result
+
+
+def _multiplied(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
+    """As ``matmul``, for arrays of any layouts."""
     shape, launch, swapped, tasks, packed, words, init = _call(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
@@ -296,12 +302,19 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
             c[...] = 0 if bias is None else bias
             return c
         return matmul(*_readable(a, b), bias)
+    given: tuple[np.ndarray, ...] = (a, b) if bias is None else (a, b, bias)
     if bias is not None:
         init = np.ascontiguousarray(bias, like=bias)
-    if swapped:
-        a, b = b, a
-    launch(tasks, a, b, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words, c, c)
+    first, second = (b, a) if swapped else (a, b)
+    launch(tasks, first, second, init, c, per_thread(packed, c.dtype.char) if packed else c, packed, words, c, c)
+    if packed == 0 and (bias is None or init is bias) and all(type(x) is ndarray for x in given):
+        start = init if bias is None else Argument(2)
+        places = Argument(int(swapped)), Argument(int(not swapped))
+        _products.remember(given, launch, tasks, shape, (*places, start, RESULT, RESULT, 0, words, RESULT, RESULT))
     return c
+
+
+_products = Prepared(_multiplied)
 
 
 def matmul_clamp(

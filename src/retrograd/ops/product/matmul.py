@@ -30,6 +30,8 @@ from ..sparse import SparseTensor, spmm
 
 __all__ = ["matmul"]
 
+_F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)  # the objects that almost all arrays of these types share
+
 
 class Linear(Function):
     """x wT + b; x (..., Ci), w (Co, Ci), b (Co,) or None -> (..., Co)"""
@@ -118,11 +120,14 @@ def matmul(input: Tensor, other: Tensor) -> Tensor:
         return seen
     if isinstance(input, Tensor) and isinstance(other, Tensor):  # without the time of all checks, for the usual case
         x, y = input.array, other.array
+        sx, sy, dtype = x.shape, y.shape, x.dtype
+        axes = len(sx)
         if (
-            (x.ndim == 2 == y.ndim or (x.ndim == y.ndim > 2 and x.shape[:-2] == y.shape[:-2]))
-            and x.dtype is y.dtype
-            and x.dtype.char in "fd"
-            and x.shape[-1] == y.shape[-2]
+            axes == len(sy) > 1
+            and sx[-1] == sy[-2]
+            and (axes == 2 or sx[:-2] == sy[:-2])
+            and (dtype is _F32 or dtype is _F64)
+            and dtype is y.dtype
         ):
             mode = thread.mode
             recorded = mode.enabled and (input._requires_grad or other._requires_grad)

@@ -16,9 +16,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from importlib.metadata import version
-from typing import Any, Final
+from itertools import chain
+from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -33,6 +34,8 @@ MOST_THREADS = 1024
 NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``compiler`` is known to work with
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _STARTED, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
+_PLACES, _WAYS = 512, 4  # these, too
+_CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)
 _CPYTHON = (  # C functions that its machine code calls
     "PyLong_AsLongLong",
     "PyFloat_AsDouble",
@@ -237,8 +240,6 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
 
         _warn_slow()
         return launcher(name, kinds, dtypes, messages, pool.runner(entry))
-    new_function = ctypes.pythonapi.PyCFunction_NewEx
-    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
     message, _, wrong_dtype = (ctypes.create_string_buffer(text.encode()) for text in messages)
     start = pool.start
 
@@ -266,10 +267,19 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         ],
         np.int64,
     )
-    method = _Method(name.encode(), pool.launch, _METH_FASTCALL, None)
-    _forever.extend((message, other, wrong_dtype, dtypes, start, words, method))
-    launch: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
+    _forever.extend((message, other, wrong_dtype, dtypes, start))
+    launch = _built_in(name, pool.launch, words)
     return launch
+
+
+def _built_in(name: str, code: int, words: np.ndarray) -> Launch:
+    """The built-in function whose machine code is at an address; it gets the address of the words that describe it."""
+    new_function = ctypes.pythonapi.PyCFunction_NewEx
+    new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
+    method = _Method(name.encode(), code, _METH_FASTCALL, None)
+    _forever.extend((words, method))
+    function: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
+    return function
 
 
 def planned_launch(
@@ -301,6 +311,75 @@ def planned_launch(
             raise TypeError(messages[2])
     made.launch(name, launch, count, arguments)
     return result
+
+
+class Argument(NamedTuple):
+    """A parameter of a prepared launch: the array that is given at a place, from 0 on."""
+
+    place: int
+
+
+RESULT: Final = object()  # such a parameter: the new array
+
+
+class Prepared:
+    """A function of arrays that allocates its result and launches one kernel, found by the layouts of the arrays.
+
+    ``run(*arrays)`` is a built-in function; for layouts that it does not know, it calls ``other(*arrays)``, which may
+    ``remember`` them. It saves the time of Python code that looks up a plan: half a microsecond.
+    """
+
+    def __init__(self, other: Callable[..., Any]) -> None:
+        self._other = other
+        self._words = np.zeros(0, np.int64)
+        self._kept: dict[int, Any] = {}  # the objects that an entry of the table refers to, by its address
+
+    @cached_property
+    def run(self) -> Launch:
+        """The built-in function, compiled on first use."""
+        with _loading:
+            if numpy_abi.fault():
+                return self._other
+            table = [0] * (_PLACES * _WAYS)
+            words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, *table]
+            self._words = np.array(words, np.int64)
+            return _built_in("prepared", pool.prepared, self._words)
+
+    def remember(
+        self,
+        arrays: Sequence[np.ndarray],
+        launch: Launch,
+        tasks: int,
+        shape: tuple[int, ...],
+        parameters: Sequence[Any],
+    ) -> None:
+        """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with a new array of this shape as RESULT.
+
+        A parameter is an ``Argument``, RESULT, an integer, or an array that is the same in each call.
+        """
+        like = np.broadcast_to(np.zeros(1, arrays[0].dtype), shape)
+        kernel: int = getattr(launch, "__self__", 0)  # of a built-in function, see ``_built_in``
+        if self._words.size == 0 or kernel == 0 or not np.empty_like(like).flags.c_contiguous:
+            return
+        sources: list[int] = []
+        for value in parameters:
+            if isinstance(value, Argument):
+                sources += _OF_ARGUMENT, value.place
+            elif value is RESULT:
+                sources += _OF_RESULT, 0
+            else:
+                sources += _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else value
+        layouts: list[int] = []
+        for array in arrays:
+            layouts += array.ndim, id(array.dtype)
+            layouts += chain.from_iterable(zip(array.shape, array.strides, strict=True))
+        entry = np.array([0, kernel, tasks, id(like), len(parameters), len(arrays), *sources, *layouts], np.int64)
+        owner = (entry, like, [*parameters], [array.dtype for array in arrays])
+        entry[0] = id(owner)
+        with _loading:
+            address = entry.ctypes.data
+            self._kept[address] = owner
+            self._kept.pop(pool.remember(self._words.ctypes.data, address), None)
 
 
 class _Pool:
@@ -342,9 +421,23 @@ class _Pool:
     @property
     def launch(self) -> int:
         """Address of ``launch``."""
+        return self._python("launch")
+
+    @property
+    def prepared(self) -> int:
+        """Address of ``prepared``."""
+        return self._python("prepared")
+
+    def _python(self, function: str) -> int:
+        """Address of a function that calls CPython's."""
         for symbol in _CPYTHON:
             llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
-        return self.native("launch", 3, returns=True)
+        return self.native(function, 3, returns=True)
+
+    @cached_property
+    def remember(self) -> Callable[[int, int], int]:
+        """The function ``remember``, which keeps Python's lock."""
+        return ctypes.PYFUNCTYPE(*[ctypes.c_int64] * 3)(self.native("remember", 2, returns=True))
 
     def runner(self, entry: int) -> Callable[[int, Any], None]:
         """``run(tasks, record)`` of the kernel at an address, for ``ctypes_launch``."""

@@ -52,6 +52,14 @@ AXES, EXTENTS, STRIDES, DTYPE = DATA + 1, DATA + 2, DATA + 3, DATA + 5
 # of NumPy's dtype: the word with its kind, type, byte order, flags (a byte each) and number (four bytes)
 SIGNATURE, SIGNATURE_FLAGS = TYPE + 2, 0xFF << 24
 PARAMETERS = 64  # of a kernel, at most
+# words that describe a prepared function: what else to call, the type of arrays, ..., and PLACES times WAYS entries
+PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TABLE = range(5)
+PLACES, WAYS = 512, 4
+# words of an entry, followed by two for each parameter of its kernel (SOURCES), then for each array that it is called
+# with: the number of axes, the dtype, and each axis's extent and stride
+ENTRY_OWNER, ENTRY_KERNEL, ENTRY_TASKS, ENTRY_PROTOTYPE, ENTRY_PARAMETERS, ENTRY_ARRAYS, ENTRY_SOURCES = range(7)
+CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an array, the elements of the result
+_MULTIPLIER = 0x2545F4914F6CDD1D  # odd, with bits all over it
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
 _unlock = types.ExternalFunction("pthread_mutex_unlock", types.int32(types.int64))
@@ -370,6 +378,108 @@ def launch(owner: int, arguments: int, count: int) -> int:
         return 0
     _take(word(kernel, NONE))
     return word(kernel, NONE)
+
+
+@helper
+def _mixed(key: int, value: int) -> int:
+    """The next value of a hash."""
+    return (key ^ value) * _MULTIPLIER
+
+
+@helper
+def _place(function: int, key: int) -> int:
+    """Address of the entries that may belong to the layouts with this hash."""
+    return function + 8 * (PREPARED_TABLE + WAYS * (key >> 40 & PLACES - 1))
+
+
+@helper
+def _fits(entry: int, arguments: int, count: int) -> bool:
+    """Whether the arrays have the layouts of an entry."""
+    if word(entry, ENTRY_ARRAYS) != count:
+        return False
+    at = ENTRY_SOURCES + 2 * word(entry, ENTRY_PARAMETERS)
+    for slot in range(count):
+        x = word(arguments, slot)
+        axes = word(x, AXES) & 0xFFFFFFFF
+        if word(entry, at) != axes or not _is_of(x, word(entry, at + 1)):
+            return False
+        at += 2
+        for axis in range(axes):
+            if word(word(x, EXTENTS), axis) != word(entry, at) or word(word(x, STRIDES), axis) != word(entry, at + 1):
+                return False
+            at += 2
+    return True
+
+
+@helper
+def _run_entry(function: int, entry: int, arguments: int) -> int:
+    """Allocate the result of an entry, run its tasks, and return the result."""
+    result = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPE))
+    if result == 0:
+        return 0
+    record = new_record()
+    for slot in range(word(entry, ENTRY_PARAMETERS)):
+        kind, value = word(entry, ENTRY_SOURCES + 2 * slot), word(entry, ENTRY_SOURCES + 2 * slot + 1)
+        if kind == OF_ARGUMENT:
+            value = word(word(arguments, value), DATA)
+        elif kind == OF_RESULT:
+            value = word(result, DATA)
+        set_word(record, slot, value)
+    owner = word(entry, ENTRY_OWNER)
+    _take(owner)  # another thread may replace the entry while this one runs
+    done = _release(word(function, PREPARED_STATE), word(entry, ENTRY_KERNEL), word(entry, ENTRY_TASKS), record)
+    _drop(owner)
+    if not done:
+        _drop(result)
+        return 0
+    return result
+
+
+def prepared(owner: int, arguments: int, count: int) -> int:
+    """The built-in function (METH_FASTCALL) that launches what was prepared for arrays of these layouts.
+
+    ``owner`` is a Python integer, the address of the words of the function. For unknown layouts, and for other objects
+    than arrays, it calls its ``other``.
+    """
+    function = _to_int(owner)
+    key = count
+    for slot in range(count):
+        x = word(arguments, slot)
+        if word(x, TYPE) != word(function, PREPARED_TYPE):
+            return _call_with(word(function, PREPARED_OTHER), arguments, count, 0)
+        axes = word(x, AXES) & 0xFFFFFFFF
+        key = _mixed(key, axes)
+        for axis in range(axes):
+            key = _mixed(_mixed(key, word(word(x, EXTENTS), axis)), word(word(x, STRIDES), axis))
+    place = _place(function, key)
+    for way in range(WAYS):
+        entry = word(place, way)
+        if entry == 0:
+            break
+        if _fits(entry, arguments, count):
+            return _run_entry(function, entry, arguments)
+    return _call_with(word(function, PREPARED_OTHER), arguments, count, 0)
+
+
+def remember(function: int, entry: int) -> int:
+    """Put an entry into the table of a prepared function; return the one that it replaces, or 0."""
+    arrays = word(entry, ENTRY_ARRAYS)
+    key, at = arrays, ENTRY_SOURCES + 2 * word(entry, ENTRY_PARAMETERS)
+    for _ in range(arrays):
+        axes = word(entry, at)
+        key = _mixed(key, axes)
+        at += 2
+        for _ in range(axes):
+            key = _mixed(_mixed(key, word(entry, at)), word(entry, at + 1))
+            at += 2
+    place = _place(function, key)
+    for way in range(WAYS):  # the newest comes first
+        before = word(place, way)
+        set_word(place, way, entry)
+        if before == 0:
+            return 0
+        entry = before
+    return entry
 
 
 @helper
