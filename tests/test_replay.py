@@ -21,6 +21,7 @@ import retrograd as rg
 from comparison import bits
 from retrograd import nn, rules
 from retrograd import without_backward_rules as rules_off
+from retrograd.nn import recording
 from retrograd.nn.replay import explain_recording
 
 
@@ -788,8 +789,10 @@ def test_what_numpy_computes_from_a_parameter_is_not_recorded() -> None:
     assert "NumPy computes" in explain_recording(compiled)
 
 
-def test_a_change_before_a_decision_is_not_recorded() -> None:
-    """If the decision were another one in a replay, the call as usual would make the change again."""
+@pytest.mark.parametrize("most", [1 << 20, 0])
+def test_a_change_before_a_decision_is_undone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the decision is another one in a replay, the call as usual makes the change again; not recorded if large."""
+    monkeypatch.setattr(recording, "_MOST_UNDONE", most)
 
     class Both(nn.Module):
         def __init__(self) -> None:
@@ -807,8 +810,12 @@ def test_a_change_before_a_decision_is_not_recorded() -> None:
         compiled(x, codes + 4)
     with pytest.raises(IndexError):
         net(x, codes + 4)
-    assert bits(compiled.norm.running_mean.numpy()) == bits(net.norm.running_mean.numpy())
-    assert "has changed a parameter or buffer" in explain_recording(compiled)
+    assert bits(compiled(x + 1, codes).numpy()) == bits(net(x + 1, codes).numpy())
+    assert [*map(bits, (each.numpy() for each in compiled.buffers()))] == [
+        *map(bits, (each.numpy() for each in net.buffers()))
+    ]
+    assert launches(compiled) == (most > 0)
+    assert ("has changed a parameter or buffer" in explain_recording(compiled)) == (most == 0)
     compiled.eval(), net.eval()
     assert bits(compiled(x, codes).numpy()) == bits(net(x, codes).numpy()) and launches(compiled) == 1
 

@@ -291,7 +291,30 @@ class Trainer:
         self.optimizer.zero_grad()
         loss = functional.cross_entropy(self.net(x), labels)
         loss.backward()
-        nn.utils.clip_grad_norm_(self.net.parameters(), 0.01)
+        norm = nn.utils.clip_grad_norm_(self.net.parameters(), 0.5)
+        self.optimizer.step()
+        return loss + norm
+
+    def largest(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        functional.cross_entropy(self.net(x), labels).backward()
+        norm = nn.utils.clip_grad_norm_(self.net.parameters(), 0.2, float("inf"))
+        self.optimizer.step()
+        return norm
+
+    def limited(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.net(x), labels)
+        loss.backward()
+        nn.utils.clip_grad_value_(self.net.parameters(), 0.05)
+        self.optimizer.step()
+        return loss
+
+    def finite(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.optimizer.zero_grad()
+        loss = functional.cross_entropy(self.net(x), labels)
+        loss.backward()
+        nn.utils.clip_grad_norm_(self.net.parameters(), 0.01, error_if_nonfinite=True)
         self.optimizer.step()
         return loss
 
@@ -328,7 +351,10 @@ class Trainer:
     [
         ("step", OPTIMIZERS["adam"], "launches"),
         ("step", lambda parameters: optim.Adafactor(parameters), "Adafactor has a step of its own"),
-        ("clipped", OPTIMIZERS["adam"], "Python reads"),
+        ("clipped", OPTIMIZERS["adam"], "launches"),
+        ("largest", OPTIMIZERS["momentum"], "launches"),
+        ("limited", OPTIMIZERS["momentum"], "launches"),
+        ("finite", OPTIMIZERS["adam"], "Python reads a norm"),
         ("scheduled", OPTIMIZERS["adam"], "it refers to ExponentialLR"),
         ("decaying", OPTIMIZERS["adam"], "changes an option of Adam"),
         ("hidden", OPTIMIZERS["momentum"], "launches"),
@@ -380,6 +406,35 @@ def test_labels_that_are_no_classes() -> None:
                     run.step(numbers(seed, 4, 6), labels)
             found.append(run.rows())
         assert found[0] == found[1]
+
+
+def test_labels_selected_after_batch_norm() -> None:
+    """They are checked after the running statistics have changed; wrong ones are an error that changes these once."""
+    found = []
+    for compiled in (False, True):
+        rg.manual_seed(0)
+        net = with_batch_norm()
+        optimizer = optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x: rg.Tensor, labels: rg.Tensor, net: Any = net, optimizer: Any = optimizer) -> rg.Tensor:
+            optimizer.zero_grad()
+            loss = functional.cross_entropy(net(x)[:3], labels[:3])
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        call, rows = rg.compile(step) if compiled else step, []
+        for seed in range(8):
+            x, labels = numbers(seed, 4, 1, 6, 6), codes(seed, 5, 4)
+            if seed == 5:
+                labels[1] = 9
+                with pytest.raises(IndexError, match="is not a class"):
+                    call(x, labels)
+            else:
+                rows += bits(call(x, labels).detach().numpy())
+            rows += [row for value in net.state_dict().values() for row in bits(value.numpy())]
+        found.append(rows)
+    assert found[0] == found[1] and "a training step" in explain_recording(call)
 
 
 def losses_of_closure(compiled: bool) -> list[bytes]:

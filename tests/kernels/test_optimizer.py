@@ -304,6 +304,17 @@ def test_norm(kernel_set: Any, layout: str, dtype: type) -> None:
         assert kernel_set.norm_of_all(arrays, largest=True) == max(map(abs, numbers), default=0.0)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("norm", [2.0, 0.5, 0.0, np.inf, np.nan])
+def test_limited_norm(kernel_set: Any, norm: float, dtype: type) -> None:
+    arrays = Source(np.random.default_rng(0), dtype, ("contiguous",)).arrays((3, 5), (), (190, 191))
+    before = [x.copy() for x in arrays]
+    kernel_set.limit_norm(arrays, np.asarray(norm), 0.75)
+    factor = 1.0 if norm <= 0.5 else 0.75 / (norm + 1e-6)
+    for x, y in zip(arrays, before, strict=True):
+        np.testing.assert_allclose(x, y * factor, rtol=0 if factor == 1 else 4 * float(np.finfo(dtype).eps))
+
+
 @pytest.mark.parametrize(("value", "result"), [(np.inf, np.inf), (-np.inf, np.inf), (np.nan, np.nan)])
 def test_norm_of_what_is_not_finite(kernel_set: Any, value: float, result: float) -> None:
     for at in (0, 70, 16999):

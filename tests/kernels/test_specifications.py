@@ -31,6 +31,7 @@ CASES: list[tuple[str, tuple[Any, ...]]] = [
     ("assign", (_X.copy(), _WIDE)),
     ("fill_dirac", (_CUBE.copy(), 1)),
     ("clear_entries", (_X.copy(), np.array([[0, 1]] * 6))),
+    ("limit_norm", ((_X.copy(), _X[:1].copy()), np.asarray(3.0), 0.5)),
     ("adafactor_update", ((_X.copy(), _X, _X[:, :1] ** 2, _X[:1] ** 2), 1, 0.1, -0.8, 1e-7, 1e-3, 1.0, 0.1, True)),
     ("curvature_pair", (_X[0], _X[1], _X[2], 0.5)),
     ("seeded_normal", (3, (2, 5), 5, np.dtype(np.float32))),

@@ -318,7 +318,7 @@ class Int8(Quantizer):
 
 
 def _largest(x: np.ndarray) -> float:
-    return kernels.norm_of_all([x], largest=True)
+    return float(number(kernels.norm_of_all([x], largest=True), "the largest value"))
 
 
 def _first_step(x: np.ndarray, high: float) -> float:

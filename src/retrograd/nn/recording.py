@@ -70,6 +70,7 @@ class Recording:
         self.uses: Sequence[int] = ()
         self.used: Upstream | None = None  # as recorded; None: all results
         self.again: Callable[..., list[Tensor | None]] | None = None
+        self.undone: list[tuple[np.ndarray, np.ndarray]] = []  # what other decisions must find as before, with copies
         self.misses = 0  # how many runs in succession led to other decisions
         self.threads = kernels.get_num_threads()  # for which there is scratch
         self.lock = Lock()
@@ -134,6 +135,8 @@ class Recording:
         if kernels.get_num_threads() > self.threads:  # another thread has raised it since the recording was chosen
             return False
         self.runs += 1
+        for array, kept in self.undone:
+            copies.put(kept, array)
         for own, given in zip(self.inputs, arrays, strict=True):
             copies.put(own, given)
         for port in self.results:
@@ -144,6 +147,8 @@ class Recording:
             self.misses = 0
             return True
         self.misses += 1
+        for array, kept in self.undone:
+            copies.put(array, kept)
         if self.is_random:
             default_generator.set_state(self.random)
         return False
@@ -589,6 +594,16 @@ def _alike(a: Any, b: Any) -> bool:
     return a is b or type(a) is type(b) and (a == b or repr(a) == repr(b))
 
 
+def changed_before_decisions(call: Call, known: list[np.ndarray]) -> list[np.ndarray]:
+    """The known arrays that a call changes before its last decision: running statistics before labels are checked."""
+    last = max((place for place, _ in call.steps.decisions[: call.decided]), default=0)
+    changed = {id(root(array)) for step in call.steps[:last] for array in step.changed}
+    return [*{id(root(array)): root(array) for array in known if id(root(array)) in changed}.values()]
+
+
+_MOST_UNDONE = 1 << 20  # bytes that a replay copies, to put them back after another decision
+
+
 def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
     """Why the steps cannot be replayed."""
     steps = call.steps
@@ -609,11 +624,12 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
         return "two arrays share memory that is not NumPy's"
     pending = steps.decisions[: call.decided], steps.decisions[call.decided :]
     read = {id(array) for array in steps.sources()}
+    can_undo = sum(array.nbytes for array in changed_before_decisions(call, known)) <= _MOST_UNDONE
     for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):
         line = _line(steps, place)
         later = [each.why for at, each in pending[place >= call.forward] if at > place]
         for array, same in zip(step.changed, other.changed, strict=True):
-            if later and id(root(array)) in held:
+            if later and id(root(array)) in held and (place >= call.forward or not can_undo):
                 return f"Python reads {later[0]} after {step.name} has changed a parameter or buffer{line}"
             if id(root(array)) in own:
                 return f"{step.name} changes an argument in place{line}"

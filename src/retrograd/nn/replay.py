@@ -53,6 +53,7 @@ from .recording import (
     Recording,
     Replayed,
     Upstream,
+    changed_before_decisions,
     difference,
     gate,
     mapped_tensors,
@@ -412,6 +413,7 @@ class _Recorder:
         if isinstance(simpler, str):
             return simpler
         one = simpler
+        undone = [(array, copies.duplicate(array)) for array in changed_before_decisions(one, held)]
         if reason := unsafe(one, held, other):
             return reason
         del other
@@ -451,6 +453,7 @@ class _Recorder:
         if self.is_piece and forward < LEAST:
             return _FEW
         found = Recording(steps, one.inputs, forward, decided, training)
+        found.undone = undone
         if trained and training is None:
             found.set_backward(one.upstream, one.grads, self.upstream.get(place))
             found.uses = one.uses

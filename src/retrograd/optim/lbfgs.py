@@ -354,7 +354,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _largest(a: np.ndarray) -> float:
-    return kernels.norm_of_all([a], largest=True)
+    return float(number(kernels.norm_of_all([a], largest=True), "a norm"))
 
 
 def _negative(g: np.ndarray) -> np.ndarray:

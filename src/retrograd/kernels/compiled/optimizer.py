@@ -8,16 +8,18 @@ with the same shapes.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any
 
 import numpy as np
 
 from ...formulas import UPDATES, form
+from ...formulas.optimizers import limit
 from .machine.launch import kernel
 from .machine.plan_tracing import Objects, is_planned, objects
 from .memory.layout import CHUNK, is_dense, like, same_order, tasks
 
-__all__ = ["norm_of_all", "update"]
+__all__ = ["limit_norm", "norm_of_all", "update"]
 
 Arrays = Sequence[np.ndarray]
 
@@ -54,13 +56,19 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
             np.copyto(array, copy)
 
 
-def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
+def limit_norm(arrays: Arrays, norm: np.ndarray, most: float) -> None:
+    factor = most / (norm.item() + 1e-6)
+    if not factor >= 1:
+        update(limit, arrays, factor=factor, most=inf)
+
+
+def norm_of_all(arrays: Arrays, *, largest: bool) -> np.ndarray:
     table = _Table((arrays,))
     if not table.elements:
-        return 0.0
+        return np.zeros((), np.float64)
     partials = np.empty(tasks(table.elements), arrays[0].dtype, like=arrays[0])
     _NORM[arrays[0].dtype.char](len(partials), arrays[0], table.words, len(arrays), partials, largest)
-    return float(partials.max() if largest else np.sqrt(partials.sum(dtype=np.float64)))
+    return np.asarray(partials.max() if largest else np.sqrt(partials.sum(dtype=np.float64)), np.float64)
 
 
 class _Table:

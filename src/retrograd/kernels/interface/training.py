@@ -325,8 +325,12 @@ class Training:
     def clip_in_place(self, y: Array, low: float, high: float) -> None:
         """y = min(max(y, low), high)."""
 
-    @declare(None, host="it is a number")
-    def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> float:
+    @declare(lambda arrays, norm, most: None, changes="arrays")
+    def limit_norm(self, arrays: Sequence[Array], norm: Array, most: float) -> None:
+        """Multiply the arrays by min(1, most / (norm + 1e-6)); a NaN propagates."""
+
+    @declare(lambda arrays, *, largest: Spec((), np.dtype(np.float64)))
+    def norm_of_all(self, arrays: Sequence[Array], *, largest: bool) -> Array:
         """The Euclidean norm, or the largest absolute value, of all elements of all arrays."""
 
     @declare(None, host="it is a number")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ __all__ = [
     "clip_in_place",
     "combined_norm",
     "curvature_pair",
+    "limit_norm",
     "norm_of_all",
     "power_norm_of_all",
     "scale_in_place",
@@ -41,11 +41,20 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
 
 
 @ieee
-def norm_of_all(arrays: Arrays, *, largest: bool) -> float:
+def norm_of_all(arrays: Arrays, *, largest: bool) -> np.ndarray:
     """The Euclidean norm of all elements of all arrays, or the largest absolute value; NaN if one of them is NaN."""
     if largest:
-        return float(np.stack([np.abs(x).max(initial=0) for x in arrays]).max()) if arrays else 0.0
-    return sqrt(sum(np.square(x).sum(dtype=np.float64) for x in arrays))
+        return np.asarray(np.max([np.abs(x).max(initial=0) for x in arrays], initial=0), np.float64)
+    return np.sqrt(np.asarray(sum(np.square(x).sum(dtype=np.float64) for x in arrays), np.float64))
+
+
+@ieee
+def limit_norm(arrays: Arrays, norm: np.ndarray, most: float) -> None:
+    """x = min(1, most / (norm + 1e-6)) x in place, unless the factor is 1; NaN propagates"""
+    factor = most / (float(norm) + 1e-6)
+    if not factor >= 1:
+        for x in arrays:
+            x *= factor
 
 
 @ieee

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from ...arrays import from_host
+from ...arrays import from_host, number
 from ...engine.aliasing import mark_changed
 from ...engine.arguments import kind_name
-from ...engine.tensor import Tensor
+from ...engine.tensor import Tensor, wrap
 from ...formulas import optimizers
 from ...kernel_set import kernels
 from ...ops.argument_checks import as_list, as_real, as_truth, is_real
@@ -47,6 +47,16 @@ def clip_grad_norm_(
     """
     _check_max_norm("clip_grad_norm_", max_norm, foreach)
     arrays = _gradients("clip_grad_norm_", parameters)
+    if (
+        is_real(norm_type)
+        and norm_type in (2, math.inf)
+        and error_if_nonfinite is False
+        and len(_by_dtype(arrays)) == 1
+    ):
+        found = kernels.norm_of_all(arrays, largest=norm_type == math.inf)  # no Python reads it: can be recorded
+        kernels.limit_norm(arrays, found, float(max_norm))
+        mark_changed(arrays, "clip_grad_norm_")
+        return wrap(kernels.cast(found, arrays[0].dtype))
     norm = _total("clip_grad_norm_", arrays, norm_type, error_if_nonfinite)
     _scale_down("clip_grad_norm_", arrays, max_norm, norm)
     return _as_tensor(norm, arrays)
@@ -181,7 +191,7 @@ def _by_dtype(arrays: list[np.ndarray]) -> list[list[np.ndarray]]:
 
 def _norm_of(arrays: list[np.ndarray], order: float) -> float:
     if order in (2, math.inf):
-        return float(kernels.norm_of_all(arrays, largest=order == math.inf))
+        return float(number(kernels.norm_of_all(arrays, largest=order == math.inf), "a norm"))
     return kernels.power_norm_of_all(arrays, order)
 
 
