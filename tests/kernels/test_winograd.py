@@ -13,8 +13,9 @@ import pytest
 from comparison import assert_close, bits
 from kernels.convolutions import Trio, by_loops, trio
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution.algorithm import choose
-from retrograd.kernels.compiled.convolution.winograd import tiles_of
+from retrograd.kernel_set import plan
+from retrograd.kernels.compiled.convolution.algorithm import JOBS, choose, temporary
+from retrograd.kernels.compiled.convolution.winograd_plan import tiles_of
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -64,6 +65,11 @@ def test_transforms_are_exact(taps: int, size: int, kind: int, count: int) -> No
 
 
 FORCED = Options("winograd")
+
+
+def normal(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Of these channels-last extents, with the channels moved to the front."""
+    return np.moveaxis(rng.standard_normal((shape[0], *shape[2:], shape[1]), dtype=np.float32), -1, 1)
 
 
 def window_of(input: tuple[int, ...], padding: Any, kernel: Any = 3, dilation: Any = 1) -> Window:
@@ -172,6 +178,41 @@ def test_weights_that_threads_share(extents: tuple[int, int], inputs: int, outpu
     check(window_of(extents, 1), 2, inputs, outputs, Source(np.random.default_rng(2), np.float32, ("channels_last",)))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    ("extents", "kernel", "inputs", "outputs"),
+    [((5, 6), 3, 131, 150), ((3, 7), 3, 300, 69), ((6, 5), 5, 140, 131), ((3, 5, 4), 3, 67, 81)],
+    ids=str,
+)
+def test_some_filters_at_a_time(extents: tuple[int, ...], kernel: int, inputs: int, outputs: int, dtype: type) -> None:
+    """Many weights for few positions, of one image along D: the transformed ones are not all in memory."""
+    batch, window = 2 if len(extents) == 2 else 1, window_of(extents, kernel // 2, kernel)
+    for job in JOBS:
+        weights = inputs * outputs * window.taps // kernel**2 * 36 * np.dtype(dtype).itemsize
+        assert temporary("winograd", job, window, batch, inputs, outputs, np.dtype(dtype).char)[0] < 0.8 * weights
+    check(window, batch, inputs, outputs, Source(np.random.default_rng(9), dtype, ("channels_last", "contiguous")))
+
+
+def test_some_filters_with_a_finish() -> None:
+    rng = np.random.default_rng(10)
+    window, x, w = window_of((6, 5), 1), normal(rng, 2, 140, 6, 5), normal(rng, 150, 140, 3, 3)
+    bias, residual = rng.standard_normal(150, dtype=np.float32), normal(rng, 2, 150, 6, 5)
+    y = kernels.conv(x, w, bias, window, FORCED)
+    found = kernels.conv_clamp(x, w, bias, residual, -1.0, 20.0, window, FORCED)
+    assert found.tobytes() == np.clip(y + residual, -1, 20).astype(np.float32).tobytes()
+
+
+def test_a_plan_keeps_the_transformed_weights_of_all_filters() -> None:
+    """A frozen network transforms its weights once, however few of them are in memory otherwise."""
+    rng = np.random.default_rng(12)
+    window, x = window_of((6, 5), 1), normal(rng, 2, 140, 6, 5)
+    w = rng.standard_normal((3, 3, 140, 150), dtype=np.float32).transpose(3, 2, 0, 1)
+    found = plan("conv", x, w, None, window, FORCED)
+    (transforms,) = (at for at, one in enumerate(found.launches) if "transforms" in one.name)
+    assert [*found.constant_launches({1})] == [transforms]
+    assert found.run(x, w).tobytes() == kernels.conv(x, w, None, window, FORCED).tobytes()
+
+
 @pytest.mark.parametrize("extents", [(15, 14), (66, 61)])  # whole images form a block, and some lines of one
 @pytest.mark.parametrize("apart", [False, True])  # pixels with memory between them that is not read
 def test_operands_larger_than_the_cache(extents: tuple[int, int], apart: bool) -> None:
@@ -194,6 +235,7 @@ def test_bits_do_not_depend_on_threads() -> None:
         (window_of((12, 13), 1), 150, 130),
         (window_of((19, 22), 2, 5), 40, 33),
         (window_of((19, 22), 2, 3, 2), 150, 130),
+        (window_of((6, 5), 1), 150, 170),
     ):
         case = Case(window, 3, inputs, outputs, False)
         arrays: Trio = tuple(Source(rng, np.float32, ("channels_last",)).arrays(case.x, case.w, case.y))  # type: ignore[assignment]

@@ -22,7 +22,8 @@ from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
 from ..machine.microkernel import Tile, dot_tile, tile
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
-from .winograd import PAIRS, POINTS_OF_TWO, points_of_axis, residues, tile_sizes
+from .winograd import residues
+from .winograd_plan import PAIRS, POINTS_OF_TWO, partial_sums, points_of_axis, tile_sizes
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
 
@@ -360,7 +361,7 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
         rows += slices * prod(points_of_axis(extent, side) for extent in part.output[-2:])
         tiles_read += tiles * batch * prod(part.input[:-2])
         tiles_written += tiles * slices
-        partial += winograd.partial_sums(tiles * slices, elements * size, (read + written) * lanes * size, taps)
+        partial += partial_sums(tiles * slices, elements * size, (read + written) * lanes * size, taps)
     shape = tile(dtype, "dense" if sums else "rows", columns)
     if sums:
         tiles_of_depth = -(-depth // shape.rows)

@@ -1,27 +1,15 @@
-"""Winograd convolution with 3x3, 5x5 and 2x2 taps, and the plan of its tiles.
+"""Convolutions by Winograd's transforms; their plans are made in winograd_plan.py.
 
-The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 if 4 does not divide it (for two taps
-along H and W: of 3 positions, the last one of the remainder). A tile of m positions needs the values of its product at
-m + 2 points, which are the first m + 2 of (0, 5/8, -5/8, infinity, 3/2, -3/2): the points of a small tile are points of
-a large one, so that all tiles share the same transformed weights, and all tiles that need a pair of points (one along
-each axis) are rows of the same matrix product. The taps along D, where there are any, are entries of that product.
-
-A line is a row of tiles, a slice all lines of one position along D of one image. A block is some lines of some
-slices, whose transformed input and output fit the cache.
-
-Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), plus smaller tiles that fill up the output.
-The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms. Five taps have
-tiles of 2 positions, which need all 6 points. A dilated convolution is one without dilation for each residue of its
-positions modulo the dilation.
+A dilated convolution is one without dilation for each residue of its positions modulo the dilation; the input gradient
+of a 4x4 kernel at stride 2 is one with 2x2 taps for each of its four phases. Where the transformed weights are larger
+than the transformed input, some filters are transformed at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,320 +17,17 @@ import numpy as np
 from ....specs.convolution_options import suits
 from ....specs.geometry import Window
 from ..machine.launch import kernel
-from ..machine.microkernel import PRODUCT, Tile, even_product, heights_of, tile
-from ..machine.microkernel import product as tile_product
-from ..machine.record import record
+from ..machine.microkernel import PRODUCT, tile
+from ..machine.plan_tracing import is_planned
 from ..machine.scratch import aligned, cores, per_thread, shared
 from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.moves import copy
 from ..memory.packing import zeros_of
-from .axes import Axis, three_axes, three_steps, three_strides
+from .axes import three_axes, three_steps, three_strides
+from .winograd_plan import PAIRS, WINOGRAD, Transformed, transform_plan, transform_sum_plan
 
-# ---- Plans that divide a Winograd convolution into tiles and blocks -------------------------------------------------
-
-POINTS = 6  # along an axis, at most
-PAIRS = POINTS * POINTS
-POINTS_OF_TWO = 16  # pairs of points that a tile of two taps uses
-SLOTS = 8  # addresses of a line of an input tile: at least POINTS, whole vectors of addresses
-
-WINOGRAD = record(
-    x=4,
-    extent=3,
-    low=3,  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them
-    y=4,  # strides N, D, H, W of y (or its gradient) in elements
-    size=1,  # bytes of an element
-    depth=1,
-    depth_step=1,  # channels of x; elements of a row of transformed input
-    columns=1,
-    column_step=1,  # channels of y; elements of a row of transformed output
-    width=1,
-    tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
-    slices=1,
-    taps=1,  # positions of y along D; taps along D
-    alone=1,  # 1: a slice of y reads only the same slice of x
-    input_step=1,
-    product_step=1,  # elements from one matrix of transformed input or output to the next
-    lines=1,  # of a slice
-    counts_h=3,
-    counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
-    side=1,  # taps along H and W: 3, 5 or 2
-    together=1,  # consecutive pairs whose products share one spare matrix, see below
-    rows=1,  # of the micro-kernel's tile
-    product=PRODUCT.words,
-    before=PAIRS,  # for each pair: matrices before its own
-    blocks=1,
-    count=1,  # where the blocks begin, and how many there are
-    ahead=1,  # 1: prefetch
-    list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
-)
-TILE = record(begin=1, size=1)  # its first position, its positions
-BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
-PART = record(first=1, last=1)  # blocks
-
-# The forward pass writes each product M_e into the matrix of the previous pair, which is no longer needed:
-# M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
-# spare matrix.
-
-_TOGETHER = 3  # pairs of a task, where threads share a block
-_BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
-_LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
-_SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
-_LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
-_CACHED = 1 << 20  # bytes of both operands that may still be in L2
-_PARTS = 4  # partial sums, if each core has its own blocks
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some lines of some slices of the output, and the slices of the input that these read."""
-
-    first: int
-    last: int
-    line_first: int
-    line_last: int
-    inputs: int  # slices of the input
-
-    @property
-    def lines(self) -> int:
-        """Lines of a slice."""
-        return self.line_last - self.line_first
-
-
-@dataclass(frozen=True, slots=True)
-class Transformed:
-    """A plan of the forward pass and the input gradient, or of the weight gradient.
-
-    ``shared``: all threads work on one block at a time, so that each pair's weights are read once for many tiles, and
-    slices read by several others are transformed once; else each task computes its blocks alone.
-    """
-
-    words: np.ndarray
-    blocks: list[Block]
-    shared: bool
-    work: int  # elements per thread, or of the block that threads share
-    table: int  # words per thread
-    weights: int  # elements of the transformed weights, or of all their partial sums
-    parts: list[tuple[int, int]]  # weight gradient: first and last block of every partial sum; one, if shared
-
-
-def tiles_of(extent: int) -> list[int]:
-    """``extent`` positions, at least 2, as tiles of 4, 3 and 2, the larger ones first.
-
-    >>> tiles_of(14), tiles_of(13), tiles_of(7)
-    ([4, 4, 4, 2], [4, 4, 3, 2], [4, 3])
-    """
-    whole, rest = divmod(extent, 4)
-    if rest == 1:
-        return [4] * (whole - 1) + [3, 2]
-    return [4] * whole + [rest] * (rest > 0)
-
-
-def tile_sizes(extent: int, side: int) -> list[int]:
-    """The tiles of ``extent`` positions for ``side`` taps: 3, 5 or 2; the last one of 5 or 2 taps may be partial."""
-    if side == 3:
-        return tiles_of(extent)
-    most = 2 if side == 5 else 3
-    return [min(most, extent - begin) for begin in range(0, extent, most)]
-
-
-def points_of_axis(extent: int, side: int) -> int:
-    """The sum of the points of all tiles along an axis."""
-    sizes = tile_sizes(extent, side)
-    return sum(size + 2 for size in sizes) if side == 3 else len(sizes) * (POINTS if side == 5 else 4)
-
-
-def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
-    """The tiles along an axis, and the numbers that need 4, 5, 6 points."""
-    sizes = tile_sizes(axis.output, axis.kernel)
-    if axis.kernel == 3:
-        counts = [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
-    else:
-        counts = [len(sizes)] * 3 if axis.kernel == 5 else [len(sizes), 0, 0]
-    words, begin = [], 0
-    for size in sizes:
-        words.append(TILE.pack(begin=begin, size=size))
-        begin += size
-    return words, counts
-
-
-def _cut(count: int, most: int) -> list[tuple[int, int]]:
-    """``count`` cut into ranges of at most ``most``, about equally long."""
-    cuts = -(-count // max(1, most))
-    return [(cut * count // cuts, (cut + 1) * count // cuts) for cut in range(cuts)]
-
-
-def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[int], budget: int) -> list[Block]:
-    """Whole slices, of several images if no tap reaches into another slice, or a part of the lines of one.
-
-    ``tile_bytes``: of a tile read, and of one written.
-    """
-    alone, line_bytes = _alone(depth), across * sum(tile_bytes)
-    if lines * line_bytes > budget and alone:
-        cuts = _cut(lines, budget // line_bytes)
-        return [Block(s, s + 1, first, last, 1) for s in range(batch * depth.output) for first, last in cuts]
-    if alone:
-        slices = _cut(batch * depth.output, budget // (lines * line_bytes))
-        return [Block(first, last, 0, lines, last - first) for first, last in slices]
-    found = []
-    # of two slices in a block, so that little of the input is transformed twice, to all
-    reach = depth.kernel - 1
-    some = max(1, min(depth.output, (budget // (lines * across) - reach * tile_bytes[0]) // sum(tile_bytes)))
-    cuts = _cut(lines, budget // (across * (sum(tile_bytes) + reach * tile_bytes[0])) if some == 1 else lines)
-    for image in range(batch):
-        for first, last in _cut(depth.output, some):
-            begin, end = inputs_of(depth, first, last)
-            for line_first, line_last in cuts:
-                origin = image * depth.output
-                found.append(Block(origin + first, origin + last, line_first, line_last, end - begin))
-    return found
-
-
-def _alone(depth: Axis) -> bool:
-    return depth.kernel == 1 and depth.low == 0 and depth.input == depth.output
-
-
-def matrices_of(together: int) -> int:
-    """The matrices of all pairs and the spare ones."""
-    return PAIRS + PAIRS // together
-
-
-def inputs_of(depth: Axis, first: int, last: int) -> tuple[int, int]:
-    """The slices of the input that the slices of the output from ``first`` to ``last`` read."""
-    begin = min(max(0, first - depth.low), depth.input)
-    return begin, max(begin, min(depth.input, last - 1 - depth.low + depth.kernel))
-
-
-def _begin(
-    axes: list[Axis],
-    batch: int,
-    depth: int,
-    columns: int,
-    shape: Tile,
-    x: Sequence[int],
-    y: Sequence[int],
-    size: int,
-    budget: int,
-    together: int,
-) -> tuple[np.ndarray, list[Block]]:
-    """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
-
-    ``together``: see ``WINOGRAD``; 0 for the weight gradient, which needs both sides of a product at once.
-    """
-    listed_h, counts_h = _listed(axes[1])
-    listed_w, counts_w = _listed(axes[2])
-    steps = [-(-channels // shape.lanes) * shape.lanes for channels in (depth, columns)]
-    across = counts_w[0]
-    matrices = matrices_of(together) if together > 0 else PAIRS
-    tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
-    blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
-    # one more vector: at multiples of 4096 bytes the matrices would map to the same few lines of L1
-    read = max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes
-    written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
-    input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
-    together = together or PAIRS + 1
-    operands = (
-        size
-        * batch
-        * sum(
-            n * prod(lengths)
-            for n, lengths in ((depth, [axis.input for axis in axes]), (columns, [axis.output for axis in axes]))
-        )
-    )
-    listed = np.concatenate([*listed_h, *listed_w])
-    block_words = [
-        BLOCK.pack(first=block.first, last=block.last, line_first=block.line_first, line_last=block.line_last)
-        for block in blocks
-    ]
-    words = WINOGRAD.pack(
-        x=x,
-        extent=[axis.input for axis in axes],
-        low=[axis.low for axis in axes],
-        y=y,
-        size=size,
-        depth=depth,
-        depth_step=steps[0],
-        columns=columns,
-        column_step=steps[1],
-        width=shape.width,
-        tap_step=PAIRS * shape.panels * depth * shape.width,
-        slices=axes[0].output,
-        taps=axes[0].kernel,
-        alone=_alone(axes[0]),
-        input_step=input_step,
-        product_step=product_step,
-        lines=counts_h[0],
-        counts_h=counts_h,
-        counts_w=counts_w,
-        side=axes[1].kernel,
-        together=together,
-        rows=shape.rows,
-        product=[0] * PRODUCT.words,
-        before=[pair + pair // together for pair in range(PAIRS)],
-        blocks=WINOGRAD.list + len(listed),
-        count=len(blocks),
-        ahead=operands > _CACHED,
-        list=np.concatenate([listed, *block_words]),
-    )
-    return words, blocks
-
-
-def _fill(words: np.ndarray, product: np.ndarray) -> None:
-    words[WINOGRAD.product : WINOGRAD.product + PRODUCT.words] = product
-
-
-def transform_plan(
-    axes: list[Axis], batch: int, depth: int, columns: int, dtype: str, x: Sequence[int], y: Sequence[int]
-) -> Transformed:
-    """Plan of the forward pass; the strides N, D, H, W of x are in bytes, those of y in elements."""
-    size = 4 if dtype == "f" else 8
-    shape = tile(dtype, "rows", columns)
-    weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
-    tiles = batch * axes[0].output * prod(len(tile_sizes(axis.output, axis.kernel)) for axis in axes[1:])
-    # each small block reads the weights again: their total work must outweigh that
-    shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
-    budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
-    words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)
-    heights: set[int] = set()
-    alone, counts_h, counts_w = words[WINOGRAD.alone], words[WINOGRAD.counts_h :][:3], words[WINOGRAD.counts_w :][:3]
-    for slices, first, last in {(b.last - b.first if alone else 1, b.line_first, b.line_last) for b in blocks}:
-        for count, across in product(counts_h.tolist(), counts_w.tolist()):
-            lines = min(last, count) - min(first, count)
-            heights |= heights_of(slices * lines * across, shape.rows)
-    _fill(words, tile_product(dtype, "rows", shape.whole_vectors(), heights))
-    work = matrices_of(together) * int(words[WINOGRAD.input_step])
-    return Transformed(words, blocks, shared, work, (2 * POINTS + 1 + axes[0].kernel) * SLOTS, weights, [])
-
-
-def transform_sum_plan(
-    axes: list[Axis], batch: int, depth: int, columns: int, dtype: str, x: Sequence[int], g: Sequence[int]
-) -> Transformed:
-    """Plan of the weight gradient; strides as for ``transform_plan``."""
-    size = 4 if dtype == "f" else 8
-    shape = tile(dtype, "dense", columns)
-    elements = axes[0].kernel * PAIRS * depth * -(-columns // shape.lanes) * shape.lanes
-    shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1
-    budget = _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
-    words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0)
-    count = len(blocks)
-    parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
-    _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))
-    if not shared:
-        words = np.concatenate([words, *(PART.pack(first=first, last=last) for first, last in parts)])
-    work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
-    most = max(block.last - block.first for block in blocks)
-    table = 2 * POINTS * SLOTS + depth + 2 * most
-    return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
-
-
-def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int, taps: int) -> int:
-    """How many partial sums a weight gradient has; the bytes are those of the weights and of a tile at one point."""
-    if weight_bytes > _LARGE_SUMS or taps > 1:
-        return 1
-    return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _SUM_BLOCK_BYTES))
-
-
-# ---- Convolutions by Winograd's transforms --------------------------------------------------------------
+_FILTER_BYTES = 640 << 10  # of the weights of some filters, transformed
 
 _gather = kernel("convolution.winograd.gather")
 _weight_grad = kernel("convolution.winograd.weight_grad")
@@ -447,19 +132,50 @@ class _Call(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def _call(
-    window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...], sums: bool
+    window: Window,
+    batch: int,
+    depth: int,
+    columns: int,
+    dtype: str,
+    x: tuple[int, ...],
+    y: tuple[int, ...],
+    sums: bool,
+    filters: bool = False,
 ) -> _Call:
     axes = three_axes(window)
     build = transform_sum_plan if sums else transform_plan
-    plan = build(axes, batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype))
+    plan = build(axes, batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype), filters)
     panels = WINOGRAD.product + PRODUCT.panels
     words = [int(plan.words[at]) for at in (WINOGRAD.width, panels, WINOGRAD.column_step, WINOGRAD.together)]
     return _Call(plan, zeros_of(max(depth, columns) + 64, dtype), axes[0].kernel, *words)
 
 
-def _dense(w: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
-    """``w`` (O, I, *R) with its axes in this order in memory."""
-    w = w.transpose(order)
+@lru_cache(maxsize=4096)
+def _filters(
+    window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...], sums: bool
+) -> list[tuple[slice, _Call]]:
+    """The filters that are transformed together, with their calls; an empty list if all are.
+
+    All are where they are shared by a convolution for each residue, or no larger than the transformed input.
+    """
+    size, shape = 4 if dtype == "f" else 8, tile(dtype, "dense" if sums else "rows", columns)
+    of_filter = window.taps // window.kernel[-1] ** 2 * PAIRS * depth * size
+    vectors = max(2, _FILTER_BYTES // (of_filter * shape.lanes))
+    some = max(vectors // shape.vectors * shape.vectors, min(vectors, shape.vectors)) * shape.lanes
+    if some >= columns or len(residues(window)) > 1:
+        return []
+    found = []
+    for begin in range(0, columns, some):
+        count = min(some, columns - begin)
+        call = _call(window, batch, depth, count, dtype, x, y, sums, True)
+        if len(call.plan.blocks) > 1 or PAIRS * int(call.plan.words[WINOGRAD.input_step]) * size > of_filter * columns:
+            return []
+        found.append((slice(begin, begin + count), call))
+    return found
+
+
+def _dense(w: np.ndarray) -> np.ndarray:
+    """``w`` without gaps."""
     if not w.flags.c_contiguous:
         dense = aligned(w.size, w.dtype.char).reshape(w.shape)
         copy(dense, w)
@@ -476,7 +192,7 @@ def conv(
     finish: Finish | None = None,
 ) -> np.ndarray:
     """Fill ``y`` with the forward pass; both tensors have contiguous channels, the bias is dense."""
-    return _transformed(x, _dense(w, (*range(2, w.ndim), 1, 0)), bias, y, window, 0, finish)
+    return _transformed(x, w.transpose(*range(2, w.ndim), 1, 0), bias, y, window, 0, finish)
 
 
 def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> int:
@@ -485,16 +201,26 @@ def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, 
     most = 0
     for _, _, phase in phases(window):
         target = (x[0], x[1], 2 * x[2], 2 * x[3])
+        found = _filters(phase, batch, outputs, inputs, dtype, y, target, False)
+        if found:
+            most = max(most, _memory_of_filters(found) + 4 * outputs * max(part.stop - part.start for part, _ in found))
+            continue
         plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
-        most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()))
-    return (most + 4 * inputs * outputs) * size  # plus the merged taps of a phase
+        # plus the taps of a phase in another order
+        most = max(most, plan.weights + plan.work * (1 if plan.shared else cores()) + 4 * inputs * outputs)
+    return most * size
+
+
+def _memory_of_filters(found: list[tuple[slice, _Call]]) -> int:
+    """Elements of the transformed weights of some filters, or of their gradient, and of the tiles."""
+    return max(call.plan.weights for _, call in found) + max(call.plan.work for _, call in found)
 
 
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
     """Fill ``gx`` with the input gradient."""
     if window.kernel[-1] == 4:
         return _input_grad_by_phases(g, w, bias, gx, window)
-    return _transformed(g, _dense(w, (*range(2, w.ndim), 0, 1)), bias, gx, turned_window(window), 1)
+    return _transformed(g, w.transpose(*range(2, w.ndim), 0, 1), bias, gx, turned_window(window), 1)
 
 
 def _input_grad_by_phases(
@@ -502,7 +228,7 @@ def _input_grad_by_phases(
 ) -> np.ndarray:
     """Fill ``gx`` with the input gradient of a 4x4 kernel at stride 2: F(3x3, 2x2) for each of its four phases."""
     for (down, right), (tap_h, tap_w), phase in phases(window):
-        some = _dense(w[:, :, tap_h::2, tap_w::2], (2, 3, 0, 1))
+        some = w[:, :, tap_h::2, tap_w::2].transpose(2, 3, 0, 1)
         _transformed(g, some, bias, gx[:, :, down::2, right::2], phase, 1)
     return gx
 
@@ -516,12 +242,47 @@ def _transformed(
     turned: int,
     finish: Finish | None = None,
 ) -> np.ndarray:
-    """``w`` is dense in the order (*R, channels of x, channels of y)."""
-    transformed = None
+    """``w`` is (*R, channels of x, channels of y)."""
+    if not is_planned(x):  # a frozen network keeps the transformed weights of all filters
+        found = _filters(window, x.shape[0], *w.shape[-2:], x.dtype.char, x.strides, y.strides, False)
+        if found:
+            return _by_filters(x, w, bias, y, turned, finish, found, window.kernel[-1])
+    w, transformed = _dense(w), None
     for read, written, part in residues(window):
         some = y[written]
         after = (some, some) if finish is None else (finish[0][written], finish[1])
         transformed = _filled(x[read], w, transformed, bias, some, part, turned, after)
+    return y
+
+
+def _by_filters(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    y: np.ndarray,
+    turned: int,
+    finish: Finish | None,
+    found: list[tuple[slice, _Call]],
+    side: int,
+) -> np.ndarray:
+    """Fill ``y``, some filters at a time."""
+    dtype, depth, columns = x.dtype.char, *w.shape[-2:]
+    work = shared(max(call.plan.work for _, call in found), dtype)
+    table, dense = per_thread(max(call.plan.table for _, call in found), "i8"), w.flags.c_contiguous
+    transformed = aligned(max(call.plan.weights for _, call in found), dtype)
+    for part, (plan, zeros, taps, width, panels, _, together) in found:
+        some, some_y = w[..., part], y[:, part]
+        count, row = some.shape[-1], columns
+        if not dense:
+            some, row = _dense(some), count
+        after = (some_y, some_y) if finish is None else (finish[0][:, part], finish[1])
+        init, block = zeros if bias is None else bias[part], plan.blocks[0]
+        if part.start == 0:
+            _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, 0, table, plan.table)
+        _weights[dtype](taps * depth, some, transformed, depth, row, count, width, panels, taps, side, turned)
+        _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, 0, table, plan.table)
+        lines = (block.last - block.first) * block.lines
+        _transform_back[dtype](lines, work, init, some_y, plan.words, 0, table, plan.table, *after)
     return y
 
 
@@ -542,7 +303,7 @@ def _filled(
     )
     if transformed is None:
         transformed, side = aligned(plan.weights, dtype), window.kernel[-1]
-        _weights[dtype](taps * depth, w, transformed, depth, columns, width, panels, taps, side, turned)
+        _weights[dtype](taps * depth, w, transformed, depth, columns, columns, width, panels, taps, side, turned)
     table = per_thread(plan.table, "i8")
     init = zeros if bias is None else bias
     if not plan.shared:
@@ -576,6 +337,9 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     """The weight gradient in the order of memory (*R, Ci, Co); both tensors have contiguous channels."""
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
     gw = np.empty((*window.kernel, depth, columns), x.dtype, like=x)
+    filters = _filters(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
+    if filters:
+        return _sums_by_filters(x, g, gw, filters, window.kernel[-1])
     work = []
     for read, written, part in residues(window):
         some_x, some_g = x[read], g[written]
@@ -588,7 +352,25 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     for some_x, some_g, call in work:
         _add_to(partials[parts * elements :], some_x, some_g, call, elements)
         parts += len(call.plan.parts)
-    _weights_back[dtype](taps * depth, partials, gw, depth, columns, step, taps, window.kernel[-1], parts)
+    _weights_back[dtype](taps * depth, partials, gw, depth, columns, columns, step, taps, window.kernel[-1], parts)
+    return gw
+
+
+def _sums_by_filters(
+    x: np.ndarray, g: np.ndarray, gw: np.ndarray, found: list[tuple[slice, _Call]], side: int
+) -> np.ndarray:
+    """Fill ``gw``, the gradients of some filters at a time."""
+    dtype, depth, columns = x.dtype.char, *gw.shape[-2:]
+    sums = aligned(max(call.plan.weights for _, call in found), dtype)
+    work = shared(max(call.plan.work for _, call in found), dtype)
+    table = per_thread(max(call.plan.table for _, call in found), "i8")
+    for part, (plan, zeros, taps, _, _, step, _) in found:
+        (block,), some = plan.blocks, gw[..., part]
+        lines = block.inputs * block.lines if part.start == 0 else 0  # of x: the others find it transformed
+        count = lines + (block.last - block.first) * block.lines
+        _transform_both[dtype](count, x, g[:, part], zeros, work, plan.words, 0, lines, table, plan.table)
+        _accumulate[dtype](taps * PAIRS, sums, zeros, work, plan.words, 0, table, plan.table)
+        _weights_back[dtype](taps * depth, sums, some, depth, columns, some.shape[-1], step, taps, side, 1)
     return gw
 
 
@@ -630,6 +412,10 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     sums = job == "conv_weight_grad"
     if gradient:
         window, inputs, outputs, x, y = turned_window(window), outputs, inputs, y, x
+    filters = _filters(window, batch, inputs, outputs, dtype, x, y, sums)
+    if filters:
+        reordered = inputs * filters[0][0].stop * window.taps if gradient else 0
+        return (_memory_of_filters(filters) + reordered) * size
     weights, most = 0, 0
     for read, written, part in residues(window):
         strides = (_strides_of(each, index) for each, index in ((x, read), (y, written)))

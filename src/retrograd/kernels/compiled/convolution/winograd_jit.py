@@ -16,7 +16,7 @@ from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
 from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, multiply, rows_of_tile
 from ..machine.simd import address, ahead_by, counting, lanes, offset, store
-from .winograd import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
+from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
 from .winograd_transforms_jit import (
     addresses_of_tile,
     lines_before,
@@ -106,7 +106,7 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
     return start, max(0, stop - start) * plan[WINOGRAD.size] // _CACHE_LINE
 
 
-# ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd.py -----------------------
+# ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd_plan.py -----------------------
 
 
 _TERMS = 64  # channels summed before they are added to the others, which keeps the error small
@@ -236,7 +236,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
     extra = together - least * tiles
     step_v, step_m = plan[WINOGRAD.depth_step] * size, plan[WINOGRAD.column_step] * size
     matrix = plan[WINOGRAD.before + pair] * plan[WINOGRAD.input_step]
-    v, m = address(offset(matrices, plan[WINOGRAD.input_step])), address(matrices)
+    v, m = address(offset(matrices, plan[WINOGRAD.read])), address(offset(matrices, plan[WINOGRAD.written]))
     for span in range(spans):
         entries, tap_first = 0, 0
         reached = 0
@@ -258,7 +258,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                         store(table, (1 + entry) * SLOTS + i, (counting(table) + from_row) * step_v + v)
                     if entries == 0:
                         store(table, SLOTS + i, counting(table) * 0 + zeros)
-                column = matrix * size + panel * row_of_panel
+                column = plan[WINOGRAD.before + pair] * plan[WINOGRAD.product_step] * size + panel * row_of_panel
                 if entries == 0:  # only padding: 0 * 0
                     multiply(
                         product,
@@ -375,7 +375,7 @@ def gather(
     matrices, table = offset(work, worker * work_words), offset(scratch, worker * scratch_words)
     block = _block(plan, task)
     lines_of_x, lines_of_y = _lines_of(block)
-    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.input_step]))
+    _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.read]))
     last, size = plan[WINOGRAD.count] - 1, plan[WINOGRAD.size]
     next_x, lines_of_next = input_lines(plan, _block(plan, min(task + 1, last)))
     this_y, lines_of_this = output_lines(plan, block)
@@ -450,7 +450,7 @@ def transform(
 ) -> None:
     """V of a line of a block that all threads share."""
     block, table = _block(plan, index), offset(scratch, worker * scratch_words)
-    _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[WINOGRAD.input_step]))
+    _transform_inputs(x, plan, block, task, task + 1, address(zeros), table, offset(work, plan[WINOGRAD.read]))
 
 
 def transform_both(
@@ -508,7 +508,8 @@ def transform_back(
 ) -> None:
     """The output of a line of a block that all threads share."""
     table = offset(scratch, worker * scratch_words)
-    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, work, True, residual, bounds)
+    matrices = offset(work, plan[WINOGRAD.written])
+    _transform_outputs(y, plan, _block(plan, index), task, task + 1, init, table, matrices, True, residual, bounds)
 
 
 def accumulate(

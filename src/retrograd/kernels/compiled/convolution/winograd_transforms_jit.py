@@ -36,7 +36,7 @@ from ..machine.simd import (
     store_first,
     within,
 )
-from .winograd import PAIRS, POINTS, SLOTS, WINOGRAD
+from .winograd_plan import PAIRS, POINTS, SLOTS, WINOGRAD
 
 # ---- Winograd's transforms along one axis ---------------------------------------------------------------------------
 
@@ -354,6 +354,7 @@ def weights(
     w: Array,
     target: Array,
     depth: int,
+    row: int,
     columns: int,
     width: int,
     panels: int,
@@ -363,11 +364,12 @@ def weights(
 ) -> None:
     """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c.
 
-    w is (taps, side, side, depth, columns). ``turned``: of the kernel flipped on every axis, for the input gradient.
+    w is (taps, side, side, depth, row), of which the first ``columns`` are read. ``turned``: of the kernel flipped on
+    every axis, for the input gradient.
     Two taps have only the pairs of the first four points.
     """
     values, one = _values(w), lanes(w)
-    tap, sign, c = depth * columns, 1, task % depth
+    tap, sign, c = depth * row, 1, task % depth
     area = side * side
     first, own = task // depth * area * tap, task // depth * PAIRS * panels * depth * width
     if turned != 0:
@@ -376,7 +378,7 @@ def weights(
     for panel in range(panels):
         for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
             left = columns - k
-            begin = first + c * columns + k
+            begin = first + c * row + k
             for i in range(side):
                 at = begin + sign * side * i * tap
                 v0, v1, v2, v3, v4, v5 = points_of_weights(
@@ -407,6 +409,7 @@ def weights_back(
     partials: Array,
     gw: Array,
     depth: int,
+    row: int,
     columns: int,
     step: int,
     taps: int,
@@ -415,11 +418,11 @@ def weights_back(
 ) -> None:
     """``gw[t, :, :, c, k] = G^T (sum over parts of partials[part, t, e, c, k]) G`` for one t and c.
 
-    gw is (taps, side, side, depth, columns).
+    gw is (taps, side, side, depth, row), of which the first ``columns`` are written.
     """
     values, one = _values(gw), lanes(gw)
     pair, c, tap = depth * step, task % depth, task // depth
-    across = depth * columns
+    across = depth * row
     for k in range(0, columns, one):
         left = columns - k
         for e in range(PAIRS):
@@ -450,7 +453,7 @@ def weights_back(
                 load(values, q + 4 * one),
                 load(values, q + 5 * one),
             )
-            at = (tap * side + i) * side * across + c * columns + k
+            at = (tap * side + i) * side * across + c * row + k
             store_first(gw, at, w0, left)
             store_first(gw, at + across, w1, left)
             store_first(gw, at + 2 * across, w2, left)

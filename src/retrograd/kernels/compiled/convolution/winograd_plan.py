@@ -1,0 +1,362 @@
+"""Winograd convolution with 3x3, 5x5 and 2x2 taps, and the plan of its tiles.
+
+The output is cut into tiles of 4 positions along H and W, and a few of 3 and 2 if 4 does not divide it (for two taps
+along H and W: of 3 positions, the last one of the remainder). A tile of m positions needs the values of its product at
+m + 2 points, which are the first m + 2 of (0, 5/8, -5/8, infinity, 3/2, -3/2): the points of a small tile are points of
+a large one, so that all tiles share the same transformed weights, and all tiles that need a pair of points (one along
+each axis) are rows of the same matrix product. The taps along D, where there are any, are entries of that product.
+
+A line is a row of tiles, a slice all lines of one position along D of one image. A block is some lines of some
+slices, whose transformed input and output fit the cache.
+
+Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), plus smaller tiles that fill up the output.
+The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms. Five taps have
+tiles of 2 positions, which need all 6 points. A dilated convolution is one without dilation for each residue of its
+positions modulo the dilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from ..machine.microkernel import PRODUCT, Tile, even_product, heights_of, tile
+from ..machine.microkernel import product as tile_product
+from ..machine.record import record
+from .axes import Axis
+
+# ---- Plans that divide a Winograd convolution into tiles and blocks -------------------------------------------------
+
+POINTS = 6  # along an axis, at most
+PAIRS = POINTS * POINTS
+POINTS_OF_TWO = 16  # pairs of points that a tile of two taps uses
+SLOTS = 8  # addresses of a line of an input tile: at least POINTS, whole vectors of addresses
+
+WINOGRAD = record(
+    x=4,
+    extent=3,
+    low=3,  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them
+    y=4,  # strides N, D, H, W of y (or its gradient) in elements
+    size=1,  # bytes of an element
+    depth=1,
+    depth_step=1,  # channels of x; elements of a row of transformed input
+    columns=1,
+    column_step=1,  # channels of y; elements of a row of transformed output
+    width=1,
+    tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
+    slices=1,
+    taps=1,  # positions of y along D; taps along D
+    alone=1,  # 1: a slice of y reads only the same slice of x
+    input_step=1,
+    product_step=1,  # elements from one matrix of transformed input or output to the next
+    read=1,
+    written=1,  # elements before the matrices of transformed input, and of transformed output
+    lines=1,  # of a slice
+    counts_h=3,
+    counts_w=3,  # tiles that need 4, 5, 6 points along H, and along W
+    side=1,  # taps along H and W: 3, 5 or 2
+    together=1,  # consecutive pairs whose products share one spare matrix, see below
+    rows=1,  # of the micro-kernel's tile
+    product=PRODUCT.words,
+    before=PAIRS,  # for each pair: matrices before its own
+    blocks=1,
+    count=1,  # where the blocks begin, and how many there are
+    ahead=1,  # 1: prefetch
+    list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
+)
+TILE = record(begin=1, size=1)  # its first position, its positions
+BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
+PART = record(first=1, last=1)  # blocks
+
+# The forward pass writes each product M_e into the matrix of the previous pair, which is no longer needed:
+# M_e is matrix e + e // together, V_e the one after it. Different threads may multiply pairs that share no
+# spare matrix.
+#
+# Where the transformed weights are larger than the transformed input, one block has all of the input, which is
+# transformed once; then the weights are transformed, multiplied and forgotten, some filters at a time.
+
+_TOGETHER = 3  # pairs of a task, where threads share a block
+_BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share
+_LARGE = 3 << 20  # bytes of transformed weights that are too many to reread for each small block
+_SUM_BLOCK_BYTES, _SHARED_SUM_BYTES = 600 << 10, 4 << 20  # of the weight gradient: tiles of both sides
+_LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2 with a block
+_CACHED = 1 << 20  # bytes of both operands that may still be in L2
+_PARTS = 4  # partial sums, if each core has its own blocks
+_WHOLE = 1 << 62  # no bound
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Some lines of some slices of the output, and the slices of the input that these read."""
+
+    first: int
+    last: int
+    line_first: int
+    line_last: int
+    inputs: int  # slices of the input
+
+    @property
+    def lines(self) -> int:
+        """Lines of a slice."""
+        return self.line_last - self.line_first
+
+
+@dataclass(frozen=True, slots=True)
+class Transformed:
+    """A plan of the forward pass and the input gradient, or of the weight gradient.
+
+    ``shared``: all threads work on one block at a time, so that each pair's weights are read once for many tiles, and
+    slices read by several others are transformed once; else each task computes its blocks alone.
+    """
+
+    words: np.ndarray
+    blocks: list[Block]
+    shared: bool
+    work: int  # elements per thread, or of the block that threads share
+    table: int  # words per thread
+    weights: int  # elements of the transformed weights, or of all their partial sums
+    parts: list[tuple[int, int]]  # weight gradient: first and last block of every partial sum; one, if shared
+
+
+def tiles_of(extent: int) -> list[int]:
+    """``extent`` positions, at least 2, as tiles of 4, 3 and 2, the larger ones first.
+
+    >>> tiles_of(14), tiles_of(13), tiles_of(7)
+    ([4, 4, 4, 2], [4, 4, 3, 2], [4, 3])
+    """
+    whole, rest = divmod(extent, 4)
+    if rest == 1:
+        return [4] * (whole - 1) + [3, 2]
+    return [4] * whole + [rest] * (rest > 0)
+
+
+def tile_sizes(extent: int, side: int) -> list[int]:
+    """The tiles of ``extent`` positions for ``side`` taps: 3, 5 or 2; the last one of 5 or 2 taps may be partial."""
+    if side == 3:
+        return tiles_of(extent)
+    most = 2 if side == 5 else 3
+    return [min(most, extent - begin) for begin in range(0, extent, most)]
+
+
+def points_of_axis(extent: int, side: int) -> int:
+    """The sum of the points of all tiles along an axis."""
+    sizes = tile_sizes(extent, side)
+    return sum(size + 2 for size in sizes) if side == 3 else len(sizes) * (POINTS if side == 5 else 4)
+
+
+def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
+    """The tiles along an axis, and the numbers that need 4, 5, 6 points."""
+    sizes = tile_sizes(axis.output, axis.kernel)
+    if axis.kernel == 3:
+        counts = [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
+    else:
+        counts = [len(sizes)] * 3 if axis.kernel == 5 else [len(sizes), 0, 0]
+    words, begin = [], 0
+    for size in sizes:
+        words.append(TILE.pack(begin=begin, size=size))
+        begin += size
+    return words, counts
+
+
+def _cut(count: int, most: int) -> list[tuple[int, int]]:
+    """``count`` cut into ranges of at most ``most``, about equally long."""
+    cuts = -(-count // max(1, most))
+    return [(cut * count // cuts, (cut + 1) * count // cuts) for cut in range(cuts)]
+
+
+def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[int], budget: int) -> list[Block]:
+    """Whole slices, of several images if no tap reaches into another slice, or a part of the lines of one.
+
+    ``tile_bytes``: of a tile read, and of one written.
+    """
+    alone, line_bytes = _alone(depth), across * sum(tile_bytes)
+    if lines * line_bytes > budget and alone:
+        cuts = _cut(lines, budget // line_bytes)
+        return [Block(s, s + 1, first, last, 1) for s in range(batch * depth.output) for first, last in cuts]
+    if alone:
+        slices = _cut(batch * depth.output, budget // (lines * line_bytes))
+        return [Block(first, last, 0, lines, last - first) for first, last in slices]
+    found = []
+    # of two slices in a block, so that little of the input is transformed twice, to all
+    reach = depth.kernel - 1
+    some = max(1, min(depth.output, (budget // (lines * across) - reach * tile_bytes[0]) // sum(tile_bytes)))
+    cuts = _cut(lines, budget // (across * (sum(tile_bytes) + reach * tile_bytes[0])) if some == 1 else lines)
+    for image in range(batch):
+        for first, last in _cut(depth.output, some):
+            begin, end = inputs_of(depth, first, last)
+            for line_first, line_last in cuts:
+                origin = image * depth.output
+                found.append(Block(origin + first, origin + last, line_first, line_last, end - begin))
+    return found
+
+
+def _alone(depth: Axis) -> bool:
+    return depth.kernel == 1 and depth.low == 0 and depth.input == depth.output
+
+
+def matrices_of(together: int) -> int:
+    """The matrices of all pairs and the spare ones."""
+    return PAIRS + PAIRS // together
+
+
+def inputs_of(depth: Axis, first: int, last: int) -> tuple[int, int]:
+    """The slices of the input that the slices of the output from ``first`` to ``last`` read."""
+    begin = min(max(0, first - depth.low), depth.input)
+    return begin, max(begin, min(depth.input, last - 1 - depth.low + depth.kernel))
+
+
+def _begin(
+    axes: list[Axis],
+    batch: int,
+    depth: int,
+    columns: int,
+    shape: Tile,
+    x: Sequence[int],
+    y: Sequence[int],
+    size: int,
+    budget: int,
+    together: int,
+) -> tuple[np.ndarray, list[Block]]:
+    """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
+
+    ``together``: see ``WINOGRAD``; 0 if both sides of a product stay: for the weight gradient, or some filters.
+    """
+    listed_h, counts_h = _listed(axes[1])
+    listed_w, counts_w = _listed(axes[2])
+    steps = [-(-channels // shape.lanes) * shape.lanes for channels in (depth, columns)]
+    across = counts_w[0]
+    matrices = matrices_of(together) if together > 0 else PAIRS
+    tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
+    blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
+    # one more vector: at multiples of 4096 bytes the matrices would map to the same few lines of L1
+    read = max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes
+    written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
+    input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
+    operands = (
+        size
+        * batch
+        * sum(
+            n * prod(lengths)
+            for n, lengths in ((depth, [axis.input for axis in axes]), (columns, [axis.output for axis in axes]))
+        )
+    )
+    listed = np.concatenate([*listed_h, *listed_w])
+    block_words = [
+        BLOCK.pack(first=block.first, last=block.last, line_first=block.line_first, line_last=block.line_last)
+        for block in blocks
+    ]
+    words = WINOGRAD.pack(
+        x=x,
+        extent=[axis.input for axis in axes],
+        low=[axis.low for axis in axes],
+        y=y,
+        size=size,
+        depth=depth,
+        depth_step=steps[0],
+        columns=columns,
+        column_step=steps[1],
+        width=shape.width,
+        tap_step=PAIRS * shape.panels * depth * shape.width,
+        slices=axes[0].output,
+        taps=axes[0].kernel,
+        alone=_alone(axes[0]),
+        input_step=input_step,
+        product_step=product_step,
+        read=input_step if together > 0 else 0,
+        written=0 if together > 0 else PAIRS * input_step,
+        lines=counts_h[0],
+        counts_h=counts_h,
+        counts_w=counts_w,
+        side=axes[1].kernel,
+        together=together or 1,
+        rows=shape.rows,
+        product=[0] * PRODUCT.words,
+        before=[pair + (pair // together if together > 0 else 0) for pair in range(PAIRS)],
+        blocks=WINOGRAD.list + len(listed),
+        count=len(blocks),
+        ahead=operands > _CACHED,
+        list=np.concatenate([listed, *block_words]),
+    )
+    return words, blocks
+
+
+def _fill(words: np.ndarray, product: np.ndarray) -> None:
+    words[WINOGRAD.product : WINOGRAD.product + PRODUCT.words] = product
+
+
+def transform_plan(
+    axes: list[Axis],
+    batch: int,
+    depth: int,
+    columns: int,
+    dtype: str,
+    x: Sequence[int],
+    y: Sequence[int],
+    filters: bool = False,
+) -> Transformed:
+    """Plan of the forward pass; the strides N, D, H, W of x are in bytes, those of y in elements.
+
+    ``filters``: the columns are some filters of many, so that the transformed input stays.
+    """
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "rows", columns)
+    weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
+    tiles = batch * axes[0].output * prod(len(tile_sizes(axis.output, axis.kernel)) for axis in axes[1:])
+    # each small block reads the weights again: their total work must outweigh that
+    shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
+    shared = shared or filters
+    budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
+    if filters:
+        budget, together = _WHOLE, 0
+    words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)
+    heights: set[int] = set()
+    alone, counts_h, counts_w = words[WINOGRAD.alone], words[WINOGRAD.counts_h :][:3], words[WINOGRAD.counts_w :][:3]
+    for slices, first, last in {(b.last - b.first if alone else 1, b.line_first, b.line_last) for b in blocks}:
+        for count, across in product(counts_h.tolist(), counts_w.tolist()):
+            lines = min(last, count) - min(first, count)
+            heights |= heights_of(slices * lines * across, shape.rows)
+    _fill(words, tile_product(dtype, "rows", shape.whole_vectors(), heights))
+    if filters:
+        work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
+    else:
+        work = matrices_of(together) * int(words[WINOGRAD.input_step])
+    return Transformed(words, blocks, shared, work, (2 * POINTS + 1 + axes[0].kernel) * SLOTS, weights, [])
+
+
+def transform_sum_plan(
+    axes: list[Axis],
+    batch: int,
+    depth: int,
+    columns: int,
+    dtype: str,
+    x: Sequence[int],
+    g: Sequence[int],
+    filters: bool = False,
+) -> Transformed:
+    """Plan of the weight gradient; strides and ``filters`` as for ``transform_plan``."""
+    size = 4 if dtype == "f" else 8
+    shape = tile(dtype, "dense", columns)
+    elements = axes[0].kernel * PAIRS * depth * -(-columns // shape.lanes) * shape.lanes
+    shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1 or filters
+    budget = _WHOLE if filters else _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
+    words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0)
+    count = len(blocks)
+    parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
+    _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))
+    if not shared:
+        words = np.concatenate([words, *(PART.pack(first=first, last=last) for first, last in parts)])
+    work = PAIRS * int(words[WINOGRAD.input_step] + words[WINOGRAD.product_step])
+    most = max(block.last - block.first for block in blocks)
+    table = 2 * POINTS * SLOTS + depth + 2 * most
+    return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
+
+
+def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int, taps: int) -> int:
+    """How many partial sums a weight gradient has; the bytes are those of the weights and of a tile at one point."""
+    if weight_bytes > _LARGE_SUMS or taps > 1:
+        return 1
+    return min(_PARTS, -(-tiles * PAIRS * tile_bytes // _SUM_BLOCK_BYTES))
