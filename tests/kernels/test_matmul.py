@@ -170,6 +170,20 @@ def test_a_product_with_itself_is_not_taken_for_one_of_two() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("K", [1, 3, 8, 13, 16, 37])
+def test_packing_of_a_transposed_matrix(K: int, dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every number of columns, and of terms, in the last register; whole numbers, whose sums are exact."""
+    monkeypatch.setattr(thin_product, "choose", lambda *_: None)
+    matmul._call.cache_clear()
+    monkeypatch.setattr(matmul, "_products", Prepared(matmul._multiplied))
+    rng = np.random.default_rng(0)
+    for N in range(1, 36):
+        a, b = (rng.integers(-9, 10, shape).astype(dtype) for shape in ((3, K), (N, K)))
+        assert_equal(run(matmul.matmul, a, b.T), naive.matmul(a, b.T, None))
+    matmul._call.cache_clear()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("a", "b"),
     [

@@ -152,6 +152,7 @@ def _parts(
 _OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by transposing
 _OF_TILE, _OF_CALL = 84, 150  # cycles
 _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
+_OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
 
 
 def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, by_rows: bool, dtype: str) -> float:
@@ -163,6 +164,8 @@ def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, 
     each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
     each += _OF_LINES if form == "dense" and thin.columns_are_far(depth) else 0
     copy = _OF_COPY[not by_rows] * columns * depth if packing else 0.0
+    if form == "rows":
+        copy += -(-shape.panels // _GROUP) * rows * depth * (4 if dtype == "f" else 8) / _OF_ROWS
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
 
 

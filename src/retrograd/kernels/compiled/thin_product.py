@@ -154,9 +154,16 @@ def _choices(
         each = max(cells / 2, (height + width) * (1 + touched) / 4, _CHAINS / 2 / phases)
         if rows > height and width * depth * size > _NEAR:
             each += width * lanes * size / _FROM_L2
+        if columns > width and rows * depth * size > _NEAR:  # rows of A leave L1 before the next columns of B
+            each += height * lanes * size / _FROM_L2 / _near_tiles(width, depth, size)
         tiles = -(-rows // height) * -(-columns // width)
         cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_DOTS) + _OF_CALL
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
+
+
+def _near_tiles(width: int, depth: int, size: int) -> int:
+    """Return the number of tiles of ``dots`` whose columns of B stay in L1 while the rows of A stream by."""
+    return max(1, _NEAR // 2 // (width * depth * size))
 
 
 def columns_are_far(depth: int) -> bool:
@@ -281,7 +288,7 @@ def words(
         for height, used in heights
         for width, also in widths
     ]
-    near = max(1, _NEAR // 2 // (choice.width * depth * size))  # tiles whose columns stay in L1
+    near = _near_tiles(choice.width, depth, size)
     return DOTS.pack(
         **common,
         narrow=narrow,

@@ -4,37 +4,49 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.simd import full, lanes, load, load_first, offset, store, transpose
+from ..machine.simd import full, lanes, load, load_first, offset, store, transpose, transpose_padded
+
+_PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
 
 
 @helper
 def pack_block(w, source, depth_step, column_step, depth, count, packed, target, width):  # type: ignore[no-untyped-def]
     """``packed[target + k*width + j] = w[source + k*depth_step + j*column_step]``, zeros for j from ``count`` on."""
-    if count < width:
-        zero = full(packed, 0.0)
-        for i in range(0, depth * width, lanes(packed)):
-            store(packed, target + i, zero)
+    L, zero = lanes(packed), full(packed, 0.0)
+    whole = (count + L - 1) // L * L
+    if whole < width:
+        at = target
+        for _ in range(depth):
+            for j in range(whole, width, L):
+                store(packed, at + j, zero)
+            at += width
     if column_step == 1:
         for _ in range(depth):
-            for j in range(0, count, lanes(packed)):
-                if count - j >= lanes(packed):
+            for j in range(0, count, L):
+                if count - j >= L:
                     store(packed, target + j, load(w, source + j))
                 else:
                     store(packed, target + j, load_first(w, source + j, count - j))
             source += depth_step
             target += width
         return
-    whole_k, whole_j = 0, 0
-    if depth_step == 1:
-        whole_k, whole_j = depth // lanes(packed) * lanes(packed), count // lanes(packed) * lanes(packed)
-        for k in range(0, whole_k, lanes(packed)):
-            for j in range(0, whole_j, lanes(packed)):
-                transpose(
-                    offset(w, source + j * column_step + k), column_step, offset(packed, target + k * width + j), width
-                )
-    for k in range(depth):
-        for j in range(whole_j if k < whole_k else 0, count):
-            packed[target + k * width + j] = w[source + j * column_step + k * depth_step]
+    step = L if depth_step == 1 else 1
+    for k in range(0, depth, step):
+        terms = min(step, depth - k)
+        for j in range(0, count, L):
+            columns = min(L, count - j)
+            x = offset(w, source + j * column_step + k * depth_step)
+            y = offset(packed, target + k * width + j)
+            if terms == L and columns == L:
+                transpose(x, column_step, y, width)
+            elif terms * columns >= _PADDED * L:
+                transpose_padded(x, column_step, y, width, columns, terms)
+            else:
+                for i in range(terms):
+                    if columns < L:
+                        store(y, i * width, zero)
+                    for column in range(columns):
+                        y[i * width + column] = x[column * column_step + i * depth_step]
 
 
 def pack(

@@ -28,6 +28,7 @@ from .across_lanes import (
     totals,
     transpose,
     transpose_first,
+    transpose_padded,
 )
 from .arithmetic import (
     absolute,

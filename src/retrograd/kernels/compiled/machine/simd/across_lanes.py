@@ -222,6 +222,39 @@ def transpose_first(
     return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
 
 
+@intrinsic
+def transpose_padded(
+    typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, rows: Any, columns: Any
+) -> Any:
+    """``transpose`` of the first ``rows`` and ``columns`` of source, both at least 1; whole registers are written.
+
+    In each row of the target, the lanes from ``rows`` on become 0. Without masked stores, which are slow on many CPUs.
+    """
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(vector_of(source.dtype))
+        count = vector.count
+        some = first_lanes(builder, args[5], count)
+        none = ir.Constant(some.type, None)
+
+        def at_most(i: int, rows: ir.Value) -> ir.Value:
+            last = builder.sub(rows, I64(1))
+            return builder.select(builder.icmp_signed("<", I64(i), last), I64(i), last)
+
+        values = []
+        for i in range(count):  # even with an empty mask, a load from memory that is not there is slow
+            place = vector_pointer(builder, args[0], builder.mul(args[1], at_most(i, args[4])), vector)
+            mask = builder.select(builder.icmp_signed("<", I64(i), args[4]), some, none)
+            values.append(masked_load(builder, place, mask, ir.Constant(vector, None)))
+        for i, value in reversed([*enumerate(_transposed(builder, values))]):
+            # what lies past the last row is written to that row, and then overwritten
+            place = vector_pointer(builder, args[2], builder.mul(args[3], at_most(i, args[5])), vector)
+            builder.store(value, place).align = vector_align(vector)
+        return context.get_dummy_value()
+
+    return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
+
+
 # ---- Interleave a few registers lane by lane into contiguous memory, and back: few channels -------------------------
 # of adjacent positions. Two stages of shuffles: pairs of channels first, whose registers then serve several results.
 
