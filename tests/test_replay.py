@@ -772,6 +772,23 @@ def test_lists_and_hooks_of_modules() -> None:
     assert same(compiled, net, x) and launches(compiled) == 1
 
 
+def test_a_parameter_that_values_choose_is_not_recorded() -> None:
+    class Choosing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.one, self.two = nn.Parameter(image(1, 9)), nn.Parameter(image(2, 9))
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return x * (self.one if x.array[0, 0, 0, 0] == 2 else self.two)
+
+    net, compiled = Choosing(), rg.compile(Choosing())
+    for value in (2, 3, 2, 1):
+        x = image()
+        x[0, 0, 0, 0] = value
+        assert bits(compiled(x).numpy()) == bits(net(x).numpy())
+    assert "another parameter" in explain_recording(compiled)
+
+
 def test_what_numpy_computes_from_a_parameter_is_not_recorded() -> None:
     class Doubled(nn.Module):
         def __init__(self) -> None:
@@ -825,6 +842,26 @@ def test_an_error_is_that_of_the_function() -> None:
     with pytest.raises(ValueError, match="input has 4 channels"):
         compiled(image(0, 2, 4, 9, 9))
     assert same(compiled, network(), image())
+
+
+def test_an_error_that_only_recording_has() -> None:
+    """The argument is the result of an operator, which may change in place; in a recording it is a leaf."""
+    found = []
+    for call in (lambda x: x.mul_(2) + 1, rg.compile(lambda x: x.mul_(2) + 1)):
+        with rg.enable_grad():
+            for seed in range(7):
+                x = image(seed).requires_grad_()
+                y = call(x * 1)
+                y.square().sum().backward()
+                found.append(bits(y.detach().numpy()) + bits(x.grad.numpy()))
+    assert found[:7] == found[7:] and "it fails while it is recorded" in explain_recording(call)
+
+
+def test_a_result_without_a_gradient() -> None:
+    compiled = rg.compile(lambda x: rg.unique(x) * 1.0)
+    with rg.enable_grad():
+        y = compiled(image().requires_grad_())
+    assert y.requires_grad and "its backward fails: NotImplementedError" in explain_recording(compiled)
 
 
 # ---------------------------------------------------------------- gradients

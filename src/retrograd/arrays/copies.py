@@ -26,6 +26,15 @@ def same_layout(x: Array) -> Array:
 def other_numbers(x: Array) -> Array:
     """Return an array like ``same_layout(x)`` with the elements in another order, and floats closer to the middle."""
     y = strided(x, x.strides)
+    flat = y.ravel("K")
+    if flat.base is not None and np.may_share_memory(flat, y):  # dense: without copies
+        turned = x.ravel("K")[::-1]
+        if x.dtype.kind == "f":
+            np.multiply(turned, x.dtype.type(0.75), out=flat)
+            flat += x.dtype.type(0.125)
+        else:
+            flat[...] = turned
+        return y
     turned = np.ascontiguousarray(x).reshape(-1)[::-1].reshape(x.shape)
     np.copyto(y, turned * 0.75 + 0.125 if x.dtype.kind == "f" else turned, casting="same_kind")
     return y

@@ -7,17 +7,19 @@ optimizer. Printed, they are the program that ran; ``run`` runs it again, in the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from inspect import signature
 from itertools import count
 from threading import get_ident
 from typing import Any, NamedTuple, Self
+from weakref import ref
 
 import numpy as np
 
 from ..arrays import host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS
-from ..specs.array_spec import arrays_in, leaves, mapped
+from ..specs.array_spec import arrays_in, layout_of, leaves, mapped
 from .arguments import kind_name
 from .arithmetic import assign
 from .call_site import CallSite, user_call_site
@@ -343,6 +345,54 @@ def record_steps(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Ste
         result = function(*args, **kwargs)
     recorder.steps.result = result
     return recorder.steps
+
+
+class Outline(_Recorder):
+    """Records calls without keeping the arrays that they make: the steps have layouts in place of arrays.
+
+    sources: as of ``Steps``. changed: of each step, the owners of the memory that it changed and no step made, with
+    None in place of others.
+
+    sizes: arrays with so many elements are kept. Whether a gradient is copied, or added to in place, depends on whether
+    anything else refers to it, so those of leaves must be referred to as by ``Steps``.
+    """
+
+    def __init__(self, sizes: Collection[int]) -> None:
+        super().__init__()
+        self._sizes = frozenset(sizes)
+        self._kept: list[np.ndarray] = []
+        self._sources: dict[int, np.ndarray] = {}
+        self.changed: list[list[np.ndarray | None]] = []
+        self._made: dict[int, ref[np.ndarray]] = {}  # by the id of an owner that is alive
+
+    @property
+    def sources(self) -> list[np.ndarray]:
+        return [*self._sources.values()]
+
+    def record(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a function, add its steps, and return its result."""
+        with self:
+            return function(*args, **kwargs)
+
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = kernel(*args, **kwargs)
+        step = Step(name, _bare(kernel, args, kwargs), args, kwargs, result)
+        self._kept += [array for array in arrays_in((args, kwargs, result)) if array.size in self._sizes]
+        for owner in map(root, step.inputs):
+            if id(owner) not in self._made:
+                self._sources.setdefault(id(owner), owner)
+        owners = [root(array) for array in step.changed]
+        self.changed.append([None if id(owner) in self._made else owner for owner in owners])
+        for owner in map(root, step.outputs):
+            if id(owner) not in self._made:
+                self._made[id(owner)] = ref(owner, partial(_forget, self._made, id(owner)))
+        self.steps.sites.append(user_call_site())
+        self.steps.append(step._replace(args=layout_of(args), kwargs=layout_of(kwargs), result=layout_of(result)))
+        return result
+
+
+def _forget(made: dict[int, Any], key: int, _: Any) -> None:
+    made.pop(key, None)
 
 
 def _named(step: Step) -> dict[str, Any]:

@@ -19,16 +19,19 @@ import numpy as np
 
 from ..arrays import copies, empty_like, host, is_constant, span
 from ..engine.arguments import kind_name
+from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.call_site import describe_call_site
+from ..engine.freezing import frozen
 from ..engine.function import Function
+from ..engine.fusion import fused
 from ..engine.grad_mode import INFERENCE, is_graph_retained, thread
 from ..engine.memory_planning import root
-from ..engine.steps import Step, Steps
+from ..engine.steps import Outline, Step, Steps
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
 from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
-from ..specs.array_spec import arrays_in, leaves
+from ..specs.array_spec import Spec, arrays_in, leaves
 from .recording_references import PLAIN
 from .recording_step import Delivery, Training
 
@@ -458,6 +461,32 @@ def read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
     return [*held, *call.inputs, *call.upstream, *results, *(g for g in grads if g is not None)]
 
 
+def frozen_steps(call: Call, held: list[np.ndarray]) -> Steps | str:
+    """The steps with constant weights."""
+    wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
+    given = [copies.same_layout(array) for array in call.inputs]
+    others = [copies.other_numbers(array) for array in call.inputs]
+    outside = read_outside(call, held)
+    fewer, constants = frozen(call.steps, held, outside)
+    fewer, _ = fused(*with_fused_batch_norms(fewer, len(fewer), outside), outside)
+    del outside
+    call.steps.clear()  # what refers to an array keeps it out of the arena
+    varying: list[int] = []
+    while True:
+        steps = fewer.in_arena(constants, varying)
+        parts = parts_of(steps, 0, len(steps), steps.decisions)
+        for arrays in (others, given):
+            for array, value in zip(call.inputs, arrays, strict=True):
+                copies.put(array, value)
+            run_parts(parts)
+        if not (found := steps.overwritten()):
+            break
+        varying += found
+    if all(map(copies.about_equal, [value.array for value in tensors_in(steps.result)], wanted)):
+        return steps
+    return "with constant weights, the result would be another one"
+
+
 @contextmanager
 def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]:
     """Put the elements of the arrays and the random numbers back, when the result is called and at the end."""
@@ -465,7 +494,7 @@ def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]
 
     def put_back() -> None:
         for array, before in zip(arrays, kept, strict=True):
-            if not copies.same_bits(array, before):
+            if array.flags.writeable:
                 copies.put(array, before)
 
     try:
@@ -502,7 +531,7 @@ def older_objects_uncollected() -> Iterator[None]:
 
 
 def difference(call: Call, again: Call) -> str | None:
-    """What differs between the steps of two calls."""
+    """What differs between the steps of two calls; the second one has layouts in place of arrays."""
     steps, others = call.steps, again.steps
     if reason := _value_read(steps):
         return reason
@@ -590,7 +619,7 @@ def simplified(call: Call, again: Call, known: list[np.ndarray]) -> Call | str:
 
 def _alike(a: Any, b: Any) -> bool:
     if isinstance(a, np.ndarray):
-        return isinstance(b, np.ndarray) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
+        return isinstance(b, Spec) and (a.shape, a.strides, a.dtype) == (b.shape, b.strides, b.dtype)
     return a is b or type(a) is type(b) and (a == b or repr(a) == repr(b))
 
 
@@ -604,12 +633,14 @@ def changed_before_decisions(call: Call, known: list[np.ndarray]) -> list[np.nda
 _MOST_UNDONE = 1 << 20  # bytes that a replay copies, to put them back after another decision
 
 
-def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
-    """Why the steps cannot be replayed."""
+def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
+    """Why the steps cannot be replayed, which ran again with other numbers."""
     steps = call.steps
     own = {id(root(array)) for array in (*call.inputs, *call.upstream)}
     held = {id(root(array)) for array in known}
-    for array, same in zip(steps.sources(), again.steps.sources(), strict=True):
+    for array, same in zip(steps.sources(), again.sources, strict=True):
+        if same is not array and held.issuperset((id(array), id(same))):
+            return "it reads another parameter or buffer for other values" + _reader(steps, array)
         if id(root(array)) in own or id(root(array)) in held or is_constant(array):
             continue
         if same is array:
@@ -625,16 +656,16 @@ def unsafe(call: Call, known: list[np.ndarray], again: Call) -> str | None:
     pending = steps.decisions[: call.decided], steps.decisions[call.decided :]
     read = {id(array) for array in steps.sources()}
     can_undo = sum(array.nbytes for array in changed_before_decisions(call, known)) <= _MOST_UNDONE
-    for place, (step, other) in enumerate(zip(steps, again.steps, strict=True)):
+    for place, (step, changed) in enumerate(zip(steps, again.changed, strict=True)):
         line = _line(steps, place)
         later = [each.why for at, each in pending[place >= call.forward] if at > place]
-        for array, same in zip(step.changed, other.changed, strict=True):
+        for array, unmade in zip(step.changed, changed, strict=True):
             if later and id(root(array)) in held and (place >= call.forward or not can_undo):
                 return f"Python reads {later[0]} after {step.name} has changed a parameter or buffer{line}"
             if id(root(array)) in own:
                 return f"{step.name} changes an argument in place{line}"
-            if id(root(array)) not in held and (root(array) is root(same) or id(root(array)) in read):
-                whose = "no argument, parameter or buffer" if root(array) is root(same) else "made by NumPy"
+            if id(root(array)) not in held and (root(array) is unmade or id(root(array)) in read):
+                whose = "no argument, parameter or buffer" if root(array) is unmade else "made by NumPy"
                 return f"{step.name} changes an array of shape {array.shape} that is {whose}{line}"
     for value in tensors_in(steps.result):
         if type(value) is not Tensor:

@@ -34,11 +34,10 @@ from ..engine.aliasing import next_order
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.batch_norm_fusion import with_fused_batch_norms
-from ..engine.freezing import frozen
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, no_grad, thread
 from ..engine.memory_planning import root
-from ..engine.steps import Steps, record_steps
+from ..engine.steps import Outline, record_steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.argument_checks import as_truth
 from ..ops.random.random import Generator, default_generator
@@ -55,13 +54,12 @@ from .recording import (
     Upstream,
     changed_before_decisions,
     difference,
+    frozen_steps,
     gate,
     mapped_tensors,
     older_objects_uncollected,
-    parts_of,
     put_back_after,
     read_outside,
-    run_parts,
     simplified,
     taken,
     tensors_in,
@@ -391,17 +389,31 @@ class _Recorder:
         reason: str | None = DEPENDS
         for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
             if reason is not None and reason.startswith(DEPENDS):
+                failed: Exception | None = None
                 with put_back_after(held) as put_back:
-                    one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
-                    put_back()
                     for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
                         copies.put(array, copies.other_numbers(array))
-                    try:
-                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before)
+                    outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)])
+                    try:  # first the call that keeps no arrays: the other one then uses its memory again
+                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, outline)
                     except UnrecordableError:
                         raise
                     except Exception as error:
-                        return f"it fails for other numbers of the same shapes: {type(error).__name__}: {error}"
+                        failed = error
+                    put_back()
+                    try:
+                        one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
+                    except UnrecordableError:
+                        raise
+                    except Exception as error:  # the function's own one, or one of an argument that is a leaf here
+                        self.called[place] += 1
+                        if self.fullgraph:
+                            raise
+                        if self.called[place] <= _MOST_MISSES:
+                            raise UnrecordableError("", later=True) from error
+                        return f"it fails while it is recorded: {type(error).__name__}: {error}"
+                if failed is not None:
+                    return f"it fails for other numbers of the same shapes: {type(failed).__name__}: {failed}"
                 reason = difference(one, other)
         if count != changes[0]:
             return "it sets an attribute of a module"
@@ -414,9 +426,9 @@ class _Recorder:
             return simpler
         one = simpler
         undone = [(array, copies.duplicate(array)) for array in changed_before_decisions(one, held)]
-        if reason := unsafe(one, held, other):
+        if reason := unsafe(one, held, outline):
             return reason
-        del other
+        del other, outline
         if one.delivered is not None:
             read = {id(array) for array in one.steps.sources()}
             after = without_copies(one.steps, [each.after for each in delivered])
@@ -430,7 +442,7 @@ class _Recorder:
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
         forward = one.forward
         if self.frozen:
-            steps = self._frozen(one, held)
+            steps = frozen_steps(one, held)
             if isinstance(steps, str):
                 return steps
             forward = len(steps)
@@ -470,31 +482,6 @@ class _Recorder:
             found.results_back = [at for at, each in results if id(root(each.array)) in read]
         return found
 
-    def _frozen(self, call: Call, held: list[np.ndarray]) -> Steps | str:
-        """The steps with constant weights."""
-        wanted = [copies.duplicate(value.array) for value in tensors_in(call.steps.result)]
-        given = [copies.same_layout(array) for array in call.inputs]
-        others = [copies.other_numbers(array) for array in call.inputs]
-        outside = read_outside(call, held)
-        fewer, constants = frozen(call.steps, held, outside)
-        fewer, _ = fused(*with_fused_batch_norms(fewer, len(fewer), outside), outside)
-        del outside
-        call.steps.clear()  # what refers to an array keeps it out of the arena
-        varying: list[int] = []
-        while True:
-            steps = fewer.in_arena(constants, varying)
-            parts = parts_of(steps, 0, len(steps), steps.decisions)
-            for arrays in (others, given):
-                for array, value in zip(call.inputs, arrays, strict=True):
-                    copies.put(array, value)
-                run_parts(parts)
-            if not (found := steps.overwritten()):
-                break
-            varying += found
-        if all(map(copies.about_equal, [value.array for value in tensors_in(steps.result)], wanted)):
-            return steps
-        return "with constant weights, the result would be another one"
-
     def _call_with(
         self,
         args: tuple[Any, ...],
@@ -503,8 +490,11 @@ class _Recorder:
         numbers: Callable[[np.ndarray], np.ndarray],
         strides: Upstream | None,
         before: Before,
+        outline: Outline | None = None,
     ) -> Call:
         """Record a call with arguments of its own, and its backward if there is something to train.
+
+        outline: gets the steps, without the arrays that they make.
 
         Raises:
             UnrecordableError: it delivers gradients or makes a step of an optimizer in a way that cannot be repeated.
@@ -531,8 +521,13 @@ class _Recorder:
         assert self.state is not None
         start = next_order()
         with before.step(numbers) as delivered, only_known(self.state, known):
-            steps = record_steps(self.function, *given, **named)
-        changed = {id(root(array)) for step in steps for array in step.changed}
+            if outline is None:
+                steps = record_steps(self.function, *given, **named)
+                changed = {id(root(array)) for step in steps for array in step.changed}
+            else:
+                result = outline.record(self.function, *given, **named)
+                steps, steps.result = outline.steps, result
+                changed = {id(owner) for owners in outline.changed for owner in owners if owner is not None}
         delivered = [
             each._replace(kept=each.kept and (each.after is None or id(root(each.after)) not in changed))
             for each in delivered
@@ -559,13 +554,18 @@ class _Recorder:
                 if separate is None:
                     raise UnrecordableError("its gradients would be added up in another order")
                 uses, leaves = [place for place, _ in separate], [leaf for _, leaf in separate]
-                back = record_steps(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
-            grads = [None if each is None else each.array for each in back.result]
-            steps += back
-            steps.reads += back.reads
-            steps.sites += back.sites
-            steps.read_sites += back.read_sites
-            steps.decisions += [(forward + place, each) for place, each in back.decisions]
+                run = record_steps if outline is None else outline.record
+                try:
+                    back = run(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
+                except Exception as error:  # an error of the backward pass, which there may be none of
+                    raise UnrecordableError(f"its backward fails: {type(error).__name__}: {error}") from error
+            if outline is None:
+                grads = [None if each is None else each.array for each in back.result]
+                steps += back
+                steps.reads += back.reads
+                steps.sites += back.sites
+                steps.read_sites += back.read_sites
+                steps.decisions += [(forward + place, each) for place, each in back.decisions]
 
         def without_graph(tensor: Tensor) -> Tensor:
             found = wrap(tensor.array)
@@ -649,10 +649,7 @@ class _Recorder:
         lines = []
         for place, found in self.found.items():
             shapes = ", ".join(str(each) for each in place if isinstance(each, tuple))
-            if isinstance(found, str):
-                lines.append(f"{shapes}: runs as usual, since {found}")
-                continue
-            lines.append(f"{shapes}: {found}")
+            lines.append(f"{shapes}: {'runs as usual, since ' if isinstance(found, str) else ''}{found}")
         return "\n".join([*lines, *(f"  {line}" for line in self.pieces.explained())])
 
 
