@@ -71,6 +71,13 @@ def assert_equal(actual: np.ndarray, expected: np.ndarray) -> None:
     assert_close(actual, expected, 0.0)
 
 
+# formulas of one operand, with their numbers, that may follow a sum
+FORMULAS: tuple[tuple[str, tuple[float, ...]], ...] = (
+    *(("gelu", ()), ("gelu_tanh", ()), ("hardsigmoid", ()), ("hardswish", ()), ("mish", ()), ("sigmoid", ())),
+    *(("silu", ()), ("tanh", ()), ("leaky_relu", (0.1,)), ("softplus", (1.5, 20.0)), ("elu", (1.0, 0.5, 2.0))),
+)
+
+
 def clamped(y: np.ndarray, residual: np.ndarray | None, low: float, high: float) -> np.ndarray:
     """min(max(y + residual, low), high); NaN stays NaN."""
     with np.errstate(all="ignore"):

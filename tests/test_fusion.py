@@ -38,6 +38,10 @@ def linear(x: rg.Tensor) -> rg.Tensor:
     return F.linear(x, LINEAR, LINEAR[0])
 
 
+def tanh_gelu(x: rg.Tensor) -> rg.Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
 def added_in_place(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
     y = conv(x)
     y += r
@@ -78,6 +82,18 @@ FUSED: dict[str, tuple[Network, list[str]]] = {
     "product with residual": (lambda x, r: linear(x) + r.contiguous(), ["copy", "matmul_clamp"]),
     "relu, then another": (lambda x, r: F.relu(conv(x)) + r, ["conv_clamp", "add"]),
     "two in a row": (lambda x, r: F.relu6(F.relu(conv(x))), ["conv_clamp", "clamp"]),
+    **{
+        f"{activation.__name__} of a {kind.__name__}": (lambda x, r, f=activation, g=kind: f(g(x)), [f"{name}_clamp"])
+        for activation in (
+            *(F.gelu, F.silu, F.mish, F.hardswish, F.hardsigmoid, F.leaky_relu, F.elu, F.selu, F.softplus, rg.tanh),
+            *(rg.sigmoid, tanh_gelu),
+        )
+        for kind, name in ((conv, "conv"), (linear, "matmul"))
+    },
+    "residual and formula": (lambda x, r: F.silu(conv(x) + r), ["conv_clamp"]),
+    "residual, clamp and formula": (lambda x, r: F.gelu(F.relu6(conv(x) + r)), ["conv_clamp"]),
+    "formula in place": (lambda x, r: F.silu(conv(x), inplace=True), ["conv_clamp"]),
+    "formula of a product with residual": (lambda x, r: F.gelu(linear(x) + r.contiguous()), ["copy", "matmul_clamp"]),
 }
 
 
@@ -114,7 +130,13 @@ NOT_FUSED: dict[str, tuple[Callable[..., object], list[str]]] = {
     "its own sum": (lambda x, r: (y := conv(x)) + y, ["conv", "add"]),
     "another layout": (lambda x, r: conv(x) + rg.Tensor(np.ascontiguousarray(r.numpy())), ["conv", "add"]),
     "another order": (lambda x, r: F.relu(conv(x).transpose(2, 3).contiguous()), ["conv", "copy", "relu"]),
-    "another kernel": (lambda x, r: F.gelu(conv(x)), ["conv", "gelu"]),
+    "a formula in between": (lambda x, r: F.gelu(conv(x)) + r, ["conv_clamp", "add"]),
+    "a second formula": (lambda x, r: F.relu(F.gelu(conv(x))), ["conv_clamp", "relu"]),
+    "a rare formula of few elements": (lambda x, r: rg.sin(conv(x)), ["conv", "sin"]),
+    "the result of a formula is read, and its operand": (
+        lambda x, r: (y := conv(x)) * F.silu(y),
+        ["conv", "silu", "mul"],
+    ),
 }
 
 
@@ -153,6 +175,29 @@ def test_fused_steps_give_the_same_bits(name: str, threads: int) -> None:
         assert bits(placed.result.numpy()) == wanted
     finally:
         set_num_threads(before)
+
+
+def written_out(x: rg.Tensor, r: rg.Tensor) -> rg.Tensor:
+    """A function of the convolution, by operators."""
+    y = conv(x)
+    return y * 0.5 * rg.erf(y * 0.75)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_chain_of_one_array_is_part_of_the_convolution(monkeypatch: pytest.MonkeyPatch, dtype: type) -> None:
+    monkeypatch.setattr(fusion, "LEAST_GAIN", 0.0)
+    convert = lambda tensor: rg.Tensor(tensor.numpy().astype(dtype))  # noqa: E731
+    monkeypatch.setitem(globals(), "CONV", convert(CONV))
+    x, r = convert(numbers(3, *X)), convert(numbers(4, *X))
+    with rg.no_grad():
+        steps = record_steps(written_out, x, r)
+    wanted = bits(steps.result.numpy())
+    found, _ = fused(steps, len(steps), outside(steps, x, r))
+    assert [step.name for step in found] == ["conv_clamp+scale+scale+erf+mul"]
+    planned = found.in_arena()
+    steps.result.array[...] = 0.5
+    planned.run()
+    assert bits(planned.result.numpy()) == wanted
 
 
 @pytest.mark.parametrize("name", NOT_FUSED)

@@ -88,7 +88,12 @@ EXCEPTIONS: dict[str, tuple[str, ...]] = {
     "engine/memory_planning.py": ("specs.array_spec",),
     "engine/freezing.py": ("specs.array_spec",),
     "engine/batch_norm_fusion.py": ("specs.array_spec", "formulas.optimizers"),
-    "engine/chains.py": ("formulas.POINTWISE", "formulas.form", "formulas.stored"),  # whose formulas become one
+    "engine/chains.py": (
+        "formulas.ACTIVATIONS",
+        "formulas.POINTWISE",
+        "formulas.form",
+        "formulas.stored",
+    ),  # whose formulas become one
     "engine/fusion.py": ("formulas.optimizers",),  # which in-place formula is a ReLU
     "kernel_set.py": ("kernels.interface", "kernels.compiled", "kernels.textbook"),  # the only way to the kernel sets
     # what a set would do, without doing it

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 import naive
-from comparison import assert_equal, assert_sums, clamped, run
+from comparison import FORMULAS, assert_equal, assert_sums, clamped, run
+from retrograd.formulas import POINTWISE
 from retrograd.specs.convolution_options import AUTO, Options
 from retrograd.specs.geometry import Window
 from strategies import Case, Source
@@ -70,6 +71,10 @@ def check_clamp(kernel_set: Any, case: Case, source: Source, options: Options = 
             given = bias if case.bias else None
             found = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options)
             assert_equal(found, clamped(y, added, low, high))
+            formula, numbers = FORMULAS[source.rng.integers(len(FORMULAS))]
+            then = POINTWISE[formula], numbers
+            followed = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options, *then)
+            assert_equal(followed, getattr(kernel_set, formula)(found, *numbers))
 
 
 def operands(case: Case, source: Source) -> Trio:

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import naive
-from comparison import assert_close, assert_equal, assert_sums, clamped, run
+from comparison import FORMULAS, assert_close, assert_equal, assert_sums, clamped, run
 from kernels.sets import textbook_at_night
+from retrograd.formulas import POINTWISE
 from retrograd.kernels.compiled import thin_product
 from retrograd.kernels.compiled.machine.launch import Prepared, get_num_threads, set_num_threads
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
@@ -40,6 +41,10 @@ def check(kernels: Any, source: Source, a: tuple[int, ...], b: tuple[int, ...], 
     for low, high, added in ((0.0, np.inf, None), (-0.25, 0.5, residual), (-np.inf, np.inf, residual)):
         found = run(kernels.matmul_clamp, x, y, z if bias else None, added, low, high)
         assert_equal(found, clamped(c, added, low, high))
+        formula, numbers = FORMULAS[source.rng.integers(len(FORMULAS))]
+        then = POINTWISE[formula], numbers
+        followed = run(kernels.matmul_clamp, x, y, z if bias else None, added, low, high, *then)
+        assert_equal(followed, getattr(kernels, formula)(found, *numbers))
 
 
 @examples(60)

@@ -6,7 +6,7 @@ The fused kernels read and write memory less often, and compute the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf, nan
+from math import nan
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +16,7 @@ from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
 from .memory_planning import root
 from .steps import Step, Steps, left_before
+from .uses import Uses, is_own_kernel
 
 __all__ = ["with_fused_batch_norms"]
 
@@ -59,25 +60,15 @@ class _Epilogue(NamedTuple):
     grads: tuple[int, ...] = ()
 
 
-class _Graph:
-    """The places where the steps make, read and change each array, and the fusions found so far.
+class _Graph(Uses):
+    """The steps, and the fusions found so far.
 
     others: by the id of an array that is no longer made, the array that gradients read in its place.
     """
 
     def __init__(self, steps: Steps, outside: Iterable[np.ndarray]) -> None:
-        self.steps = steps
-        self.outside = {id(root(array)) for array in outside}
-        self.decided = {id(root(array)) for _, each in steps.decisions for array in each.arrays}
-        self.uses: dict[int, list[int]] = {}
-        self.changes: dict[int, list[int]] = {}
-        self.taken: set[int] = set()  # places of steps that have become part of another one
+        super().__init__(steps, outside)
         self.others: dict[int, np.ndarray] = {}
-        for place, step in enumerate(steps):
-            for array in {id(root(each)) for each in (*step.inputs, *step.outputs)}:
-                self.uses.setdefault(array, []).append(place)
-            for array in {id(root(each)) for each in step.changed}:
-                self.changes.setdefault(array, []).append(place)
 
     def fused_at(self, place: int) -> list[_Fused]:
         """The fusions of the batch norm at a place: that of the forward pass, and of its gradient."""
@@ -108,8 +99,8 @@ class _Graph:
     def _longer(self, chain: _Epilogue, place: int) -> _Epilogue | None:
         """The chain of the batch norm at ``place`` with one more operation, if nothing else needs its result so far."""
         x, last = chain.result, max(chain.gone, default=place)
-        later = self._after(x, last)
-        if chain.clamps or not later or id(root(x)) in self.decided:
+        later = self.after(x, last)
+        if chain.clamps or not later or self.is_decided_by(x):
             return None
         at, step = later[0], self.steps[later[0]]
         if self._is(at, "update", rectified, [x]):  # ReLU in place
@@ -129,16 +120,16 @@ class _Graph:
 
     def _stored(self, chain: _Epilogue, at: int, later: Sequence[int]) -> _Epilogue | None:
         """The chain whose last operation is at ``at``, after which its operand is used at ``later``."""
-        x, result, hidden = chain.result, self.steps[at].result, self.outside | self.decided
+        x, result = chain.result, self.steps[at].result
         kept = [place for place in later[:1] if self._is(place, "duplicate", x)]  # for a gradient
         copy = [*later[len(kept) : len(kept) + 1]]
-        if copy and self._is(copy[0], "copy", x, result) and self._after(result, at) == copy:  # in place
+        if copy and self._is(copy[0], "copy", x, result) and self.after(result, at) == copy:  # in place
             masked = self.steps[kept[0]].result if kept else x
-            if id(root(result)) in hidden or (kept and id(root(masked)) in hidden):
+            if self.is_kept(result) or (kept and self.is_kept(masked)):
                 return None
             chain = chain._replace(gone=(*chain.gone, at, *kept, *copy))
-            return self._with_masks(chain, masked, self._after(masked, kept[0])) if kept else chain
-        if id(root(x)) in hidden:
+            return self._with_masks(chain, masked, self.after(masked, kept[0])) if kept else chain
+        if self.is_kept(x):
             return None
         return self._with_masks(chain._replace(result=result, gone=(*chain.gone, at)), x, later)
 
@@ -147,7 +138,7 @@ class _Graph:
         mask = "hardtanh_grad", None, masked, chain.low, chain.high
         if not all(self._is(at, *mask) for at in readers):
             return None
-        if readers and not self._stays(chain.result, max(chain.gone)):
+        if readers and self.is_written(chain.result, max(chain.gone)):
             return None
         return chain._replace(masked=masked, grads=(*readers,)) if readers else chain
 
@@ -155,15 +146,17 @@ class _Graph:
         """The gradients of a batch norm of these x, weight, mean and 1 / deviation, each with that of the clamp."""
         found = []
         y, last = chain.result, max(chain.gone)
-        relus = [at for at in self._after(y, last) if self._is(at, "relu_grad", None, y) and self._stays(y, last, at)]
+        relus = [
+            at for at in self.after(y, last) if self._is(at, "relu_grad", None, y) and not self.is_written(y, last, at)
+        ]
         for at in chain.grads or relus:
             g, passed = self.steps[at].args[0], self.steps[at].result
-            readers = self._after(passed, at)
+            readers = self.after(passed, at)
             if (
                 len(readers) == 1
                 and self._is(readers[0], "batch_norm_grad", passed, *given)
-                and id(root(passed)) not in self.outside | self.decided
-                and self._stays(g, at, readers[0])
+                and not self.is_kept(passed)
+                and not self.is_written(g, at, readers[0])
             ):
                 args = g, *given, coefficients, chain.low, chain.high
                 step = _step("batch_norm_clamp_grad", args, self.steps[readers[0]].result)
@@ -174,25 +167,15 @@ class _Graph:
     def _is(self, place: int, kernel: str, *args: Any) -> bool:
         """Whether a step is the call of a kernel with these arguments; None: with any one."""
         step = self.steps[place]
-        if (step.kernel, len(step.args), step.kwargs) != (kernel, len(args), {}) or place in self.taken:
+        if (step.kernel, len(step.args)) != (kernel, len(args)) or place in self.taken:
             return False
-        return all(map(_is_same, step.args, args)) and step.run is kernels.found(kernel)
+        return all(map(_is_same, step.args, args)) and is_own_kernel(step)
 
     def _is_ready(self, other: Any, x: np.ndarray, place: int, at: int) -> bool:
         """Whether an array of x's layout is made before ``place``, and the same at ``at``."""
         if not isinstance(other, np.ndarray) or root(other) is root(x) or not _same_layout(other, x):
             return False
-        uses = [each for each in self.uses[id(root(other))] if each >= place]
-        makers = [each for each in uses if each < at and any(root(y) is root(other) for y in self.steps[each].outputs)]
-        return not makers
-
-    def _after(self, x: np.ndarray, place: int) -> list[int]:
-        """The later steps that read or write the memory of x."""
-        return [each for each in self.uses.get(id(root(x)), ()) if each > place]
-
-    def _stays(self, x: np.ndarray, first: int, last: float = inf) -> bool:
-        """Whether no step between the two changes x."""
-        return not any(first < place <= last for place in self.changes.get(id(root(x)), ()))
+        return not self.is_written(other, place - 1, at - 1)
 
 
 def _is_same(given: Any, wanted: Any) -> bool:

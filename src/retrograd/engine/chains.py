@@ -15,15 +15,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import address
-from ..formulas import POINTWISE, form, stored
+from ..formulas import ACTIVATIONS, POINTWISE, form, stored
 from ..kernel_set import formula_of, kernels
 from .memory_planning import root
 from .steps import Step
+from .uses import is_own_kernel
 
-__all__ = ["Chain", "runs"]
+__all__ = ["Chain", "estimated_gain", "function_of_one", "runs"]
 
 _MOST_ARRAYS, _MOST_STEPS = 20, 24  # of a chain
 _OF_STEP, _OF_ELEMENT = 0.3, 8e-5  # microseconds that a short step takes
+
+
+def estimated_gain(steps: int, elements: int) -> float:
+    """The estimated microseconds that so many steps take less time as parts of others."""
+    return steps * (_OF_STEP + _OF_ELEMENT * elements)
 
 
 class _Part(NamedTuple):
@@ -70,7 +76,7 @@ class Chain:
     @property
     def gain(self) -> float:
         """The estimated microseconds that one step saves."""
-        return (len(self.parts) - 1) * (_OF_STEP + _OF_ELEMENT * self.parts[0].target.size)
+        return estimated_gain(len(self.parts) - 1, self.parts[0].target.size)
 
     def step(self, is_read: Callable[[np.ndarray], bool]) -> Step | None:
         """The step that does the same; None if it has no result. ``is_read``: whether a later step reads an array."""
@@ -129,7 +135,7 @@ def _function(lines: list[str], results: list[str], operands: int, numbers: int,
 
 
 def _part(step: Step) -> _Part | None:
-    if step.kwargs or step.run is not kernels.found(step.kernel):
+    if not is_own_kernel(step):
         return None
     if step.kernel == "accumulate":  # y += x
         y, x = step.args
@@ -151,6 +157,22 @@ def _part(step: Step) -> _Part | None:
     if not all(map(_is_float, operands)) or not all(type(number) in (int, float) for number in numbers):
         return None
     return _Part(formula, operands, tuple(map(float, numbers)), step.result, False)
+
+
+class FunctionOfOne(NamedTuple):
+    """A formula of one array with its numbers; common ones are compiled in advance."""
+
+    formula: Callable[..., Any]
+    numbers: tuple[float, ...]
+    is_common: bool
+
+
+def function_of_one(step: Step) -> FunctionOfOne | None:
+    """The formula that a step computes, if it has one operand."""
+    part = _part(step)
+    if part is None or part.formula is None or part.in_place or len(part.operands) > 1:
+        return None
+    return FunctionOfOne(part.formula, part.numbers, step.kernel in ACTIVATIONS)
 
 
 def _is_float(x: Any) -> bool:

@@ -2,12 +2,12 @@
 
 ``fused(steps, ...)`` returns fewer steps with the same results to the bit. A convolution or matrix product takes over
 the addition of another array, as in a residual network, and a ReLU or clamp: they run while the sums are in registers.
-Adjacent pointwise steps become one.
+Another function of the result, such as GELU, runs while it is in the cache. Adjacent pointwise steps become one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from math import inf
 from typing import Any, NamedTuple
@@ -16,9 +16,10 @@ import numpy as np
 
 from ..formulas.optimizers import rectified
 from ..kernel_set import kernels
-from .chains import runs
+from .chains import estimated_gain, function_of_one, runs
 from .memory_planning import root
 from .steps import Step, Steps, left_before
+from .uses import Uses, is_own_kernel
 
 __all__ = ["fused"]
 
@@ -28,13 +29,16 @@ LEAST_GAIN = 20.0  # microseconds that a chain must save in each replay: its ker
 class _Epilogue(NamedTuple):
     """What follows a sum: these steps, and the array that holds the result in the end.
 
-    residual: an array that is added, and the step that does so. bounds: those of a clamp after that.
+    residual: an array that is added, and the step that does so. bounds: those of a clamp after that. formula: one that
+    is computed last, with these numbers.
     """
 
     result: np.ndarray
     steps: tuple[int, ...]
     residual: tuple[np.ndarray, int] | None = None
     bounds: tuple[float, float] | None = None
+    formula: Callable[..., Any] | None = None
+    numbers: tuple[float, ...] = ()
 
 
 def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[Steps, int]:
@@ -44,11 +48,12 @@ def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[St
     read after the steps, such as the results.
     """
     kept = [*outside]
-    steps, forward = _with_epilogues(steps, forward, _Uses(steps, kept))
-    return _in_chains(steps, forward, _Uses(steps, kept))
+    steps, forward = _with_epilogues(steps, forward, Uses(steps, kept))
+    steps, forward = _in_chains(steps, forward, Uses(steps, kept))
+    return _with_epilogues(steps, forward, Uses(steps, kept))  # a chain of one array may be one
 
 
-def _in_chains(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
+def _in_chains(steps: Steps, forward: int, uses: Uses) -> tuple[Steps, int]:
     """Adjacent pointwise steps as one; see chains.py."""
     found: list[tuple[int, int, Step]] = []
     gain: dict[str, float] = {}  # by kernel, which is compiled once
@@ -66,11 +71,11 @@ def _in_chains(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
     return steps.replaced(made, dropped), left_before(forward, dropped)
 
 
-def _with_epilogues(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int]:
+def _with_epilogues(steps: Steps, forward: int, uses: Uses) -> tuple[Steps, int]:
     made: dict[int, Step] = {}
     dropped: set[int] = set()
     for at, step in enumerate(steps):
-        if at in dropped or _arguments(step) is None or step.run is not kernels.found(step.kernel):
+        if at in dropped or not is_own_kernel(step) or _parts(step) is None:
             continue
         found = _epilogue(steps, uses, at, forward if at < forward else len(steps))
         if found.steps:
@@ -81,90 +86,79 @@ def _with_epilogues(steps: Steps, forward: int, uses: _Uses) -> tuple[Steps, int
     return steps.replaced(made, dropped), left_before(forward, dropped)
 
 
-class _Uses:
-    """The steps that make, read or change each array, by the memory that it is in."""
+class _Sum(NamedTuple):
+    """A convolution or product that may have an epilogue: its operands and options, and the epilogue that it has."""
 
-    def __init__(self, steps: Steps, outside: Iterable[np.ndarray]) -> None:
-        self.steps = steps
-        self.taken: set[int] = set()  # steps that are part of an epilogue
-        self._places: dict[int, list[int]] = {}
-        for at, step in enumerate(steps):
-            for array in (*step.inputs, *step.outputs):
-                places = self._places.setdefault(id(root(array)), [])
-                if not places or places[-1] != at:
-                    places.append(at)
-        self._outside = {id(root(array)) for array in outside}
-        self._decided = {id(root(array)) for _, each in steps.decisions for array in each.arrays}
-
-    def after(self, array: np.ndarray, at: int) -> list[int]:
-        """The later steps that use it."""
-        return [place for place in self._places.get(id(root(array)), ()) if place > at]
-
-    def is_outside(self, array: np.ndarray) -> bool:
-        return id(root(array)) in self._outside
-
-    def is_read_after(self, at: int, array: np.ndarray) -> bool:
-        return self.is_outside(array) or self.is_decided_by(array) or bool(self.after(array, at))
-
-    def is_decided_by(self, array: np.ndarray) -> bool:
-        return id(root(array)) in self._decided
-
-    def is_changed(self, array: np.ndarray, first: int, last: int, but: tuple[int, ...]) -> bool:
-        """Whether a step after ``first`` and up to ``last`` writes to the memory of the array."""
-        return any(
-            root(each) is root(array)
-            for place in self.after(array, first)
-            if place <= last and place not in but
-            for each in self.steps[place].outputs
-        )
+    kernel: str
+    operands: tuple[np.ndarray, np.ndarray, np.ndarray | None]  # the factors and the bias
+    options: tuple[Any, ...]
+    epilogue: _Epilogue
 
 
-def _arguments(step: Step) -> tuple[np.ndarray, np.ndarray, np.ndarray | None] | None:
-    """The factors and the bias of a convolution or product that may have an epilogue."""
-    if step.kwargs or not isinstance(step.result, np.ndarray):
+def _parts(step: Step) -> _Sum | None:
+    kernel, args, result = step.kernel.removesuffix("_clamp"), step.args, step.result
+    if kernel not in ("conv", "matmul") or not isinstance(result, np.ndarray):
         return None
-    if step.kernel == "conv" or step.kernel == "matmul":
-        first, second, *others = step.args
-        return first, second, others[0] if others else None
-    return None
+    if kernel == step.kernel:
+        first, second, *others = args
+        bias, *options = others or [None]
+        if len(options) != (2 if kernel == "conv" else 0):  # the options are there, too
+            return None
+        return _Sum(kernel, (first, second, bias), (*options,), _Epilogue(result, ()))
+    first, second, bias, residual, low, high, *others = args
+    if len(others) > (2 if kernel == "conv" else 0):  # it ends with a formula
+        return None
+    added = None if residual is None else (residual, -1)
+    bounds = None if (low, high) == (-inf, inf) else (low, high)
+    return _Sum(kernel, (first, second, bias), (*others,), _Epilogue(result, (), added, bounds))
 
 
-def _epilogue(steps: Steps, uses: _Uses, at: int, end: int) -> _Epilogue:
+def _epilogue(steps: Steps, uses: Uses, at: int, end: int) -> _Epilogue:
     """The longest epilogue of a step, before the step ``end``."""
-    read = [(array, at) for array in _arguments(steps[at]) or () if array is not None]
-    found = _Epilogue(steps[at].result, ())
+    one = _parts(steps[at])
+    assert one is not None
+    found = one.epilogue
+    read = [(array, at) for array in one.operands if array is not None]
+    read += [(found.residual[0], at)] if found.residual else []
     while (longer := _longer(steps, uses, found, at, end)) is not None:
-        needed = [*read, longer.residual] if longer.residual else read
-        if any(uses.is_changed(array, since, longer.steps[-1], longer.steps) for array, since in needed):
+        needed = [*read, longer.residual] if longer.residual and not found.residual else read
+        if any(uses.is_written(array, since, longer.steps[-1], longer.steps) for array, since in needed):
             break
-        found = longer
+        found, read = longer, needed
     return found
 
 
-def _longer(steps: Steps, uses: _Uses, found: _Epilogue, at: int, end: int) -> _Epilogue | None:
+def _longer(steps: Steps, uses: Uses, found: _Epilogue, at: int, end: int) -> _Epilogue | None:
     """The epilogue with the next step that uses its result, if that can be part of it and nothing else needs both."""
     y, later = found.result, uses.after(found.result, max(found.steps, default=at))
-    if not later or later[0] >= end or uses.is_decided_by(y) or found.bounds is not None:
+    if not later or later[0] >= end or uses.is_decided_by(y) or found.formula is not None:
         return None
     place, step = later[0], steps[later[0]]
-    if place in uses.taken or step.run is not kernels.found(step.kernel):
+    if place in uses.taken or not is_own_kernel(step):
         return None
-    residual, bounds = found.residual, None
-    if step.kernel == "relu" and _fits(step.args[0], y):
-        bounds = 0.0, inf
-    elif step.kernel == "clamp" and _fits(step.args[0], y):
-        bounds = step.args[1:]
-    elif step.kernel == "add" and residual is None and (other := _other(step.args, y)) is not None:
-        residual = other, place
-    elif step.kernel == "update" and step.args[0] is rectified and _fits(step.args[1][0], y):
-        return _Epilogue(y, (*found.steps, place), residual, (0.0, inf))  # ReLU in place
+    longer = found._replace(steps=(*found.steps, place))
+    if step.kernel == "update" and step.args[0] is rectified and _fits(step.args[1][0], y):  # ReLU in place
+        return longer._replace(bounds=(0.0, inf)) if found.bounds is None else None
+    if step.kernel == "relu" and found.bounds is None and _fits(step.args[0], y):
+        longer = longer._replace(bounds=(0.0, inf))
+    elif step.kernel == "clamp" and found.bounds is None and _fits(step.args[0], y):
+        longer = longer._replace(bounds=step.args[1:])
+    elif step.kernel == "add" and found.residual is None and found.bounds is None:
+        other = _other(step.args, y)
+        if other is None:
+            return None
+        longer = longer._replace(residual=(other, place))
+    elif (one := function_of_one(step)) is not None and _fits(step.args[0], y):
+        if not one.is_common and estimated_gain(1, y.size) < LEAST_GAIN:
+            return None
+        longer = longer._replace(formula=one.formula, numbers=one.numbers)
     else:
         return None
     result = step.result
-    if step.kwargs or not _fits_layout(result, y):
+    if not _fits_layout(result, y):
         return None
     if len(later) == 1:
-        return None if uses.is_outside(y) else _Epilogue(result, (*found.steps, place), residual, bounds)
+        return None if uses.is_outside(y) else longer._replace(result=result)
     write = steps[later[1]]  # another operation in place: the result is copied to where it was computed from
     if (
         later[1] < end
@@ -174,7 +168,7 @@ def _longer(steps: Steps, uses: _Uses, found: _Epilogue, at: int, end: int) -> _
         and uses.after(result, place) == [later[1]]
         and not uses.is_outside(result)
     ):
-        return _Epilogue(y, (*found.steps, *later[:2]), residual, bounds)
+        return longer._replace(steps=(*found.steps, *later[:2]))
     return None
 
 
@@ -202,9 +196,11 @@ def _with_epilogue(step: Step, found: _Epilogue) -> Step:
     def in_shape(x: np.ndarray) -> np.ndarray:
         return x if x.shape == step.result.shape else x.reshape(step.result.shape)
 
-    first, second, *others = step.args
-    bias, *options = others or [None]
+    one = _parts(step)
+    assert one is not None
     residual = None if found.residual is None else in_shape(found.residual[0])
-    name = f"{step.kernel}_clamp"
-    args = (first, second, bias, residual, *(found.bounds or (-inf, inf)), *options)
+    name = f"{one.kernel}_clamp"
+    args = (*one.operands, residual, *(found.bounds or (-inf, inf)), *one.options)
+    if found.formula is not None:
+        args = (*args, found.formula, found.numbers)
     return Step(name, kernels.found(name), args, {}, in_shape(found.result))

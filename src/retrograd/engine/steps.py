@@ -46,8 +46,11 @@ class Step(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of the kernel or of the user's formula."""
-        return self.kernel if self.kernel in KERNELS else getattr(self.run, "__name__", self.kernel)
+        """The name of the kernel or of the user's formula, with that of the formula at the end of a product."""
+        if self.kernel not in KERNELS:
+            return getattr(self.run, "__name__", self.kernel)
+        formula = _named(self).get("formula") if self.kernel.endswith("_clamp") else None
+        return self.kernel if formula is None else f"{self.kernel}+{formula.__name__}"
 
     @property
     def inputs(self) -> list[np.ndarray]:

@@ -16,6 +16,11 @@ from .registry import FORMULAS, UPDATES, Form, form, fused, stored
 _WITHOUT = {"absolute", "exp_negative", "full_like", "nearest", "normal_cdf"}
 POINTWISE = {name: function for name, function in PRIMITIVES.items() if name not in _WITHOUT} | FORMULAS
 FUSED = fused(POINTWISE)
+# formulas of one operand that follow convolutions and products in many networks
+ACTIVATIONS = (
+    *("elu", "gelu", "gelu_tanh", "hardsigmoid", "hardswish", "leaky_relu", "mish", "sigmoid", "silu", "softplus"),
+    "tanh",
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -29,4 +34,4 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-__all__ = ["FORMULAS", "FUSED", "POINTWISE", "PRIMITIVES", "UPDATES", "Form", "form", "stored"]
+__all__ = ["ACTIVATIONS", "FORMULAS", "FUSED", "POINTWISE", "PRIMITIVES", "UPDATES", "Form", "form", "stored"]

@@ -16,7 +16,7 @@ from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from .module import Module
 
-LEAST = 4  # steps of the forward pass of a piece; with fewer, a replay takes as long as the call
+LEAST = 4  # steps of the forward pass of a piece, before fusions; with fewer, a replay takes as long as the call
 _MOST = 256  # pieces of a function; the oldest is dropped
 _MOST_SEPARATE = 1 << 26  # bytes of gradients that are not added up
 

@@ -462,7 +462,7 @@ class _Recorder:
         if one.delivered is not None:
             training = Training(one.delivered, updates_of(steps, state.optimizers))
             training.is_ready()  # finds the numbers
-        if self.is_piece and forward < LEAST:
+        if self.is_piece and one.forward < LEAST:
             return _FEW
         found = Recording(steps, one.inputs, forward, decided, training)
         found.undone = undone

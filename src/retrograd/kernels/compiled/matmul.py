@@ -7,12 +7,12 @@ L2 while the rows of A stream by. If that costs more than it saves, thin_product
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy import empty, ndarray
@@ -22,7 +22,7 @@ from .machine.launch import RESULT, Argument, Launch, Prepared, kernel
 from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.record import record
 from .machine.scratch import per_thread
-from .memory.finish import finish_arrays, finish_by_numpy
+from .memory.finish import Given, finish_arrays, finish_by_numpy
 from .memory.layout import CHUNK, channels_last
 from .memory.packing import whole_steps, zeros_of
 
@@ -321,23 +321,31 @@ _products = Prepared(_multiplied)
 
 
 def matmul_clamp(
-    a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None, low: float, high: float
+    a: np.ndarray,
+    b: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
 ) -> np.ndarray:
-    """min(max(a @ b + bias + residual, low), high), while the sums are in registers."""
+    """min(max(a @ b + bias + residual, low), high), while the sums are in registers, and then the formula of it."""
+    given: Given = residual, low, high, formula, numbers
     shape, launch, swapped, tasks, packed, words, init = _call(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
     if launch is None:
         if 0 in (*shape, a.shape[-1]):
-            return finish_by_numpy(matmul(a, b, bias), residual, low, high)
-        return matmul_clamp(*_readable(a, b), bias, residual, low, high)
+            return finish_by_numpy(matmul(a, b, bias), *given)
+        return matmul_clamp(*_readable(a, b), bias, residual, low, high, formula, numbers)
     c = np.empty(shape, a.dtype, like=a)
     if bias is not None:
         init = np.ascontiguousarray(bias, like=bias)
     if swapped:
         a, b = b, a
     memory = per_thread(packed, c.dtype.char) if packed else c
-    launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, residual, low, high))
+    launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, *given))
     return c
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from .machine.compiler import Array, Table
 from .machine.microkernel import MOST_ROWS
-from .machine.microkernel_jit import NO_FINISH, finish_of, multiply_panels, rows_of_tile
+from .machine.microkernel_jit import NO_FINISH, apply_formula, finish_of, multiply_panels, rows_of_tile
 from .machine.simd import address, ahead, buffer, full, lanes, load, load_first, offset, store_first, total
 from .matmul import MATMUL, PART
 from .memory.packing_jit import pack_block
@@ -101,6 +101,9 @@ def multiply(
                         0 if k == 0 else 1,
                         finish if k + some == depth else NO_FINISH,
                     )
+                    if k + some == depth:
+                        count = min(end * width, plan[MATMUL.columns]) - group * width
+                        apply_formula(finish, c_at + first * c_row + group * c_panel, rows, c_row, count)
 
 
 # ---- Kernels of rows against rows: products, squared distances, and combinations for their gradients ----------------

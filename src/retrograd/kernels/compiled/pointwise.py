@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas import FUSED, POINTWISE, Form, form
-from .machine.launch import Kernel, kernel
+from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
+from .machine.launch import Kernel, Part, kernel
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 
 __all__ = ["formula_kernel", "glu", "glu_grad"]
@@ -206,6 +206,27 @@ def in_rows(name: str, formula: Callable[..., Any]) -> bool:
 KERNELS: dict[str, Callable[..., Any]] = {name: _kernel(name, formula) for name, formula in (POINTWISE | FUSED).items()}
 
 
+# ---- Formulas at the end of convolutions and matrix products ---------------------------------------------------------
+
+_TILES: dict[Callable[..., Any], Kernel] = {
+    POINTWISE[name]: kernel(f"pointwise.{name}_tile", Part) for name in ACTIVATIONS
+}
+
+
+def kernel_of(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The kernel of a formula of the table or of a user."""
+    return formula_kernel(formula) if hasattr(formula, "digest") else KERNELS[formula.__name__]
+
+
+def tile_address(formula: Callable[..., Any], dtype: str) -> int:
+    """The address of the machine code that applies a formula of one operand to a tile."""
+    if formula not in _TILES:
+        digest = getattr(formula, "digest", None)
+        made = Part(f"pointwise.{formula.__name__}_tile") if digest is None else _FormulaTile(formula)
+        _TILES.setdefault(formula, made)
+    return _TILES[formula][dtype]  # type: ignore[return-value]
+
+
 # ---- The kernels of users' formulas: compiled on first use, and cached by a digest of their source ------------------
 
 _kernels: dict[str, Callable[..., Any]] = {}  # by digest: formulas with equal source share a kernel
@@ -222,6 +243,19 @@ class _FormulaKernel(Kernel):
         from .pointwise_jit import loop
 
         return loop(self._formula, _broadcasts(self._formula))
+
+
+class _FormulaTile(Part):
+    """The same for a tile."""
+
+    def __init__(self, formula: Callable[..., Any]) -> None:
+        super().__init__(f"formula.{formula.digest}_tile")  # type: ignore[attr-defined]
+        self._formula = formula
+
+    def body(self) -> Callable[..., None]:
+        from .pointwise_jit import loop_of_tile
+
+        return loop_of_tile(self._formula)
 
 
 def _broadcasts(formula: Callable[..., Any]) -> bool:

@@ -16,7 +16,18 @@ from ...formulas.activation import gated, gated_grad_x, gated_grad_y
 from ...formulas.registry import Together, stored
 from .machine import simd
 from .machine.compiler import Array, helper, rename
-from .machine.simd import ahead, lanes, load, load_first, store, store_first
+from .machine.simd import (
+    address,
+    ahead,
+    lanes,
+    load,
+    load_first,
+    offset,
+    pointer_like,
+    store,
+    store_first,
+    word_at,
+)
 from .machine.simd.pointer_tuples import (
     lanes_of,
     load_each,
@@ -135,6 +146,32 @@ def rows(
     return body
 
 
+def tile(function: Callable[..., Any], numbers: int = 0) -> Body:
+    """y[i] = function(y[i], numbers...) for rows of a tile that another kernel has just written: a ``Part``.
+
+    The task is the address of the tile's own address, its rows, the bytes from row to row, and the elements of a row.
+    """
+
+    def body(task, worker, y, numbers):
+        first, rows, step, count = word_at(task), word_at(task + 8), word_at(task + 16), word_at(task + 24)
+        size, one = address(offset(y[0], 1)) - address(y[0]), lanes_of(y)
+        if step == count * size:  # the rows are contiguous
+            rows, count = 1, rows * count
+        for _ in range(rows):
+            row = pointer_like(y[0], first)
+            i = 0
+            while i + one <= count:
+                ahead(row, i)  # lines that will be written soon
+                store(row, i, function(load(row, i), *numbers))
+                i += one
+            if i < count:
+                store_first(row, i, function(load_first(row, i, count - i), *numbers), count - i)
+            first += step
+
+    body.parameters = ("Array",), ("float",) * numbers
+    return body
+
+
 # ---- Formulas on registers: the primitives, and the loop that runs a formula over memory ----------------------------
 
 
@@ -237,6 +274,11 @@ def loop(formula: Callable[..., Any], in_rows: bool) -> Body:
     return rows(formula, sources, len(one.numbers), ("Truth" if one.truth else "Array",) * one.results)
 
 
+def loop_of_tile(formula: Callable[..., Any]) -> Body:
+    """The same over a tile, for a formula of one operand."""
+    return tile(register(formula), len(form(formula).numbers))
+
+
 def _with_flags(formula: Callable[..., Any]) -> Callable[..., Any]:
     """A formula of several results with a flag for each; separate formulas are computed only if their flag is set."""
     one, parts = form(formula), formula.parts if isinstance(formula, Together) else ()
@@ -251,10 +293,12 @@ def _with_flags(formula: Callable[..., Any]) -> Callable[..., Any]:
 
 def __getattr__(name: str) -> Body:
     """The kernel of a formula, primitive or several gradients. (No other object in this file may have its name.)"""
-    own = name.removesuffix("_broadcast")
+    own = name.removesuffix("_broadcast").removesuffix("_tile")
     formula = FUSED.get(own) or POINTWISE.get(own)
     if formula is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == f"{own}_tile":
+        return loop_of_tile(formula)
     return loop(formula, own != name or (own not in OFTEN and in_rows(own, formula)))
 
 

@@ -14,7 +14,7 @@ from numba.extending import intrinsic
 
 from .machine.compiler import Array, Table
 from .machine.microkernel import registers
-from .machine.microkernel_jit import clamped, finish_of
+from .machine.microkernel_jit import apply_formula, clamped, finish_of
 from .machine.simd import I32, I64, address, declare, first_lanes, masked_load, masked_store, offset, splat, suffix
 from .machine.target import vector_bytes
 from .matmul import PART
@@ -376,7 +376,9 @@ def strips(
             for short in range(2):  # tiles of the larger height come first
                 begin, stop = (max(first, extra), end) if short else (first, min(end, extra))
                 if begin < stop:
-                    row = begin * (high - 1) + min(begin, extra)
+                    row, row_end = begin * (high - 1) + min(begin, extra), stop * (high - 1) + min(stop, extra)
+                    panel_end = min(panel + plan[STRIPS.group], plan[at + PART.panel_last])
+                    c_at = address(c) + plan[at + PART.c] * size + row * c_row
                     _strip(
                         plan[STRIPS.short if short else STRIPS.tall],
                         (
@@ -384,14 +386,14 @@ def strips(
                             a_step,
                             b_at,
                             ldb,
-                            address(c) + plan[at + PART.c] * size + row * c_row,
+                            c_at,
                             c_row,
                             c_end,
                             address(init),
                             depth,
                             stop - begin,
                             panel,
-                            min(panel + plan[STRIPS.group], plan[at + PART.panel_last]),
+                            panel_end,
                             plan[STRIPS.panel],
                             plan[STRIPS.last_panel],
                             plan[STRIPS.last],
@@ -400,6 +402,9 @@ def strips(
                             finish[1],
                         ),
                     )
+                    column = min(panel * plan[STRIPS.panel], plan[STRIPS.last_panel])
+                    written = min(panel_end * plan[STRIPS.panel], c_row) - column
+                    apply_formula(finish, c_at + column, row_end - row, c_row, written // size)
 
 
 def dots(
@@ -443,6 +448,7 @@ def dots(
                 )
                 if begin < stop and left < right:
                     row, column = begin * low + min(begin, extra_rows), left * narrow + min(left, extra_columns)
+                    c_at = address(c) + plan[at + PART.c] * size + row * c_row + column * size
                     _dots(
                         plan[DOTS.kernels + kind],
                         (
@@ -450,7 +456,7 @@ def dots(
                             a_row,
                             b_at + column * b_row,
                             b_row,
-                            address(c) + plan[at + PART.c] * size + row * c_row + column * size,
+                            c_at,
                             c_row,
                             address(init) + column * size,
                             depth,
@@ -460,3 +466,6 @@ def dots(
                             finish[1],
                         ),
                     )
+                    own_rows = stop * low + min(stop, extra_rows) - row
+                    own_columns = right * narrow + min(right, extra_columns) - column
+                    apply_formula(finish, c_at, own_rows, c_row, own_columns)

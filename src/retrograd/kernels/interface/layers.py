@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -55,18 +55,29 @@ class Layers:
     def matmul(self, a: Array, b: Array, bias: Array | None = None) -> Array:
         """c[..., m, n] = bias[n] + sum over k of a[..., m, k] b[..., k, n]."""
 
-    @declare(lambda a, b, bias, residual, low, high: _product(a, b))
+    @declare(lambda a, b, bias, residual, low, high, formula=None, numbers=(): _product(a, b))
     def matmul_clamp(
-        self, a: Array, b: Array, bias: Array | None, residual: Array | None, low: float, high: float
+        self,
+        a: Array,
+        b: Array,
+        bias: Array | None,
+        residual: Array | None,
+        low: float,
+        high: float,
+        formula: Callable[..., Any] | None = None,
+        numbers: tuple[float, ...] = (),
     ) -> Array:
-        """min(max(matmul + residual, low), high): a product with what follows it; NaN stays NaN."""
+        """min(max(matmul + residual, low), high): a product with what follows it; NaN stays NaN.
+
+        Last comes a formula of one operand, if given, with these numbers.
+        """
 
     @declare(lambda x, w, bias, window, options=AUTO: Spec((x.shape[0], w.shape[0], *window.output), x.dtype))
     def conv(self, x: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
         """y[n, co, o] = bias[co] + sum over ci, r of x[n, ci, i] w[co, ci, r], i = o stride + r dilation - padding."""
 
     @declare(
-        lambda x, w, bias, residual, low, high, window, options=AUTO: Spec(
+        lambda x, w, bias, residual, low, high, window, options=AUTO, formula=None, numbers=(): Spec(
             (x.shape[0], w.shape[0], *window.output), x.dtype
         )
     )
@@ -80,8 +91,10 @@ class Layers:
         high: float,
         window: Window,
         options: Options = AUTO,
+        formula: Callable[..., Any] | None = None,
+        numbers: tuple[float, ...] = (),
     ) -> Array:
-        """min(max(conv + residual, low), high): a convolution with what follows it; NaN stays NaN."""
+        """min(max(conv + residual, low), high): a convolution with what follows it, as ``matmul_clamp``."""
 
     @declare(
         lambda g, w, bias, window, options=AUTO: Spec((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)

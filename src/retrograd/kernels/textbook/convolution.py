@@ -26,7 +26,7 @@ padded input. *I is one axis per dimension, I all of them flattened.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
@@ -37,6 +37,7 @@ from ...specs.convolution_options import AUTO, Options
 from ...specs.geometry import Window
 from .algorithms import kernel_of
 from .ieee import ieee
+from .pointwise import on_arrays
 
 __all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_weight_grad"]
 
@@ -108,11 +109,13 @@ def conv_clamp(
     high: float,
     window: Window,
     options: Options = AUTO,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
 ) -> np.ndarray:
-    """min(max(conv + residual, low), high): residual (N, Co, *O) or None  ->  (N, Co, *O)"""
+    """formula(min(max(conv + residual, low), high), numbers...): residual (N, Co, *O) or None  ->  (N, Co, *O)"""
     y = conv(x, w, bias, window, options)
     y = clamp(y if residual is None else y + residual, low, high)
-    return y
+    return y if formula is None else on_arrays(formula)(y, *numbers)
 
 
 @ieee

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 from ...formulas.piecewise import clamp
 from .ieee import ieee
+from .pointwise import on_arrays
 
 __all__ = [
     "is_zero",
@@ -37,12 +41,19 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
 
 @ieee
 def matmul_clamp(
-    a: np.ndarray, b: np.ndarray, bias: np.ndarray | None, residual: np.ndarray | None, low: float, high: float
+    a: np.ndarray,
+    b: np.ndarray,
+    bias: np.ndarray | None,
+    residual: np.ndarray | None,
+    low: float,
+    high: float,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
 ) -> np.ndarray:
-    """min(max(matmul + residual, low), high): residual (..., M, N) or None  ->  (..., M, N)"""
+    """formula(min(max(matmul + residual, low), high), numbers...): residual (..., M, N) or None  ->  (..., M, N)"""
     c = matmul(a, b, bias)
     c = clamp(c if residual is None else c + residual, low, high)
-    return c
+    return c if formula is None else on_arrays(formula)(c, *numbers)
 
 
 # ---- Row-wise products, distances and norms -------------------------------------------------------------------------

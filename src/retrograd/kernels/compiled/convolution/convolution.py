@@ -7,6 +7,7 @@ arrays in another order are copied into this one first.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
 from typing import Any
@@ -15,7 +16,7 @@ import numpy as np
 
 from ....specs.convolution_options import AUTO, Options
 from ....specs.geometry import Window
-from ..memory.finish import finish_arrays, finish_by_numpy
+from ..memory.finish import Given, finish_arrays, finish_by_numpy
 from ..memory.layout import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
 from ..reduction import unless_finite
@@ -71,9 +72,11 @@ def conv_clamp(
     high: float,
     window: Window,
     options: Options = AUTO,
+    formula: Callable[..., Any] | None = None,
+    numbers: tuple[float, ...] = (),
 ) -> np.ndarray:
-    """min(max(conv + residual, low), high), while the sums are in registers."""
-    return _conv(x, w, bias, window, options, (residual, low, high))
+    """min(max(conv + residual, low), high), while the sums are in registers, and then the formula of it."""
+    return _conv(x, w, bias, window, options, (residual, low, high, formula, numbers))
 
 
 def _conv(
@@ -82,7 +85,7 @@ def _conv(
     bias: np.ndarray | None,
     window: Window,
     options: Options,
-    given: tuple[np.ndarray | None, float, float] | None,
+    given: Given | None,
 ) -> np.ndarray:
     (batch, inputs), outputs = x.shape[:2], w.shape[0]
     y = empty((batch, *window.output, outputs), x.dtype, x)

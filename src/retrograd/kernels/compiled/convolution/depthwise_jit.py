@@ -8,8 +8,8 @@ of the pixels that it reads are in L1.
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.microkernel_jit import finish_line, finish_of
-from ..machine.simd import ahead_by, full, lanes, load_first, store, store_first, until_aligned
+from ..machine.microkernel_jit import apply_formula, finish_line, finish_of
+from ..machine.simd import address, ahead_by, full, lanes, load_first, offset, store, store_first, until_aligned
 from .depthwise import GATHER, GATHER_TASK, GROUP, SUMS, SUMS_TASK, SUMS_TILE
 from .depthwise_tile_jit import PART, WHOLE, tile_of
 from .direct_plan import PHASE, WINDOW
@@ -85,7 +85,8 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
 
     @helper
     def rows(x, w, init, y, plan, own, taps, scratch, ranges, residual, bounds):  # type: ignore[no-untyped-def]
-        clamp, own_residual = finish_of(y, bounds, residual)
+        finish = finish_of(y, bounds, residual)
+        own_residual, size = finish[1], address(offset(y, 1)) - address(y)
         phase, channels, table = plan[own + GATHER_TASK.phase], plan[GATHER.channels], ranges + 2 * plan[GATHER.band]
         taps_d, taps_h, taps_w = plan[phase + PHASE.taps], plan[phase + PHASE.taps + 1], plan[phase + PHASE.taps + 2]
         moves_d = phase + PHASE.moves
@@ -191,7 +192,9 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                 for p in range(soon_here):
                                     _near(x, newest + p * x_step)
                                     _near_written(y, at + soon_y + p * y_step)
-                            write(y, at, y_step, sums, here, count, clamp if own_residual == 0 else 0)
+                            write(y, at, y_step, sums, here, count, finish[0] if own_residual == 0 else 0)
+                            if own_residual == 0:
+                                apply_formula(finish, address(offset(y, at)), here, y_step * size, count)
                             for p in range(here if own_residual != 0 else 0):
                                 finish_line(y, at + p * y_step, count, residual, bounds)
                             block += lanes(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
-from ..machine.microkernel_jit import NO_FINISH, finish_of, multiply, multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import NO_FINISH, apply_formula_each, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
     both,
@@ -222,6 +222,8 @@ def gather(
                     0,
                     finish,
                 )
+                count = min(width, plan[GATHER.columns] - panel * width)
+                apply_formula_each(finish, rows_at, rows, column, count)
                 panel += 1
                 if panel == panels:
                     group, panel = group + 1, 0
@@ -278,6 +280,8 @@ def gather(
                         0 if tap + k == 0 else 1,
                         finish if tap + entries == taps and k + some == depth else NO_FINISH,
                     )
+                    if tap + entries == taps and k + some == depth:
+                        apply_formula_each(finish, rows_at, rows, column, count)
 
 
 @helper

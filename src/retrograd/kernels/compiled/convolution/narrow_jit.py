@@ -13,7 +13,15 @@ from numba.extending import intrinsic
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import registers
-from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, conditionally, finish_of, finished, store_cells
+from ..machine.microkernel_jit import (
+    NO_FINISH,
+    apply_formula,
+    begin_of_tile,
+    conditionally,
+    finish_of,
+    finished,
+    store_cells,
+)
 from ..machine.simd import (
     I32,
     I64,
@@ -323,4 +331,8 @@ def conv(
                             after[0],
                             after[1],
                         )
+                        rows = plan[cut + CUT.least] + (1 if tile < plan[cut + CUT.extra] else 0)
+                        own_columns = min(width, columns - panel_of_group * width)
+                        step = plan[NARROW.target_step]
+                        apply_formula(after, to + first * step, rows, step, own_columns)
             phase += LINE_PHASE.list + 2 * runs

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table
 from ..machine.microkernel import PRODUCT
-from ..machine.microkernel_jit import finish_of, multiply, rows_of_tile
+from ..machine.microkernel_jit import apply_formula, finish_of, multiply, rows_of_tile
 from ..machine.simd import address, offset
 from .rowwise import ROWWISE
 
@@ -25,7 +25,7 @@ def conv(
     """``y[p] = init + x[p] @ weights`` for a range of pieces of the pixels p."""
     tasks, pieces, depth = plan[ROWWISE.tasks], plan[ROWWISE.pieces], plan[ROWWISE.depth]
     product, finish = offset(plan, ROWWISE.product), finish_of(y, bounds, residual)
-    row, table = product[PRODUCT.row], worker * 8
+    row, table, size = product[PRODUCT.row], worker * 8, address(offset(y, 1)) - address(y)
     for piece in range(task * pieces // tasks, (task + 1) * pieces // tasks):
         tile_first = piece * plan[ROWWISE.piece]
         tile_last = min(tile_first + plan[ROWWISE.piece], product[PRODUCT.tiles])
@@ -34,6 +34,7 @@ def conv(
             for tile in range(tile_first, tile_last):
                 first, rows = rows_of_tile(product, tile)
                 scratch[table] = address(x) + first * plan[ROWWISE.step]
+                target = address(y) + first * plan[ROWWISE.target_step] + column
                 multiply(
                     product,
                     rows,
@@ -45,9 +46,11 @@ def conv(
                     address(weights) + panel * depth * row,
                     depth * row,
                     row,
-                    address(y) + first * plan[ROWWISE.target_step] + column,
+                    target,
                     plan[ROWWISE.target_step],
                     address(init) + column,
                     0,
                     finish,
                 )
+                count = min(row, product[PRODUCT.columns] * size - column) // size
+                apply_formula(finish, target, rows, plan[ROWWISE.target_step], count)

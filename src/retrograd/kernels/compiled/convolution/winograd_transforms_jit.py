@@ -19,7 +19,7 @@ Convolutional Neural Networks", 2015 (arXiv:1509.09308); the points: Intel's MKL
 from __future__ import annotations
 
 from ..machine.compiler import Array, helper
-from ..machine.microkernel_jit import finish_vector
+from ..machine.microkernel_jit import apply_formula, finish_of, finish_vector
 from ..machine.simd import (
     address,
     both,
@@ -335,6 +335,9 @@ def transform_product(  # type: ignore[no-untyped-def]
             to += right
             if size_w > 3:
                 store_first(y, to, finish_vector(y3 + first, y, to, left, residual, bounds), left)
+    finish, size = finish_of(y, bounds, residual), address(offset(y, 1)) - address(y)
+    for i in range(size_h if finish[2] != 0 else 0):
+        apply_formula(finish, address(offset(y, begin + i * down)), size_w, right * size, plan[WINOGRAD.columns])
 
 
 # ---- The weights of a convolution at the points of Winograd's transforms --------------------------------------------

@@ -174,12 +174,19 @@ def _operator_on_stack() -> str:
     return found
 
 
+class Part(Kernel):
+    """A function that kernels call: ``part["f"]`` is the address of its machine code."""
+
+    def _load(self, dtype: str) -> Any:
+        return load(self.symbol(dtype), lambda: self.compile(dtype))[0]
+
+
 _registry: list[Kernel] = []
 
 
-def kernel(path: str) -> Kernel:
+def kernel(path: str, kind: type[Kernel] = Kernel) -> Kernel:
     """The handle on a function of a ``_jit`` file: ``kernel("<folders>.<file without _jit>.<function>")``."""
-    handle = Kernel(path)
+    handle = kind(path)
     _registry.append(handle)
     return handle
 

@@ -59,6 +59,9 @@ ARGUMENTS = (
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
 MOST_ROWS = 16  # words for the row addresses of C
+# the word of ``bounds`` with the address of a formula that is then applied to the stored result (0: none); its record,
+# an array and numbers, follows
+FINISH_FORMULA = 2
 
 # Rows of the tile with 1, 2, ... vectors of columns. The rows form holds one pointer per row: more than eight do not
 # fit the registers. A wide tile reads A less often, so that B may come from L2.
@@ -270,6 +273,7 @@ _HEIGHTS = 32  # more than the rows of any tile
 PRODUCT = record(
     row=1,  # bytes of a row of a panel
     panels=1,
+    columns=1,
     lanes=1,
     tail=1,  # columns of the last vector of a panel, and of the last panel
     tiles=1,
@@ -302,6 +306,7 @@ def product(
     return PRODUCT.pack(
         row=shape.width * (4 if dtype == "f" else 8),
         panels=shape.panels,
+        columns=shape.columns,
         lanes=shape.lanes,
         tail=shape.tail,
         tiles=tiles,

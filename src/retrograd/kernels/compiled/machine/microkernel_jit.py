@@ -12,11 +12,12 @@ from numba import types
 from numba.extending import intrinsic
 
 from .compiler import helper
-from .microkernel import ARGUMENTS, DOT_ARGUMENTS, PRODUCT, ROW_SLOTS
+from .microkernel import ARGUMENTS, DOT_ARGUMENTS, FINISH_FORMULA, PRODUCT, ROW_SLOTS
 from .simd import (
     I32,
     I64,
     address,
+    call_with_words,
     declare,
     first_lanes,
     full,
@@ -24,10 +25,12 @@ from .simd import (
     load_first,
     masked_load,
     masked_store,
+    offset,
     select,
     splat,
     store_first,
     suffix,
+    word_at,
 )
 from .target import vector_bytes
 
@@ -414,13 +417,39 @@ def brgemm(
 # ---- The tiles and panels of a matrix product, each computed by its micro-kernel ------------------------------------
 
 
-NO_FINISH = 0, 0  # neither bounds nor a residual
+NO_FINISH = 0, 0, 0  # neither bounds nor a residual nor a formula
 
 
 @helper
 def finish_of(y, bounds, residual):  # type: ignore[no-untyped-def]
-    """``finish`` of ``multiply`` for a result y; y itself stands for no bounds and for no residual."""
-    return address(bounds) if address(bounds) != address(y) else 0, address(residual) - address(y)
+    """``finish`` of ``multiply`` for a result y; y itself stands for no bounds and for no residual.
+
+    The last part is the address of a formula that is applied to what has been stored, or 0.
+    """
+    if address(bounds) == address(y):
+        return 0, 0, 0
+    return address(bounds), address(residual) - address(y), word_at(address(bounds) + 8 * FINISH_FORMULA)
+
+
+@helper
+def apply_formula(finish, at, rows, step, count):  # type: ignore[no-untyped-def]
+    """Apply the formula of a finish to ``count`` elements of each of the rows: from address ``at`` on, ``step`` bytes
+    apart. They have just been stored, and are still in the cache."""
+    if finish[2] != 0:
+        call_with_words(finish[2], finish[0] + 8 * (FINISH_FORMULA + 1), (at, rows, step, count))
+
+
+@helper
+def apply_formula_each(finish, table, rows, move, count):  # type: ignore[no-untyped-def]
+    """The same for the rows at the addresses in a table, plus ``move``: equally spaced ones at once."""
+    first = 0
+    while first < rows if finish[2] != 0 else False:
+        at, last = word_at(table + 8 * first), first + 1
+        step = word_at(table + 8 * last) - at if last < rows else 0
+        while last < rows and word_at(table + 8 * last) == at + (last - first) * step:
+            last += 1
+        apply_formula(finish, at + move, last - first, step, count)
+        first = last
 
 
 @helper
@@ -437,10 +466,11 @@ def finish_vector(value, y, at, count, residual, bounds):  # type: ignore[no-unt
 
 @helper
 def finish_line(y, at, count, residual, bounds):  # type: ignore[no-untyped-def]
-    """The same for ``count`` results that are stored already."""
+    """The same for ``count`` results that are stored already, and then the formula."""
     for i in range(at, at + count if address(bounds) != address(y) else at, lanes(y)):
         left = at + count - i
         store_first(y, i, finish_vector(load_first(y, i, left), y, i, left, residual, bounds), left)
+    apply_formula(finish_of(y, bounds, residual), address(offset(y, at)), 1, 0, count)
 
 
 @helper

@@ -66,6 +66,7 @@ from .memory import (
     ahead,
     ahead_by,
     buffer,
+    call_with_words,
     lanes,
     load,
     load_first,
@@ -82,6 +83,7 @@ from .memory import (
     store_integers,
     store_shorts,
     until_aligned,
+    word_at,
 )
 from .vector import (
     I32,

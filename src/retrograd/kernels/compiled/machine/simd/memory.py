@@ -242,6 +242,28 @@ def pointer_like(typing: Any, pointer: Any, address: Any) -> Any:
     return pointer(pointer, types.int64), generate
 
 
+@intrinsic
+def word_at(typing: Any, address: Any) -> Any:
+    """The int64 at an address."""
+    generate = lambda context, builder, signature, args: builder.load(builder.inttoptr(args[0], I64.as_pointer()))  # noqa: E731
+    return types.int64(types.int64), generate
+
+
+@intrinsic
+def call_with_words(typing: Any, function: Any, record: Any, words: Any) -> Any:
+    """Call the kernel at the address ``function``, with a record; its task is the address of the words."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        memory = cgutils.alloca_once(builder, I64, size=words.count)
+        for at in range(words.count):
+            builder.store(builder.extract_value(args[2], at), builder.gep(memory, [I64(at)]))
+        callee = ir.FunctionType(ir.VoidType(), [I64, I64, I64]).as_pointer()
+        builder.call(builder.inttoptr(args[0], callee), [builder.ptrtoint(memory, I64), I64(0), args[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, words), generate
+
+
 def ahead_by(distance: int, write: bool = False) -> Any:
     """A function: ``function(p, i)`` prefetches the cache line ``distance`` bytes after ``p[i]``, for reading or, with
     ``write``, for writing."""
