@@ -58,6 +58,7 @@ _NEAR = 1 << 15  # bytes of B that stay in L1
 _TASK_ROWS = 256  # rows that pay for packing B a second time
 _TASK_TILES = 10
 _TASK_WORK = 1_000_000  # multiply-adds that are worth a separate task
+_SMALL_TASK_WORK = 250_000  # the same for tasks that copy nothing
 _MOST_TASKS = 16
 _PART_WORK = 131_072  # multiply-adds: smaller parts share a task
 _LEAST_TASKS = 8  # ... as long as there are at least this many tasks
@@ -183,7 +184,8 @@ def plan_thin(
     """As ``plan_product``, by the micro-kernels of thin_product.py."""
     made = thin.layout(choice, columns, rows, depth, *b_steps, dtype)
     work = rows * columns * depth
-    each = -(-max(1, min(_MOST_TASKS, work * len(batch) // _TASK_WORK)) // len(batch))
+    of_task = _TASK_WORK if made.packing else _SMALL_TASK_WORK
+    each = -(-max(1, min(_MOST_TASKS, work * len(batch) // of_task)) // len(batch))
     tile_cuts = min(made.tiles, each if not made.packing else max(1, rows // _TASK_ROWS))  # each copies B
     panel_cuts = 1 if made.packing else min(made.panels, -(-each // tile_cuts))
     parts, together = _parts(batch, made.tiles, made.panels, tile_cuts, panel_cuts, work)

@@ -64,7 +64,8 @@ _SIZE = {"f": 4, "d": 8}  # bytes of an element
 # weight gradient go through memory.)
 GATHER_TILE, SUMS_TILE = (24, 20) if registers() == 32 else (12, 14)
 GATHER_TAPS, SUMS_TAPS = (4, 4) if registers() == 32 else (3, 4)
-_TASK_WORK = 400_000  # multiply-adds that are worth a separate task
+_TASK_WORK = 100_000  # multiply-adds that are worth a separate task
+_SUMS_WORK = 400_000  # that are worth a partial sum of their own
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
 _LINE = 64  # bytes of a cache line
 _AHEAD, _NEAR = 3 * _LINE, 3 << 20  # bytes of channels to prefetch, unless all pixels are no more than these bytes
@@ -176,7 +177,7 @@ def depthwise_sums_plan(
     """Plan of the weight gradient; there is a partial sum for each task."""
     taps = axes[0].kernel * axes[1].kernel * axes[2].kernel
     lines = batch * axes[0].output * axes[1].output
-    parts = max(1, min(MOST_PARTS, lines, lines * axes[2].output * taps * channels // _TASK_WORK))
+    parts = max(1, min(MOST_PARTS, lines, lines * axes[2].output * taps * channels // _SUMS_WORK))
     tasks = [SUMS_TASK.pack(row_first=i * lines // parts, row_last=(i + 1) * lines // parts) for i in range(parts)]
     last = axes[2]
     moves = [r * last.dilation - last.low for r in range(last.kernel)]

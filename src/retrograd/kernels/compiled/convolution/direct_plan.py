@@ -13,7 +13,17 @@ from math import prod
 
 import numpy as np
 
-from ..machine.microkernel import MOST_ROWS, MOST_TASKS, PRODUCT, ROW_SLOTS, TASK_WORK, even_product, registers, tile
+from ..machine.microkernel import (
+    MOST_ROWS,
+    MOST_TASKS,
+    PRODUCT,
+    ROW_SLOTS,
+    SMALL_TASK_WORK,
+    TASK_WORK,
+    even_product,
+    registers,
+    tile,
+)
 from ..machine.record import record
 from .axes import LARGE_WEIGHTS, Axis
 
@@ -210,9 +220,8 @@ def gather_plan(
     start = GATHER.words
     parts = groups * panels
     for phase in found:
-        target_tasks = max(
-            1, min(MOST_TASKS, phase.pixels * max(1, phase.taps) * depth * columns * groups // TASK_WORK)
-        )
+        work = phase.pixels * max(1, phase.taps) * depth * columns * groups
+        target_tasks = max(1, min(MOST_TASKS, work // (TASK_WORK if large else SMALL_TASK_WORK)))
         part_cuts = min(parts, target_tasks) if large else 1
         tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         if large:

@@ -19,7 +19,7 @@ import numpy as np
 
 from ....specs.geometry import Window
 from ..machine.launch import kernel, load
-from ..machine.microkernel import MOST_TASKS, TASK_WORK, Tile, registers
+from ..machine.microkernel import MOST_TASKS, SMALL_TASK_WORK, TASK_WORK, Tile, registers
 from ..machine.microkernel import tile as usual_tile
 from ..machine.record import record
 from ..machine.scratch import cores, per_thread
@@ -261,7 +261,7 @@ def narrow_plan(
         span=span,
         most_rows=most_rows,
         lines=lines,
-        tasks=max(1, min(MOST_TASKS, lines, work // TASK_WORK)),
+        tasks=max(1, min(MOST_TASKS, lines, work // (TASK_WORK if copy else SMALL_TASK_WORK))),
         kinds_h=len(along_h),
         kinds=np.concatenate([starts, *kinds]),
     )

@@ -266,7 +266,8 @@ def integer_micro(result: str, element: str, rows: int, vectors: int, masked: bo
 # The rows of the result are cut into tiles of at most as many rows as stay in registers, all of about the same height;
 # the columns into panels, of which the last one may be narrower. ``microkernel_jit`` walks over them.
 
-TASK_WORK = 500_000  # multiply-adds that are worth a separate task, about 8 us
+TASK_WORK = 500_000  # multiply-adds that are worth a separate task, if it copies, packs or sums up anything of its own
+SMALL_TASK_WORK = 125_000  # the same for tasks that share what was prepared, 1 to 2 us
 MOST_TASKS = 32
 _HEIGHTS = 32  # more than the rows of any tile
 
