@@ -133,7 +133,7 @@ def grad(
         edge = tensor._edge
         entry = delivered.get(id(tensor)) if edge is None else captured.get((edge[0].order, edge[1]))
         if entry is not None:
-            returned_as_is = not create_graph and any(_is_view_of(array, entry[1].array) for array in arrays)
+            returned_as_is = not create_graph and _is_view_of_some(arrays, entry[1].array)
             results.append(wrap(entry[1].array) if returned_as_is else unshared_gradient(entry, create_graph))
         elif allow_unused:
             results.append(wrap(zeros_like(tensor.array)) if materialize else None)
@@ -181,14 +181,23 @@ def leaf_gradients(
     return [(entry[0], unshared_gradient(entry, False)) for entry in entries if entry[0]._edge is None]
 
 
-def _is_view_of(array: np.ndarray, view: np.ndarray) -> bool:
-    """Return whether `view` is `array` or a writable view of it; a result of `expand` is not writable."""
-    if view is array:
-        return True
-    owner = array.base
-    if view.base is not (array if owner is None else owner) or not view.flags.writeable:
-        return False
-    return owner is None or shares_memory(view, array)  # otherwise the memory holds more than `array`
+def _is_view_of_some(arrays: Sequence[np.ndarray], view: np.ndarray) -> bool:
+    """Return whether `view` is one of the arrays or a writable view of one; a result of `expand` is not writable."""
+    base = view.base
+    for array in arrays:
+        if view is array:
+            return True
+        if base is None:  # as almost always: it owns its memory
+            continue
+        owner = array.base
+        # otherwise the memory of an owner holds more than `array`
+        if (
+            base is (array if owner is None else owner)
+            and view.flags.writeable
+            and (owner is None or shares_memory(view, array))
+        ):
+            return True
+    return False
 
 
 # ---- The sweep ---------------------------------------------------------------------------------------------
@@ -346,7 +355,7 @@ def _sweep(
                             run_hooks(node, entry)
                         if inner is not None and node.retained:
                             retained.update(_retained_entries(node, entry))
-                    for output in range(len(entry) - 1):
+                    for output in range(len(entry) - 1 if capture else 0):
                         if (order, output) in capture and entry[output + 1] is not None:
                             captured[order, output] = [None, entry[output + 1], False]
                     needs = paths[order]
@@ -354,8 +363,11 @@ def _sweep(
                         edges = ()
                         grads = ()
                         continue
-                    grads = _run_needed(node, entry, needs)
-                    edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
+                    if needs == node.needs_input_grad:  # all that were recorded; the other edges are None
+                        grads = _run(node, entry)
+                    else:
+                        grads = _run_needed(node, entry, needs)
+                        edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
                 else:
                     run_hooks(node, entry)
                     retained.update(_retained_entries(node, entry))

@@ -243,7 +243,7 @@ def find_paths(
             region = region.parent
         if region is not None:
             regions[region] = True
-        if any(needs) or region is not None:
+        if True in needs or region is not None:
             paths[order] = needs
             if oldest is not None:
                 last = order if node.region is None else AT_THE_END
