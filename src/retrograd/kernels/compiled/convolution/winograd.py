@@ -27,7 +27,7 @@ from ..memory.packing import zeros_of
 from .axes import three_axes, three_steps, three_strides
 from .winograd_plan import PAIRS, WINOGRAD, Transformed, transform_plan, transform_sum_plan
 
-_FILTER_BYTES = 640 << 10  # of the weights of some filters, transformed
+_FILTER_BYTES, _PARTS = 640 << 10, 4  # of the transformed weights of some filters, at least; about how many such parts
 
 _gather = kernel("convolution.winograd.gather")
 _weight_grad = kernel("convolution.winograd.weight_grad")
@@ -128,6 +128,7 @@ class _Call(NamedTuple):
     panels: int
     step: int  # of a row of the weights' gradient
     together: int  # pairs that a task multiplies
+    weight_step: int  # from the weights of a pair, or their gradient, to the next
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +147,8 @@ def _call(
     build = transform_sum_plan if sums else transform_plan
     plan = build(axes, batch, depth, columns, dtype, three_strides(x), three_steps(y, dtype), filters)
     panels = WINOGRAD.product + PRODUCT.panels
-    words = [int(plan.words[at]) for at in (WINOGRAD.width, panels, WINOGRAD.column_step, WINOGRAD.together)]
+    places = WINOGRAD.width, panels, WINOGRAD.column_step, WINOGRAD.together, WINOGRAD.weight_step
+    words = [int(plan.words[at]) for at in places]
     return _Call(plan, zeros_of(max(depth, columns) + 64, dtype), axes[0].kernel, *words)
 
 
@@ -160,7 +162,8 @@ def _filters(
     """
     size, shape = 4 if dtype == "f" else 8, tile(dtype, "dense" if sums else "rows", columns)
     of_filter = window.taps // window.kernel[-1] ** 2 * PAIRS * depth * size
-    vectors = max(2, _FILTER_BYTES // (of_filter * shape.lanes))
+    most = max(_FILTER_BYTES, of_filter * columns // _PARTS)
+    vectors = max(2, most // (of_filter * shape.lanes))
     some = max(vectors // shape.vectors * shape.vectors, min(vectors, shape.vectors)) * shape.lanes
     if some >= columns or len(residues(window)) > 1:
         return []
@@ -270,7 +273,7 @@ def _by_filters(
     work = shared(max(call.plan.work for _, call in found), dtype)
     table, dense = per_thread(max(call.plan.table for _, call in found), "i8"), w.flags.c_contiguous
     transformed = aligned(max(call.plan.weights for _, call in found), dtype)
-    for part, (plan, zeros, taps, width, panels, _, together) in found:
+    for part, (plan, zeros, taps, width, panels, _, together, step) in found:
         some, some_y = w[..., part], y[:, part]
         count, row = some.shape[-1], columns
         if not dense:
@@ -279,7 +282,7 @@ def _by_filters(
         init, block = zeros if bias is None else bias[part], plan.blocks[0]
         if part.start == 0:
             _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, 0, table, plan.table)
-        _weights[dtype](taps * depth, some, transformed, depth, row, count, width, panels, taps, side, turned)
+        _weights[dtype](taps * depth, some, transformed, depth, row, count, width, panels, step, taps, side, turned)
         _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, 0, table, plan.table)
         lines = (block.last - block.first) * block.lines
         _transform_back[dtype](lines, work, init, some_y, plan.words, 0, table, plan.table, *after)
@@ -298,12 +301,12 @@ def _filled(
 ) -> np.ndarray:
     """Fill ``y``; return the transformed weights, for the other residues."""
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
-    plan, zeros, taps, width, panels, _, together = _call(
+    plan, zeros, taps, width, panels, _, together, step = _call(
         window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False
     )
     if transformed is None:
         transformed, side = aligned(plan.weights, dtype), window.kernel[-1]
-        _weights[dtype](taps * depth, w, transformed, depth, columns, columns, width, panels, taps, side, turned)
+        _weights[dtype](taps * depth, w, transformed, depth, columns, columns, width, panels, step, taps, side, turned)
     table = per_thread(plan.table, "i8")
     init = zeros if bias is None else bias
     if not plan.shared:
@@ -345,14 +348,16 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
         some_x, some_g = x[read], g[written]
         call = _call(part, x.shape[0], depth, columns, dtype, some_x.strides, some_g.strides, True)
         work.append((some_x, some_g, call))
-    _, _, (plan, _, taps, _, _, step, _) = work[0]
+    _, _, (plan, _, taps, _, _, step, _, pair) = work[0]
     elements = plan.weights // len(plan.parts)
     partials = aligned(sum(call.plan.weights for _, _, call in work), dtype)
     parts = 0
     for some_x, some_g, call in work:
         _add_to(partials[parts * elements :], some_x, some_g, call, elements)
         parts += len(call.plan.parts)
-    _weights_back[dtype](taps * depth, partials, gw, depth, columns, columns, step, taps, window.kernel[-1], parts)
+    _weights_back[dtype](
+        taps * depth, partials, gw, depth, columns, columns, pair, step, taps, window.kernel[-1], parts
+    )
     return gw
 
 
@@ -364,13 +369,13 @@ def _sums_by_filters(
     sums = aligned(max(call.plan.weights for _, call in found), dtype)
     work = shared(max(call.plan.work for _, call in found), dtype)
     table = per_thread(max(call.plan.table for _, call in found), "i8")
-    for part, (plan, zeros, taps, _, _, step, _) in found:
+    for part, (plan, zeros, taps, _, _, step, _, pair) in found:
         (block,), some = plan.blocks, gw[..., part]
         lines = block.inputs * block.lines if part.start == 0 else 0  # of x: the others find it transformed
         count = lines + (block.last - block.first) * block.lines
         _transform_both[dtype](count, x, g[:, part], zeros, work, plan.words, 0, lines, table, plan.table)
         _accumulate[dtype](taps * PAIRS, sums, zeros, work, plan.words, 0, table, plan.table)
-        _weights_back[dtype](taps * depth, sums, some, depth, columns, some.shape[-1], step, taps, side, 1)
+        _weights_back[dtype](taps * depth, sums, some, depth, columns, some.shape[-1], pair, step, taps, side, 1)
     return gw
 
 

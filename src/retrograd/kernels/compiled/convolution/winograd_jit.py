@@ -248,7 +248,7 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
                 entries += 1
         for panel in range(panels):
             b = address(weights) + tap_first * plan[WINOGRAD.tap_step] * size
-            b += (pair * panels + panel) * depth * row_of_panel
+            b += pair * plan[WINOGRAD.weight_step] * size + panel * depth * row_of_panel
             for tile in range(tiles):
                 row, rows_of_a = begin_of_tile(tile, least, extra), least + (1 if tile < extra else 0)
                 for i in range(0, SLOTS, lanes(table)):
@@ -323,7 +323,8 @@ def _accumulate(tap, pair, block, more, work, of_v, of_m, target, zeros, plan, t
         table[0], table[1] = zeros, zeros  # empty sum: 0 * 0
         entries, rows, move_v, move_m, step_v, step_m = 1, 1, 0, 0, 0, 0
     for i in range(depth):
-        rows_of_c[i] = target + ((tap * PAIRS + pair) * depth + i) * plan[WINOGRAD.column_step] * size
+        at = (tap * PAIRS + pair) * plan[WINOGRAD.weight_step] + i * plan[WINOGRAD.column_step]
+        rows_of_c[i] = target + at * size
     product = offset(plan, WINOGRAD.product)
     for panel in range(product[PRODUCT.panels]):
         column = panel * product[PRODUCT.row]

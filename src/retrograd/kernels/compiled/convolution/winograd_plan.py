@@ -47,7 +47,8 @@ WINOGRAD = record(
     columns=1,
     column_step=1,  # channels of y; elements of a row of transformed output
     width=1,
-    tap_step=1,  # of the weights, as the micro-kernel reads them: of a panel, and from tap to tap in elements
+    weight_step=1,
+    tap_step=1,  # of the weights, or of their gradient: of a panel, and elements from pair to pair, and tap to tap
     slices=1,
     taps=1,  # positions of y along D; taps along D
     alone=1,  # 1: a slice of y reads only the same slice of x
@@ -87,6 +88,9 @@ _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2
 _CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
 _WHOLE = 1 << 62  # no bound
+# Bytes between the transformed weights of two pairs: at multiples of 4096, the 36 places that a transform writes to
+# would share a few lines of L1, which took 5 times as long with vectors of 64 bytes, and 13 times with 32.
+_LINE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,7 @@ def _begin(
     size: int,
     budget: int,
     together: int,
+    weight_step: int,
 ) -> tuple[np.ndarray, list[Block]]:
     """A plan without its product, and its blocks. ``budget``: bytes of a block's tiles.
 
@@ -260,7 +265,8 @@ def _begin(
         columns=columns,
         column_step=steps[1],
         width=shape.width,
-        tap_step=PAIRS * shape.panels * depth * shape.width,
+        weight_step=weight_step,
+        tap_step=PAIRS * weight_step,
         slices=axes[0].output,
         taps=axes[0].kernel,
         alone=_alone(axes[0]),
@@ -304,7 +310,8 @@ def transform_plan(
     """
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
-    weights = axes[0].kernel * PAIRS * shape.panels * depth * shape.width
+    weight_step = shape.panels * depth * shape.width + _LINE // size
+    weights = axes[0].kernel * PAIRS * weight_step
     tiles = batch * axes[0].output * prod(len(tile_sizes(axis.output, axis.kernel)) for axis in axes[1:])
     # each small block reads the weights again: their total work must outweigh that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
@@ -312,7 +319,7 @@ def transform_plan(
     budget, together = (_SHARED_BYTES, _TOGETHER) if shared else (_BLOCK_BYTES, PAIRS)
     if filters:
         budget, together = _WHOLE, 0
-    words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together)
+    words, blocks = _begin(axes, batch, depth, columns, shape, x, y, size, budget, together, weight_step)
     heights: set[int] = set()
     alone, counts_h, counts_w = words[WINOGRAD.alone], words[WINOGRAD.counts_h :][:3], words[WINOGRAD.counts_w :][:3]
     for slices, first, last in {(b.last - b.first if alone else 1, b.line_first, b.line_last) for b in blocks}:
@@ -340,10 +347,11 @@ def transform_sum_plan(
     """Plan of the weight gradient; strides and ``filters`` as for ``transform_plan``."""
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns)
-    elements = axes[0].kernel * PAIRS * depth * -(-columns // shape.lanes) * shape.lanes
+    weight_step = depth * -(-columns // shape.lanes) * shape.lanes
+    elements = axes[0].kernel * PAIRS * weight_step
     shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1 or filters
     budget = _WHOLE if filters else _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
-    words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0)
+    words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0, weight_step)
     count = len(blocks)
     parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
     _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))

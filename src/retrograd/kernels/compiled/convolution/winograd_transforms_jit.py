@@ -361,6 +361,7 @@ def weights(
     columns: int,
     width: int,
     panels: int,
+    step: int,
     taps: int,
     side: int,
     turned: int,
@@ -369,15 +370,14 @@ def weights(
 
     w is (taps, side, side, depth, row), of which the first ``columns`` are read. ``turned``: of the kernel flipped on
     every axis, for the input gradient.
-    Two taps have only the pairs of the first four points.
+    Two taps have only the pairs of the first four points. ``step``: elements from a pair to the next.
     """
     values, one = _values(w), lanes(w)
     tap, sign, c = depth * row, 1, task % depth
     area = side * side
-    first, own = task // depth * area * tap, task // depth * PAIRS * panels * depth * width
+    first, own = task // depth * area * tap, task // depth * PAIRS * step
     if turned != 0:
         first, sign = (taps * area - 1) * tap - first, -1
-    step = panels * depth * width
     for panel in range(panels):
         for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
             left = columns - k
@@ -414,6 +414,7 @@ def weights_back(
     depth: int,
     row: int,
     columns: int,
+    pair: int,
     step: int,
     taps: int,
     side: int,
@@ -421,10 +422,11 @@ def weights_back(
 ) -> None:
     """``gw[t, :, :, c, k] = G^T (sum over parts of partials[part, t, e, c, k]) G`` for one t and c.
 
-    gw is (taps, side, side, depth, row), of which the first ``columns`` are written.
+    gw is (taps, side, side, depth, row), of which the first ``columns`` are written. ``pair``, ``step``: elements
+    from a pair, and from a c, to the next.
     """
     values, one = _values(gw), lanes(gw)
-    pair, c, tap = depth * step, task % depth, task // depth
+    c, tap = task % depth, task // depth
     across = depth * row
     for k in range(0, columns, one):
         left = columns - k
