@@ -350,7 +350,10 @@ def _steps(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterat
         used = [g, *(states[columns.get(name, "m")] for name in operands[1:])][: len(operands)]
         k.update(formula, p, *used, **{name: numbers[name] for name in names})
         yield "update", tuple(array for column in (p, *used[1:]) for array in column)
-    yield "norm_of_all", (np.array([k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]),)
+    norms = [k.norm_of_all(p, largest=False), k.norm_of_all(p, largest=True)]
+    yield "norm_of_all", (np.array(norms),)
+    k.limit_norm(p, norms[0], 0.5)
+    yield "limit_norm", tuple(p)
 
 
 def _formulas(of: Callable[[Form], bool]) -> Callable[..., Iterator[tuple[str, Any]]]:

@@ -65,10 +65,10 @@ def limit_norm(arrays: Arrays, norm: np.ndarray, most: float) -> None:
 def norm_of_all(arrays: Arrays, *, largest: bool) -> np.ndarray:
     table = _Table((arrays,))
     if not table.elements:
-        return np.zeros((), np.float64)
+        return np.array(0.0)
     partials = np.empty(tasks(table.elements), arrays[0].dtype, like=arrays[0])
     _NORM[arrays[0].dtype.char](len(partials), arrays[0], table.words, len(arrays), partials, largest)
-    return np.asarray(partials.max() if largest else np.sqrt(partials.sum(dtype=np.float64)), np.float64)
+    return np.array(partials.max() if largest else np.sqrt(partials.sum(dtype=np.float64)), np.float64)
 
 
 class _Table:
