@@ -163,7 +163,8 @@ def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, 
     height = -(-rows // tiles)
     cells = height * shape.vectors
     each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
-    each += _OF_LINES if form == "dense" and thin.columns_are_far(depth) else 0
+    if form == "dense" and thin.columns_are_far(depth):
+        each += _OF_LINES if registers() == 32 else _OF_LINES / 2  # shorter blocks
     copy = _OF_COPY[not by_rows] * columns * depth if packing else 0.0
     if form == "rows":
         copy += -(-shape.panels // _GROUP) * rows * depth * (4 if dtype == "f" else 8) / _OF_ROWS

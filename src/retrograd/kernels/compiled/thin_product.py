@@ -106,6 +106,7 @@ _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so ma
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _ISSUED = 3.5  # instructions per cycle
 _OF_TILE, _OF_DOTS, _OF_CALL, _OF_COPYING = 16, 4, 20, 40  # cycles
+_OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
 
 
@@ -140,7 +141,7 @@ def _choices(
             if tiles > 1 and (near > _NEAR or depth > together):
                 each += width * lanes * size / _FROM_L2
             if tiles > 1 and dense and columns_are_far(depth):
-                each += 1
+                each += 1 if many else _OF_TALL * (height > 8 and panels > 1)
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
             yield Choice(cycles + (copied if copying else 0), "strip", height, width, phases)
     copying = b_depth != 1 and depth > 1
