@@ -16,7 +16,7 @@ from ..engine.grad_mode import thread
 from ..engine.tensor import Tensor, wrap
 from .module import Module
 
-LEAST = 4  # steps of the forward pass of a piece, before fusions; with fewer, a replay takes as long as the call
+LEAST = 5  # steps of the forward pass of a piece, before fusions; with fewer, a replay takes as long as the call
 _MOST = 256  # pieces of a function; the oldest is dropped
 _MOST_SEPARATE = 1 << 26  # bytes of gradients that are not added up
 
@@ -52,10 +52,10 @@ class Pieces:
 
 
 @contextmanager
-def called_by(pieces: Pieces | None) -> Iterator[None]:
-    """Let these pieces run the calls of modules in this thread, or none."""
+def without_pieces() -> Iterator[None]:
+    """Let modules run as usual in this thread."""
     mode = thread.mode
-    before, mode.pieces = mode.pieces, pieces
+    before, mode.pieces = mode.pieces, None
     try:
         yield
     finally:

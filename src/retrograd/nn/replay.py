@@ -65,7 +65,7 @@ from .recording import (
     tensors_in,
     unsafe,
 )
-from .recording_pieces import LEAST, Pieces, called_by, put_in_place, separated
+from .recording_pieces import LEAST, Pieces, put_in_place, separated, without_pieces
 from .recording_references import PLAIN
 from .recording_state import State
 from .recording_step import (
@@ -311,7 +311,7 @@ class _Recorder:
         """Run a call as usual."""
         if thread.mode.pieces is None:
             return self.function(*args, **kwargs)
-        with called_by(None):
+        with without_pieces():
             return self.function(*args, **kwargs)
 
     def _as_usual(self, reason: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -320,8 +320,12 @@ class _Recorder:
             raise RuntimeError(f"compile: with fullgraph=True, this call cannot be recorded: {reason}")
         if reason in _WHOLE:
             return self._whole(args, kwargs)
-        with called_by(self.pieces):
+        mode = thread.mode
+        outer, mode.pieces = mode.pieces, self.pieces
+        try:
             return self.function(*args, **kwargs)
+        finally:
+            mode.pieces = outer
 
     def _change_state(self) -> State:
         """Take up the recordings of the present state, such as training or eval mode, if there are any."""
@@ -347,7 +351,7 @@ class _Recorder:
                 if not alone:
                     self.called[place] += 1
                     raise UnrecordableError("", later=True)
-                with called_by(None):
+                with without_pieces():
                     found = self._record(place, args, kwargs, trained)
         except MemoryError:
             found = "there is not enough memory to record it"
@@ -625,7 +629,7 @@ class _Recorder:
             return found
 
         before = next_order()
-        with enable_grad(), put_back_after(self.state.arrays), called_by(None):
+        with enable_grad(), put_back_after(self.state.arrays), without_pieces():
             if random is not None:
                 default_generator.set_state(random)
             given = [own(value) for value in args]
