@@ -20,6 +20,12 @@ X = (2, 5, 9, 8)
 Network = Callable[[rg.Tensor, rg.Tensor], rg.Tensor]
 
 
+@pytest.fixture(autouse=True)
+def formulas_of_small_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any formula may follow a sum, however small its result."""
+    monkeypatch.setattr(fusion, "FAR", 0)
+
+
 def numbers(seed: int, *shape: int) -> rg.Tensor:
     values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
     if len(shape) == 4:  # channels-last, as the results of layers are
@@ -198,6 +204,15 @@ def test_a_chain_of_one_array_is_part_of_the_convolution(monkeypatch: pytest.Mon
     steps.result.array[...] = 0.5
     planned.run()
     assert bits(planned.result.numpy()) == wanted
+
+
+def test_an_exponential_is_part_of_large_results_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, r = numbers(3, *X), numbers(4, *X)
+    steps = recorded(lambda x, r: F.hardswish(conv(x)) + F.silu(conv(r)), x, r)
+    for far, last in ((4 * steps.result.numel(), ["conv_clamp"]), (4 * steps.result.numel() + 1, ["conv", "silu"])):
+        monkeypatch.setattr(fusion, "FAR", far)
+        found, _ = fused(steps, len(steps), outside(steps, x, r))
+        assert [step.kernel for step in found] == ["conv_clamp", *last, "add"]
 
 
 @pytest.mark.parametrize("name", NOT_FUSED)

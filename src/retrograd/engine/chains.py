@@ -24,6 +24,7 @@ from .uses import is_own_kernel
 __all__ = ["Chain", "estimated_gain", "function_of_one", "runs"]
 
 _MOST_ARRAYS, _MOST_STEPS = 20, 24  # of a chain
+_CHEAP = {"hardsigmoid", "hardswish", "leaky_relu"}
 _OF_STEP, _OF_ELEMENT = 0.3, 8e-5  # microseconds that a short step takes
 
 
@@ -160,11 +161,12 @@ def _part(step: Step) -> _Part | None:
 
 
 class FunctionOfOne(NamedTuple):
-    """A formula of one array with its numbers; common ones are compiled in advance."""
+    """A formula of one array with its numbers; common ones are compiled in advance, cheap ones hide behind a load."""
 
     formula: Callable[..., Any]
     numbers: tuple[float, ...]
     is_common: bool
+    is_cheap: bool
 
 
 def function_of_one(step: Step) -> FunctionOfOne | None:
@@ -172,7 +174,7 @@ def function_of_one(step: Step) -> FunctionOfOne | None:
     part = _part(step)
     if part is None or part.formula is None or part.in_place or len(part.operands) > 1:
         return None
-    return FunctionOfOne(part.formula, part.numbers, step.kernel in ACTIVATIONS)
+    return FunctionOfOne(part.formula, part.numbers, step.kernel in ACTIVATIONS, step.kernel in _CHEAP)
 
 
 def _is_float(x: Any) -> bool:

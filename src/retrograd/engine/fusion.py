@@ -25,6 +25,8 @@ __all__ = ["fused"]
 
 LEAST_GAIN = 20.0  # microseconds that a chain must save in each replay: its kernel takes 0.2 s to compile
 
+FAR = 1 << 24  # bytes beyond the caches: below, an exponential takes longer than the pass over memory that is saved
+
 
 class _Epilogue(NamedTuple):
     """What follows a sum: these steps, and the array that holds the result in the end.
@@ -149,7 +151,7 @@ def _longer(steps: Steps, uses: Uses, found: _Epilogue, at: int, end: int) -> _E
             return None
         longer = longer._replace(residual=(other, place))
     elif (one := function_of_one(step)) is not None and _fits(step.args[0], y):
-        if not one.is_common and estimated_gain(1, y.size) < LEAST_GAIN:
+        if not one.is_cheap and y.nbytes < FAR or not one.is_common and estimated_gain(1, y.size) < LEAST_GAIN:
             return None
         longer = longer._replace(formula=one.formula, numbers=one.numbers)
     else:

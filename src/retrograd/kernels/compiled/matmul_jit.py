@@ -101,9 +101,11 @@ def multiply(
                         0 if k == 0 else 1,
                         finish if k + some == depth else NO_FINISH,
                     )
-                    if k + some == depth:
-                        count = min(end * width, plan[MATMUL.columns]) - group * width
-                        apply_formula(finish, c_at + first * c_row + group * c_panel, rows, c_row, count)
+                if k + some == depth:
+                    first, _ = rows_of_tile(product, tile_first)
+                    last, rows = rows_of_tile(product, tile_last - 1)
+                    count = min(end * width, plan[MATMUL.columns]) - group * width
+                    apply_formula(finish, c_at + first * c_row + group * c_panel, last + rows - first, c_row, count)
 
 
 # ---- Kernels of rows against rows: products, squared distances, and combinations for their gradients ----------------

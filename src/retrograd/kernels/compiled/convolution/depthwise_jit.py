@@ -193,11 +193,13 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                     _near(x, newest + p * x_step)
                                     _near_written(y, at + soon_y + p * y_step)
                             write(y, at, y_step, sums, here, count, finish[0] if own_residual == 0 else 0)
-                            if own_residual == 0:
-                                apply_formula(finish, address(offset(y, at)), here, y_step * size, count)
                             for p in range(here if own_residual != 0 else 0):
                                 finish_line(y, at + p * y_step, count, residual, bounds)
                             block += lanes(x)
+                        if own_residual == 0:
+                            begin = min(some, channels - count)
+                            at = target + h * plan[phase + PHASE.target_step + 1] + q * y_step + begin
+                            apply_formula(finish, address(offset(y, at)), here, y_step * size, some_last - begin)
 
     return rows
 

@@ -222,11 +222,12 @@ def gather(
                     0,
                     finish,
                 )
-                count = min(width, plan[GATHER.columns] - panel * width)
-                apply_formula_each(finish, rows_at, rows, column, count)
                 panel += 1
                 if panel == panels:
                     group, panel = group + 1, 0
+            column = group_first * plan[GATHER.columns] + panel_first * width
+            column_end = group * plan[GATHER.columns] + panel * width
+            apply_formula_each(finish, rows_at, rows, column * size, column_end - column)
         return
     own_packed = worker * packed_words
     packed_at = address(offset(packed, own_packed))

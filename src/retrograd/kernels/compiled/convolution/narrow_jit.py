@@ -331,8 +331,7 @@ def conv(
                             after[0],
                             after[1],
                         )
-                        rows = plan[cut + CUT.least] + (1 if tile < plan[cut + CUT.extra] else 0)
-                        own_columns = min(width, columns - panel_of_group * width)
-                        step = plan[NARROW.target_step]
-                        apply_formula(after, to + first * step, rows, step, own_columns)
+                rows = begin_of_tile(plan[cut + CUT.tiles], plan[cut + CUT.least], plan[cut + CUT.extra])
+                own_columns = min(width, columns - panel_of_group * width)
+                apply_formula(finish, to, rows, plan[NARROW.target_step], own_columns)
             phase += LINE_PHASE.list + 2 * runs

@@ -52,5 +52,8 @@ def conv(
                     0,
                     finish,
                 )
-                count = min(row, product[PRODUCT.columns] * size - column) // size
-                apply_formula(finish, target, rows, plan[ROWWISE.target_step], count)
+            first, _ = rows_of_tile(product, tile_first)
+            target = address(y) + first * plan[ROWWISE.target_step] + column
+            last, rows = rows_of_tile(product, tile_last - 1)
+            count = min(row, product[PRODUCT.columns] * size - column) // size
+            apply_formula(finish, target, last + rows - first, plan[ROWWISE.target_step], count)
