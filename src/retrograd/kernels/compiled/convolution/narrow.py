@@ -49,7 +49,7 @@ TERM_ARGUMENTS = (
 )
 _ROWS_OF_32, _ROWS_OF_16 = (28, 13, 8, 6), (12, 6, 4)  # of the tile with 1, 2, ... vectors of columns
 _MOST_TERMS, _MOST_COPIED, _MOST_PHASES = 2048, 1 << 16, 64
-_BLOCK = 160  # most terms that are summed before they are added to those before, see microkernel.py
+_BLOCK = 112  # most terms that are summed before they are added to those before, see microkernel.py
 
 
 @cache
