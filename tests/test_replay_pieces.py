@@ -125,13 +125,13 @@ class Hooked(Outer):
 seen: list[float] = []
 KINDS: dict[str, tuple[type[Outer], str, int]] = {  # the reason, and how many pieces there are at least
     "exit": (Exit, "Python reads whether a tensor is true", 3),
-    "print": (Printing, "calls print", 3),
-    "numpy": (WithNumPy, "NumPy computes", 3),
+    "print": (Printing, "uses print", 3),
+    "numpy": (WithNumPy, "Python reads an array of NumPy", 3),
     "noise": (Noise, "random", 3),
     "value": (Value, "Python reads", 3),
-    "unused": (Unused, "calls print", 4),
-    "twice": (Twice, "calls print", 3),
-    "nested": (Nested, "calls print", 3),
+    "unused": (Unused, "uses print", 4),
+    "twice": (Twice, "uses print", 3),
+    "nested": (Nested, "uses print", 3),
     "hook": (Hooked, "LayerNorm has a hook", 2),
 }
 

@@ -44,6 +44,7 @@ from .host import (
     number,
     numbers,
     same,
+    shared,
     to_host,
     within,
 )
@@ -109,6 +110,7 @@ __all__ = [
     "repeated",
     "return_freed_memory",
     "same",
+    "shared",
     "shares_memory",
     "span",
     "to_host",

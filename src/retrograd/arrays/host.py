@@ -59,6 +59,12 @@ def to_host(x: Array, why: str) -> Array:
     return np.asarray(x)
 
 
+def shared(x: Array, why: str) -> Array:
+    """Return x itself, whose elements Python may read from now on."""
+    _read(why)
+    return x
+
+
 def number(x: Array, why: str) -> Any:
     """Return the only element of x as a Python bool, int, float or complex."""
     _read(why)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from ..arrays import number, to_host, zeros
+from ..arrays import number, shared, to_host, zeros
 from ..kernel_set import device_of
 from . import arithmetic
 from .aliasing import mark_detached, unlink_views
@@ -149,7 +149,7 @@ class Elements(Attached):
                 "numpy: the tensor requires grad, and an array would silently leave the graph; "
                 "use tensor.detach().numpy(), or tensor.array"
             )
-        return self.array
+        return shared(self.array, "an array of NumPy")
 
     @operator(dtypes="bihf")
     def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> np.ndarray:
@@ -163,7 +163,7 @@ class Elements(Attached):
         if copy:
             return to_host(self.array, "an array of NumPy").astype(self.array.dtype if dtype is None else dtype)
         if dtype is None or self.array.dtype == dtype:
-            return self.array
+            return shared(self.array, "an array of NumPy")
         if copy is False:
             raise ValueError(f"__array__: copy=False, but {self.array.dtype} cannot become {np.dtype(dtype)} in place")
         return to_host(self.array, "an array of NumPy").astype(dtype)

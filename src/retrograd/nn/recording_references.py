@@ -27,6 +27,7 @@ _CONTAINERS = (list, dict, set, tuple)
 _UNREAD = {"__init__", "__new__", "__del__", "__repr__", "__str__"}  # methods that a call does not reach
 _MOST = 1000  # objects
 _MISSING = object()
+ELEMENTS = ".array"  # stands for this attribute of anything but NumPy, whose function has the same name
 _all_missing = repeat(_MISSING)
 
 
@@ -45,9 +46,13 @@ def names_in(code: CodeType) -> Names:
     while pending:
         code = pending.pop()
         pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        before = None
         for each in get_instructions(code):
             if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
                 found[each.opname in ("LOAD_GLOBAL", "LOAD_NAME")].add(each.argval)
+                if each.argval == "array" and before not in ("np", "numpy"):
+                    found[False].add(ELEMENTS)
+            before = each.argval
     return Names(frozenset(found[True]), frozenset(found[False]))
 
 

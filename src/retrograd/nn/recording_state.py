@@ -13,10 +13,10 @@ from ..engine.memory_planning import root
 from ..engine.tensor import Tensor
 from .module import Module
 from .module_hooks import changes
-from .recording_references import References, content, has_content, is_container, is_same, names_in
+from .recording_references import ELEMENTS, References, content, has_content, is_container, is_same, names_in
 
 _FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval"}  # these and the methods would not be repeated
-_METHODS = {"register_hook", "retain_grad"}
+_METHODS = {"register_hook", "retain_grad", ELEMENTS}
 _REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
 
 
@@ -89,7 +89,7 @@ class State:
                 return f"{name} has a forward of its own"
             code = getattr(type(module).forward, "__code__", None)
             if not type(module)._is_plain and code is not None and (call := _visible_call(code)):
-                return f"forward of {name} calls {call}"
+                return f"forward of {name} uses {call}"
         for scheduler in self.references.schedulers:  # before a trial, which would make a step of it
             return f"it refers to {type(scheduler).__name__}: call that outside of the function"
         for optimizer in self.optimizers:
@@ -97,7 +97,7 @@ class State:
                 return f"{type(optimizer).__name__} has a step of its own"
         for code in self.references.codes:
             if call := _visible_call(code):
-                return f"the function calls {call}"
+                return f"the function uses {call}"
         return None
 
 

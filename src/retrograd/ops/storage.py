@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import arrays
-from ..arrays import address, all_true, any_true, from_host, of_bytes, ones, to_host
+from ..arrays import address, all_true, any_true, from_host, of_bytes, ones, shared, to_host
 from ..engine.aliasing import memory_owner
 from ..engine.arguments import kind_name
 from ..engine.function import Function
@@ -127,7 +127,7 @@ def storage_offset(input: Tensor) -> int:
 
 def data_ptr(input: Tensor) -> int:
     """Return the address of the first element."""
-    return address(input.array)
+    return address(shared(input.array, "the address of a tensor"))
 
 
 def element_size(input: Tensor) -> int:
@@ -319,7 +319,7 @@ def dlpack(input: Tensor, **options: Any) -> Any:
             f"__dlpack__: an axis of the tensor, of shape {array.shape}, is read backwards in memory, which not every "
             "library supports; use tensor.clone()"
         )
-    return array.__dlpack__(**options)
+    return shared(array, "an array of DLPack").__dlpack__(**options)
 
 
 def dlpack_device(input: Tensor) -> tuple[int, int]:
