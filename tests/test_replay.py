@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from operator import attrgetter
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -673,6 +674,7 @@ class Printing(nn.Module):
 holder = Holder()
 
 
+seen: list[Any] = []
 elements_of = attrgetter("array")  # not seen in the code that calls it
 
 
@@ -696,6 +698,7 @@ UNRECORDED: dict[str, tuple[Any, str]] = {
     "a changed array": (lambda x: vars(holder)["weight"].add_(0) @ x, "no argument"),
     "an object": (lambda x: [x * 2, Holder()], "contains"),
     "a count of calls": (Counting(), "sets an attribute"),
+    "a list that grows": (lambda x: seen.append(x.shape) or x * 2, "it changes something that it refers to"),
     "a line of output": (Printing(), "uses print"),
     "an argument": (lambda x, y=None: x * 2, ""),
 }
@@ -1327,6 +1330,27 @@ def test_threads_that_train() -> None:
     for worker in workers:
         worker.join()
     assert not failures
+
+
+def test_a_backward_pass_waits_while_another_thread_records() -> None:
+    """A recording changes the parameters for a moment."""
+    net, started = nn.Linear(3, 4), threading.Event()
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        y = net(x).exp()
+        started.set()
+        sleep(0.02)
+        return y
+
+    with rg.enable_grad():
+        x = rg.randn(5, 3).requires_grad_()
+        y = net(x).exp()
+        wanted = bits(rg.autograd.grad(y.sum(), x, retain_graph=True)[0].numpy())
+        recording = threading.Thread(target=rg.compile(function), args=(rg.randn(2, 3),))
+        recording.start()
+        assert started.wait(10)
+        while recording.is_alive():
+            assert bits(rg.autograd.grad(y.sum(), x, retain_graph=True)[0].numpy()) == wanted
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from heapq import heappop, heappush
+from threading import get_ident
 from typing import Any, NoReturn
 
 import numpy as np
@@ -24,6 +25,7 @@ from .grad_mode import Delivery, enable_grad, no_grad, thread
 from .gradients import ZERO, Entry, ReadyGradients, connect_to_arguments, deliver, spread_zeros, unshared_gradient
 from .hooks import registered, run_hooks, run_leaf_hooks, run_post_hooks
 from .node import FREED, Node
+from .recording_gate import gate
 from .rule_execution import EnclosingSweep, Received, RegionSweep, run_rule
 from .subgraph import Paths, Region, find_paths, outermost
 from .tensor import Tensor, alias, wrap
@@ -260,6 +262,9 @@ def _sweep(
     if inner is not None:
         enclosing, retained = inner.region, inner.outer.retained
         quiet = {edge[0].order for edge in edges} | {order for order, needs in inner.paths.items() if needs is None}
+    identity = get_ident() if gate.is_used and inner is None else 0
+    if identity:
+        gate.enter(identity)
     # No call between this line and the next: Python may raise KeyboardInterrupt after one.
     mode.rules, mode.interpreter, mode.watch = rules, None, None
     mode.enabled, mode.sweeping, mode.retain_graph, mode.pending = create_graph, not create_graph, keep, heap
@@ -395,6 +400,8 @@ def _sweep(
         mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending = (
             previous
         )
+        if identity:
+            gate.active.remove(identity)
     return [*leaves.values(), *retained.values()], captured
 
 

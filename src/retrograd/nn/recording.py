@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import random as python_random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,8 +10,7 @@ from contextlib import contextmanager
 from itertools import pairwise
 from math import isfinite
 from threading import Lock
-from time import monotonic, sleep
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 from weakref import ref
 
 import numpy as np
@@ -306,50 +304,6 @@ def _gradients(ctx: Any, recording: Recording, given: list[Tensor | None]) -> Se
         if found is not None:
             return [None if y is None else wrap(y) for y in found]
     return recording.again(given, recording.random, not fits)
-
-
-class Gate:
-    """Lets no other thread run a compiled call while one is recorded, since that changes parameters for a moment."""
-
-    def __init__(self) -> None:
-        self.active: list[int] = []  # the thread of each compiled call under way
-        self.owner = 0  # the thread that records
-        self.lock = Lock()
-
-    def enter(self, thread: int) -> None:
-        """Begin a compiled call, when no other thread records."""
-        self.active.append(thread)
-        while self.owner and self.owner != thread:
-            own = [each for each in self.active if each == thread]  # several, within a function that runs as usual
-            for each in own:
-                self.active.remove(each)
-            with self.lock:
-                pass
-            self.active += own
-
-    @contextmanager
-    def alone(self, thread: int) -> Iterator[bool]:
-        """Wait until no other thread runs a compiled call; False if that takes long."""
-        if self.owner == thread:
-            yield True
-            return
-        if not self.lock.acquire(timeout=_PATIENCE):
-            yield False
-            return
-        self.owner, begin = thread, monotonic()
-        try:
-            while any(each != thread for each in self.active) and monotonic() - begin < _PATIENCE:
-                sleep(0.001)
-            yield all(each == thread for each in self.active)
-        finally:
-            self.owner = 0
-            self.lock.release()
-
-
-_PATIENCE = 0.1  # seconds
-gate: Final = Gate()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=gate.__init__)  # type: ignore[misc]
 
 
 class OtherDecisionError(Exception):

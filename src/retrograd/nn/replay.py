@@ -37,6 +37,7 @@ from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, no_grad, thread
 from ..engine.memory_planning import root
+from ..engine.recording_gate import gate
 from ..engine.steps import Outline, record_steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.argument_checks import as_truth
@@ -55,7 +56,6 @@ from .recording import (
     changed_before_decisions,
     difference,
     frozen_steps,
-    gate,
     mapped_tensors,
     older_objects_uncollected,
     put_back_after,
@@ -198,6 +198,7 @@ class _Recorder:
 
     def __init__(self, function: Callable[..., Any], fullgraph: bool, frozen: bool = False) -> None:
         self.function, self.fullgraph, self.frozen = function, fullgraph, frozen
+        gate.is_used = gate.is_used or not frozen
         self.pieces = Pieces(function, self._piece)
         self.called: Counter[Any] = Counter()  # how often there was a call of each layout, with patience
         self.relaid: Counter[Any] = Counter()  # how often the upstream gradients were others than recorded
@@ -421,6 +422,8 @@ class _Recorder:
                 reason = difference(one, other)
         if count != changes[0]:
             return "it sets an attribute of a module"
+        if not state.references.hold():
+            return "it changes something that it refers to"
         if reason:
             return reason
         delivered = one.delivered or []
