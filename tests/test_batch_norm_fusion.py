@@ -16,7 +16,7 @@ from retrograd.arrays import within
 from retrograd.engine.batch_norm_fusion import with_fused_batch_norms
 from retrograd.engine.steps import Steps, record_steps
 from retrograd.nn import functional
-from retrograd.nn.replay import explain_recording
+from retrograd.nn.compilation import explain_recording
 
 BATCH_NORMS = {"batch_norm", "batch_norm_grad", "batch_norm_clamp", "batch_norm_clamp_grad"}
 PASSES = {*BATCH_NORMS, "add", "relu", "relu_grad", "clamp", "hardtanh_grad", "clamp_grad"}

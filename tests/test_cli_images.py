@@ -91,7 +91,7 @@ def test_predict(made, capsys, form):
 
 def test_many_images_are_classified_by_a_frozen_network(made, capsys, monkeypatch):
     from retrograd.cli import predict
-    from retrograd.nn.replay import Frozen
+    from retrograd.nn.compilation import Frozen
 
     calls, call = [], Frozen.__call__
     monkeypatch.setattr(Frozen, "__call__", lambda self, *args: calls.append(1) or call(self, *args))

@@ -14,7 +14,7 @@ from comparison import bits
 from generated_networks import Network
 from retrograd import nn, optim
 from retrograd.engine import fusion
-from retrograd.nn.replay import explain_recording
+from retrograd.nn.compilation import explain_recording
 
 DAY, NIGHT = 30, 500
 SEEDS = [pytest.param(seed, marks=() if seed < DAY else pytest.mark.nightly) for seed in range(NIGHT)]

@@ -13,7 +13,7 @@ import retrograd as rg
 from comparison import bits
 from retrograd import nn, optim
 from retrograd.nn import functional
-from retrograd.nn.replay import explain_recording
+from retrograd.nn.compilation import explain_recording
 
 Make = Callable[[], nn.Module]
 

@@ -72,6 +72,8 @@ if TYPE_CHECKING:
     from .interop.pt import save as save
     from .kernels.compiled.machine.launch import get_num_threads as get_num_threads
     from .kernels.compiled.machine.launch import set_num_threads as set_num_threads
+    from .nn.compilation import compile as compile
+    from .nn.compilation import explain_recording as explain_recording
     from .nn.functional import avg_pool1d as avg_pool1d
     from .nn.functional import bilinear as bilinear
     from .nn.functional import celu as celu
@@ -106,8 +108,6 @@ if TYPE_CHECKING:
     from .nn.functional import threshold_ as threshold_
     from .nn.functional import triplet_margin_loss as triplet_margin_loss
     from .nn.model_summary import summary as summary
-    from .nn.replay import compile as compile
-    from .nn.replay import explain_recording as explain_recording
     from .nn.utils.per_sample import per_sample_gradients as per_sample_gradients
     from .ops.pointwise.formula import formula as formula
     from .ops.random import random as random
@@ -224,9 +224,9 @@ _LAZY_NAMES = {
     "autocast": ".torch_api.amp",
     "backward_source": ".explanation.backward_source",
     "source_map": ".explanation.source_map",
-    "compile": ".nn.replay",
+    "compile": ".nn.compilation",
     "explain": ".explanation.explain",
-    "explain_recording": ".nn.replay",
+    "explain_recording": ".nn.compilation",
     "formula": ".ops.pointwise.formula",
     "get_num_threads": ".kernels.compiled.machine.launch",
     "graph": ".explanation.graph.graph",

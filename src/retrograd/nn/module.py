@@ -35,8 +35,8 @@ from .module_state import HasStateDict, Tree
 from .parameter import Buffer, Parameter, as_float_dtype, is_lazy
 
 if TYPE_CHECKING:
+    from .compilation import Frozen
     from .parameter import Parameter
-    from .replay import Frozen
 
 __all__ = ["Module"]
 
@@ -609,7 +609,7 @@ class Module(Tree, Hooked, Lookup, HasStateDict, Convertible):
         >>> tuple(frozen(rg.ones(1, 3, 9, 9)).shape)
         (1, 8, 7, 7)
         """
-        from .replay import Frozen
+        from .compilation import Frozen
 
         if self.training:
             raise ValueError(f"freeze: {type(self).__name__} is in training mode; call eval() first")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random as python_random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from ..ops.random.dropout import random_key
 from ..ops.random.random import default_generator
 from ..specs.array_spec import Spec, arrays_in, leaves
 from .recording_references import PLAIN
+from .recording_state import Generators
 from .recording_step import Delivery, Training
 
 # ---- Replay ----------------------------------------------------------------------------------------------------------
@@ -442,9 +442,9 @@ def frozen_steps(call: Call, held: list[np.ndarray]) -> Steps | str:
 
 
 @contextmanager
-def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]:
-    """Put the elements of the arrays and the random numbers back, when the result is called and at the end."""
-    random, kept = _random_states(), [copies.duplicate(array) for array in arrays]
+def put_back_after(arrays: Sequence[np.ndarray], generators: Generators) -> Iterator[Callable[[], None]]:
+    """Put the elements of the arrays back, when the result is called and at the end, and then the random numbers."""
+    random, kept = generators.states(), [copies.duplicate(array) for array in arrays]
 
     def put_back() -> None:
         for array, before in zip(arrays, kept, strict=True):
@@ -455,17 +455,7 @@ def put_back_after(arrays: Sequence[np.ndarray]) -> Iterator[Callable[[], None]]
         yield put_back
     finally:
         put_back()
-        _set_random_states(random)
-
-
-def _random_states() -> tuple[Any, ...]:
-    return default_generator.get_state(), np.random.get_state(), python_random.getstate()
-
-
-def _set_random_states(states: tuple[Any, ...]) -> None:
-    default_generator.set_state(states[0])
-    np.random.set_state(states[1])
-    python_random.setstate(states[2])
+        generators.set_states(random)
 
 
 @contextmanager

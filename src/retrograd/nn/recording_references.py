@@ -6,6 +6,7 @@ of this package, of the standard library and of installed packages is not looked
 
 from __future__ import annotations
 
+import random
 import sys
 import sysconfig
 from collections.abc import Callable, Mapping
@@ -69,7 +70,8 @@ def _is_scheduler(value: Any) -> bool:
 class References:
     """The values that a function reads, and their places: cells of closures, and mappings with a key.
 
-    modules, tensors, optimizers, schedulers: those among the values. codes: of the functions that were looked into.
+    modules, tensors, optimizers, schedulers, generators of random numbers: those among the values. codes: of the
+    functions that were looked into.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -77,6 +79,7 @@ class References:
         self.tensors: dict[int, Tensor] = {}
         self.optimizers: dict[int, Any] = {}
         self.schedulers: list[Any] = []
+        self.generators: dict[int, Any] = {}
         self.codes: list[CodeType] = []
         self._elements = 0  # of containers
         self._cells: dict[int, tuple[Any, Any]] = {}  # by id: cells, and their values
@@ -115,6 +118,8 @@ class References:
             self.optimizers[id(value)] = value
         elif _is_scheduler(value):
             self.schedulers.append(value)
+        elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+            self.generators[id(value)] = value
         elif isinstance(value, Module):
             self._visit_module(value, names)
         elif isinstance(value, MethodType):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import pickle
+import random
+from collections.abc import Callable, Iterable, Sequence
 from operator import is_
 from types import CodeType
 from typing import Any
@@ -10,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..engine.memory_planning import root
+from ..engine.steps import Step
 from ..engine.tensor import Tensor
+from ..ops.random.random import Generator, default_generator
 from .module import Module
 from .module_hooks import changes
 from .recording_references import ELEMENTS, References, content, has_content, is_container, is_same, names_in
@@ -44,6 +48,7 @@ class State:
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
         self.containers = [(value, content(value)) for value in held if is_container(value) and id(value) not in own]
         self.has_rules = any("_backward_rule" in members for members in self.members)
+        self.generators = Generators(self.references.generators.values())
         self.count = changes[0]
         self.is_ready = False  # whether the optimizers have made their states
 
@@ -116,3 +121,48 @@ def _visible_call(code: CodeType) -> str | None:
 def _same_members(module: Module, before: dict[str, Any]) -> bool:
     now = module.__dict__
     return len(now) == len(before) and all(name in now and is_same(now[name], before[name]) for name in before)
+
+
+# ---- Random numbers --------------------------------------------------------------------------------------------------
+
+
+class Generators:
+    """The generators that a call may draw from: the library's, NumPy's, Python's, and those that it refers to."""
+
+    def __init__(self, others: Iterable[Any]) -> None:
+        self._others = [each for each in others if each is not default_generator]
+
+    def states(self) -> list[Any]:
+        """Return the present states."""
+        return [default_generator.get_state(), np.random.get_state(), random.getstate(), *map(_state, self._others)]
+
+    def set_states(self, states: Sequence[Any]) -> None:
+        """Continue from states that ``states`` has returned."""
+        default_generator.set_state(states[0])
+        np.random.set_state(states[1])
+        random.setstate(states[2])
+        for generator, state in zip(self._others, states[3:], strict=True):
+            if isinstance(generator, np.random.Generator):
+                generator.bit_generator.state = state
+            elif isinstance(generator, np.random.RandomState):
+                generator.set_state(state)
+            else:
+                generator.setstate(state)
+
+    def drawn_since(self, before: Sequence[Any], steps: Iterable[Step]) -> str | None:
+        """Return whose numbers were drawn besides the keys of dropouts among the steps, which a replay draws again."""
+        expected = Generator().set_state(before[0])
+        for step in steps:
+            if step.kernel == "dropout":
+                expected.integers(1 << 63)  # as ``random_key``
+        sources = ["other than dropout's", "of NumPy", "of Python", *["of a generator"] * len(self._others)]
+        for source, one, other in zip(sources, [expected.get_state(), *before[1:]], self.states(), strict=True):
+            if pickle.dumps(one) != pickle.dumps(other):
+                return f"it draws random numbers {source}"
+        return None
+
+
+def _state(generator: Any) -> Any:
+    if isinstance(generator, np.random.Generator):
+        return generator.bit_generator.state
+    return generator.get_state() if isinstance(generator, np.random.RandomState) else generator.getstate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..nn.replay import compile
+from ..nn.compilation import compile
 from .missing import attach_to_module
 
 __all__ = ["allow_in_graph", "compile", "disable", "is_compiling", "reset"]

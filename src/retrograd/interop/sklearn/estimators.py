@@ -20,7 +20,7 @@ from ...data.loader import DataLoader
 from ...data.sampler import BatchSampler, RandomSampler
 from ...engine.grad_mode import no_grad
 from ...engine.tensor import Tensor
-from ...nn.replay import compiled_if_repeated
+from ...nn.compilation import compiled_if_repeated
 from ...ops.normalization.softmax import log_softmax
 from ...ops.random.random import default_generator, fork_rng
 from ...optim import Optimizer
