@@ -43,15 +43,16 @@ def update(formula: Callable[..., Any], *columns: Arrays, keep: dict[str, Any] |
 @ieee
 def norm_of_all(arrays: Arrays, *, largest: bool) -> np.ndarray:
     """The Euclidean norm of all elements of all arrays, or the largest absolute value; NaN if one of them is NaN."""
-    if largest:
-        return np.asarray(np.max([np.abs(x).max(initial=0) for x in arrays], initial=0), np.float64)
-    return np.sqrt(np.asarray(sum(np.square(x).sum(dtype=np.float64) for x in arrays), np.float64))
+    found: Any = np.float64(0)
+    for x in arrays:
+        found = np.maximum(found, np.abs(x).max(initial=0)) if largest else found + np.square(x).sum(dtype=np.float64)
+    return found if largest else np.sqrt(found)
 
 
 @ieee
 def limit_norm(arrays: Arrays, norm: np.ndarray, most: float) -> None:
     """x = min(1, most / (norm + 1e-6)) x in place, unless the factor is 1; NaN propagates"""
-    factor = most / (float(norm) + 1e-6)
+    factor = most / (norm.item() + 1e-6)
     if not factor >= 1:
         for x in arrays:
             x *= factor
