@@ -19,7 +19,7 @@ import pytest
 
 numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 # of the cases of a parametrized test in these folders and files, --draw keeps one in so many
-DRAWN = {"conformance": 4, "explanation": 4, "kernels": 4, "onnx_models": 2, "ops": 3, "test_docs.py": 3, "textbook": 4}
+DRAWN = {"conformance": 4, "explanation": 4, "kernels": 4, "onnx_models": 2, "ops": 4, "test_docs.py": 3, "textbook": 4}
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
 
 
