@@ -340,7 +340,7 @@ def matmul_clamp(
     )
     if launch is None:
         if 0 in (*shape, a.shape[-1]):
-            return finish_by_numpy(matmul(a, b, bias), *given)
+            return finish_by_numpy(matmul(a, b, bias), given)
         return matmul_clamp(*_readable(a, b), bias, residual, low, high, formula, numbers)
     c = np.empty(shape, a.dtype, like=a)
     if bias is not None:
@@ -348,7 +348,7 @@ def matmul_clamp(
     if swapped:
         a, b = b, a
     memory = per_thread(packed, c.dtype.char) if packed else c
-    launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, *given))
+    launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, given))
     return c
 
 

@@ -91,8 +91,8 @@ def _conv(
     y = empty((batch, *window.output, outputs), x.dtype, x)
     if x.size == 0 or y.size == 0:
         y = _only_bias(bias, y)
-        return y if given is None else finish_by_numpy(y, *given)
-    finish = None if given is None else finish_arrays(y, *given)
+        return y if given is None else finish_by_numpy(y, given)
+    finish = None if given is None else finish_arrays(y, given)
     x, dense = _read(x)
     form = choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense)
     bias = direct.dense(bias)

@@ -17,18 +17,13 @@ from ..pointwise import kernel_of, tile_address
 from .layout import like
 
 Finish = tuple[np.ndarray, np.ndarray]  # what is added to a result, and bounds, as microkernel.py describes them
+# the residual or None, low, high, a formula or None, and its numbers
 Given = tuple[np.ndarray | None, float, float, Callable[..., Any] | None, tuple[float, ...]]
 
 
-def finish_arrays(
-    y: np.ndarray,
-    residual: np.ndarray | None,
-    low: float,
-    high: float,
-    formula: Callable[..., Any] | None = None,
-    numbers: tuple[float, ...] = (),
-) -> Finish:
+def finish_arrays(y: np.ndarray, given: Given) -> Finish:
     """The finish of a result y, for its kernel; y in place of the residual stands for none."""
+    residual, low, high, formula, numbers = given
     # a product turns a number of a plan into a plain one, and keeps the sign of 0
     texts = tuple([repr(number * 1.0) for number in (low, high, *numbers)])
     return y if residual is None else like(residual, y), _bounds(texts, y.dtype.char, formula)
@@ -44,15 +39,9 @@ def _bounds(texts: tuple[str, ...], dtype: str, formula: Callable[..., Any] | No
     return words.view(dtype)
 
 
-def finish_by_numpy(
-    y: np.ndarray,
-    residual: np.ndarray | None,
-    low: float,
-    high: float,
-    formula: Callable[..., Any] | None = None,
-    numbers: tuple[float, ...] = (),
-) -> np.ndarray:
+def finish_by_numpy(y: np.ndarray, given: Given) -> np.ndarray:
     """The finish of a result that no kernel computed."""
+    residual, low, high, formula, numbers = given
     if y.size == 0:
         return y
     if residual is not None:
