@@ -24,6 +24,7 @@ import retrograd as rg
 from comparison import bits
 from retrograd import nn, rules
 from retrograd import without_backward_rules as rules_off
+from retrograd.engine import recording_gate
 from retrograd.nn import recording
 from retrograd.nn.compilation import explain_recording
 
@@ -1365,6 +1366,28 @@ def test_a_backward_pass_waits_while_another_thread_records() -> None:
         assert started.wait(10)
         while recording.is_alive():
             assert bits(rg.autograd.grad(y.sum(), x, retain_graph=True)[0].numpy()) == wanted
+
+
+def test_a_function_that_waits_for_a_thread_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread waits until nobody records, and the recorded function waits for the thread."""
+    monkeypatch.setattr(recording_gate, "_LONGEST", 0.05)
+    net, x = nn.Linear(3, 4), rg.randn(5, 3)
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        found: list[rg.Tensor] = []
+        worker = threading.Thread(target=lambda: found.append(gradient(x)))
+        worker.start()
+        worker.join()
+        return net(x).exp().sum(1) @ found[0]
+
+    def gradient(x: rg.Tensor) -> rg.Tensor:
+        with rg.enable_grad():
+            given = x.detach().requires_grad_()
+            return rg.autograd.grad(net(given).exp().sum(), given)[0]
+
+    compiled = rg.compile(function)
+    for _ in range(3):
+        assert bits(compiled(x).numpy()) == bits(function(x).numpy())
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")

@@ -30,9 +30,12 @@ class Gate:
             own = [each for each in self.active if each == thread]  # several, within a function that runs as usual
             for each in own:
                 self.active.remove(each)
-            with self.lock:
-                pass
+            free = self.lock.acquire(timeout=_LONGEST)
+            if free:
+                self.lock.release()
             self.active += own
+            if not free:  # the recorded function itself may wait for this thread
+                return
 
     @contextmanager
     def alone(self, thread: int) -> Iterator[bool]:
@@ -53,7 +56,7 @@ class Gate:
             self.lock.release()
 
 
-_PATIENCE = 0.1  # seconds
+_PATIENCE, _LONGEST = 0.1, 30.0  # seconds
 gate: Final = Gate()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=gate.__init__)  # type: ignore[misc]
