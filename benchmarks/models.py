@@ -265,6 +265,20 @@ def characters(nn: Any, batch_first: bool = False) -> Any:
     return Characters()
 
 
+def spiking(nn: Any, neurons: Callable[[Any], Any]) -> Any:
+    """784-128-10 for (T, N, 784); ``neurons`` returns the spikes (T, N, C) of currents, the network their counts."""
+
+    class Spiking(nn.Module):  # type: ignore[misc, name-defined]
+        def __init__(self) -> None:
+            super().__init__()
+            self.hidden, self.output = nn.Linear(784, 128), nn.Linear(128, 10)
+
+        def forward(self, x: Any) -> Any:
+            return neurons(self.output(neurons(self.hidden(x)))).sum(0)
+
+    return Spiking()
+
+
 # ---- networks with their data ----------------------------------------------------------------------------------------
 
 

@@ -1,10 +1,10 @@
-"""Whole networks: training steps and inference, and training on mnist5k.
+"""Whole networks: training steps and inference, a spiking network, and training on mnist5k.
 
 A training step is forward, loss, backward and optimizer. The training on mnist5k is that of a typical script: batches
 of 64 from each library's own loader, the network of ``retrograd train mnist5k``, Adam.
 
 The target is for eager mode on both sides, as a user writes it, PyTorch with contiguous or channels-last arrays; the
-``compile`` of both libraries is measured too.
+``compile`` of both libraries is measured too. The step of the spiking network is recorded.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from retrograd.data import DataLoader, MNIST5k
 
 from .. import libraries as lib
 from ..harness import Call, Result, Row, Rows, summary
-from ..models import NETWORKS, Workload, mnist
+from ..models import NETWORKS, Workload, mnist, spiking
 
 TRAINING, INFERENCE = "networks: training", "networks: inference"
-SCRIPT = "networks: script"
-TARGET = 2.0  # of the script
+SCRIPT, SPIKING = "networks: script", "networks: spiking"
+TARGETS = {SCRIPT: 2.0, SPIKING: 3.0}
 MEANS = {  # targets of the geometric means
     TRAINING: {"": 1.5, "avx2": 1.5},
     INFERENCE: {"": 1.2, "avx2": 1.2},
@@ -39,6 +39,7 @@ def rows(quick: bool, compile: bool) -> Rows:
     compile = compile and lib.can_compile() and not quick
     for name, work in list(NETWORKS.items())[: 2 if quick else None]:
         yield from _rows(name, work, compile)
+    yield _spiking()
     yield _script()
 
 
@@ -141,6 +142,66 @@ def _peer_inference(
     return _inference(torch, lib.compiled(net) if compile else net, lib.theirs(data, layout))
 
 
+# ---- spiking neurons -------------------------------------------------------------------------------------------------
+
+
+def _spiking() -> Row:
+    """Return a recorded training step: 20 steps of 784-128-10 leaky integrate-and-fire neurons."""
+    steps, samples = 20, 64
+    rng = np.random.default_rng(0)
+    data = (rng.random((steps, samples, 784)) < 0.2).astype(np.float32)
+    labels = rng.integers(0, 10, samples)
+    retrograd.manual_seed(0)
+    unrolled = retrograd.nn.Unroll(retrograd.rules.LIFCell(decay=0.9))
+    net, peer = spiking(retrograd.nn, lambda x: unrolled(x)[0]), spiking(torch.nn, _torch_neurons)
+    peer.load_state_dict({name: torch.tensor(tensor.numpy()) for name, tensor in net.state_dict().items()})
+    ours = retrograd.compile(_spiking_step(retrograd, net, retrograd.Tensor(data), retrograd.Tensor(labels)))
+    theirs = _spiking_step(torch, peer, torch.tensor(data), torch.tensor(labels))
+
+    def losses() -> list[tuple[np.ndarray, np.ndarray]]:
+        return [(_losses(ours), _losses(theirs))]
+
+    name = f"784-128-10, {steps} steps, batch {samples}, recorded"
+    return Row(SPIKING, name, ours, {"custom autograd.Function": theirs}, TARGETS[SPIKING], losses)
+
+
+def _spiking_step(library: Any, net: Any, x: Any, y: Any) -> Call:
+    optimizer = library.optim.Adam(net.parameters())
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = library.nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+class _TorchSpike(torch.autograd.Function):
+    """A spike whose gradient is that of ``FastSigmoid(slope=25)``."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return (x >= 0).float()
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        (x,) = ctx.saved_tensors
+        return g / (1 + 25 * x.abs()) ** 2
+
+
+def _torch_neurons(x: Any) -> Any:
+    """The formula of ``LIFCell(decay=0.9)`` for x (T, N, C)."""
+    v, spikes = 0.0, []
+    for part in x.unbind(0):
+        v = 0.9 * v + part
+        spikes.append(_TorchSpike.apply(v - 1.0))
+        v = v - spikes[-1].detach()
+    return torch.stack(spikes)
+
+
 # ---- mnist5k -------------------------------------------------------------------------------------------------------
 
 
@@ -170,7 +231,7 @@ def _script() -> Row:
             layout: _script_step(torch, peer, torch.utils.data.DataLoader(pairs, 64, shuffle=True))
             for layout, peer in peers.items()
         },
-        TARGET,
+        TARGETS[SCRIPT],
         values,
     )
 
