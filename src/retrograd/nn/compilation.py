@@ -30,13 +30,13 @@ def compile(
 
     Calls are recorded once for each layout of the arguments, with gradients also their backward, and then run without
     Python between the kernels: a small network is several times as fast. The results and gradients are the same to the
-    bit. What cannot be recorded runs as usual: random numbers other than dropout's, decisions by values, elements read
-    through NumPy, changes of an argument in place, hooks, backward rules of your own (those of ``rules`` are recorded),
-    or printing in a ``forward`` of your own. ``explain_recording`` says what was recorded, and why not. A recording is
-    dropped when an attribute, parameter, buffer or child of a module is replaced. Python code between operators is not
-    repeated, as with PyTorch. Second derivatives, or a second backward pass, run the call again as usual. Its
-    contributions to the gradient of a tensor that is also used elsewhere are added up first, which may change the last
-    bits.
+    bit. Arguments are tensors, numbers and strings, and tuples, lists and dicts of these. What cannot be recorded runs
+    as usual: random numbers other than dropout's, decisions by values, elements read through NumPy, changes of an
+    argument in place, hooks, backward rules of your own (those of ``rules`` are recorded), or printing in a ``forward``
+    of your own. ``explain_recording`` says what was recorded, and why not. A recording is dropped when an attribute,
+    parameter, buffer or child of a module is replaced. Python code between operators is not repeated, as with PyTorch.
+    Second derivatives, or a second backward pass, run the call again as usual. Its contributions to the gradient of a
+    tensor that is also used elsewhere are added up first, which may change the last bits.
 
     Where a call cannot be recorded as a whole, the modules that it calls are: each largest one that can be.
 

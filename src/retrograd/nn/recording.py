@@ -359,16 +359,32 @@ def taken(recording: Recording, inference: bool) -> Any:
     return mapped_tensors(recording.steps.result, own)
 
 
-def mapped_tensors(value: Any, function: Callable[[Tensor], Any]) -> Any:
-    """The result with its tensors replaced, in order."""
-    if isinstance(value, Tensor):
+def is_container(value: Any) -> bool:
+    """Whether a value is a tuple, list or dict whose tensors are arguments of a recorded call."""
+    if type(value) is dict:
+        return all(type(name) is str for name in value)
+    return type(value) in (tuple, list) or (isinstance(value, tuple) and hasattr(value, "_fields"))
+
+
+def mapped_tensors(value: Any, function: Callable[[Any], Any], kind: type = Tensor) -> Any:
+    """The arguments or the result of a call with its tensors, or values of another kind, replaced, in order."""
+    if isinstance(value, kind):
         return function(value)
     if isinstance(value, (tuple, list)):
-        parts = [mapped_tensors(each, function) for each in value]
+        parts = [mapped_tensors(each, function, kind) for each in value]
         return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
     if isinstance(value, dict):
-        return {key: mapped_tensors(each, function) for key, each in value.items()}
+        return {key: mapped_tensors(each, function, kind) for key, each in value.items()}
     return value
+
+
+def form_of(value: Any) -> Any:
+    """What changes when something is put into, or taken out of, the containers among the arguments of a call."""
+    if isinstance(value, (tuple, list)):
+        return type(value), *map(form_of, value)
+    if isinstance(value, dict):
+        return (dict, *value, *map(form_of, value.values()))
+    return id(value)
 
 
 def tensors_in(value: Any) -> Iterator[Any]:
@@ -385,10 +401,10 @@ def tensors_in(value: Any) -> Iterator[Any]:
 # ---- What two recorded calls have in common --------------------------------------------------------------------------
 
 
-class Plain(NamedTuple):
-    """An argument that is no tensor."""
+class Needed(NamedTuple):
+    """An argument that is a tensor: whether its gradient is needed."""
 
-    value: Any
+    gradient: bool
 
 
 class Call(NamedTuple):

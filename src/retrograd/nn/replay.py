@@ -45,14 +45,16 @@ from .module_hooks import changes
 from .recording import (
     DEPENDS,
     Call,
+    Needed,
     OtherDecisionError,
-    Plain,
     Recording,
     Replayed,
     Upstream,
     changed_before_decisions,
     difference,
+    form_of,
     frozen_steps,
+    is_container,
     mapped_tensors,
     older_objects_uncollected,
     put_back_after,
@@ -77,6 +79,7 @@ from .recording_step import (
 
 _MOST_CHANGES = 8
 _MOST = 16  # recordings of a function; the oldest is dropped
+_MOST_VALUES = 256  # of all arguments, among them those in tuples, lists and dicts
 _MOST_LAYOUTS = 256  # whose calls are counted
 _MOST_MISSES = 4  # replays in succession with other decisions, or attempts to record, before calls run as usual
 
@@ -129,7 +132,8 @@ class Recorder:
         key: list[Any] = [mode.exact, mode.inference, *kwargs]
         trained: list[Tensor] = []
         given: list[int] = []
-        for value in (*args, *kwargs.values()) if kwargs else args:
+        values = [*args, *kwargs.values()] if kwargs else [*args]
+        for at, value in enumerate(values):
             if isinstance(value, Tensor):
                 array = value.array
                 if min(array.strides, default=0) < 0:
@@ -143,6 +147,13 @@ class Recorder:
                         trained.append(value)
             elif isinstance(value, PLAIN):
                 key += type(value), value if value and value == value else repr(value)  # 0.0 is not -0.0; NaN is NaN
+            elif is_container(value):
+                key += type(value), len(value)
+                if type(value) is dict:
+                    key += value
+                values[at + 1 : at + 1] = value.values() if type(value) is dict else value
+                if len(values) > _MOST_VALUES:  # or a list that contains itself
+                    return self._as_usual(f"its arguments have more than {_MOST_VALUES} values", args, kwargs)
             else:
                 return self._as_usual(f"an argument is {kind_name(value)}", args, kwargs)
         if kernel_set.listeners or host.listeners or mode.rules is not None:
@@ -374,12 +385,8 @@ class Recorder:
             found.set_backward(one.upstream, one.grads, self.upstream.get(place))
             found.uses = one.uses
             found.has_rules = state.has_rules
-            plain = [value._requires_grad if isinstance(value, Tensor) else Plain(value) for value in args]
-            named = {
-                name: value._requires_grad if isinstance(value, Tensor) else Plain(value)
-                for name, value in kwargs.items()
-            }
-            found.again = partial(self._computed_again, place, found.inputs, plain, named)
+            needs = mapped_tensors((args, kwargs), lambda tensor: Needed(tensor._requires_grad))
+            found.again = partial(self._computed_again, place, found.inputs, *needs)
             read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
             results = enumerate(tensors_in(steps.result))
@@ -407,9 +414,7 @@ class Recorder:
         wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
 
-        def own(value: Any) -> Any:
-            if not isinstance(value, Tensor):
-                return value
+        def own(value: Tensor) -> Tensor:
             if id(value) in known:  # the same argument again
                 arrays.append(known[id(value)].array)
                 return known[id(value)]
@@ -419,8 +424,8 @@ class Recorder:
                 wanted.append(found.requires_grad_())
             return found
 
-        given = [own(value) for value in args]
-        named = {name: own(value) for name, value in kwargs.items()}
+        given, named = mapped_tensors((args, kwargs), own)
+        form = form_of((given, named))
         wanted += trained[len(wanted) :]
         assert self.state is not None
         start, random = next_order(), self.state.generators.states()
@@ -434,6 +439,8 @@ class Recorder:
                 changed = {id(owner) for owners in outline.changed for owner in owners if owner is not None}
         if drawn := self.state.generators.drawn_since(random, steps):
             raise UnrecordableError(drawn)
+        if form_of((given, named)) != form:
+            raise UnrecordableError("it changes a list or dict that is an argument")
         delivered = [
             each._replace(kept=each.kept and (each.after is None or id(root(each.after)) not in changed))
             for each in delivered
@@ -486,8 +493,8 @@ class Recorder:
         self,
         place: Any,
         inputs: list[np.ndarray],
-        args: list[bool | Plain],
-        kwargs: dict[str, bool | Plain],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
         upstream: Sequence[Tensor | None],
         random: Any,
         other_layout: bool,
@@ -496,7 +503,7 @@ class Recorder:
     ) -> list[Tensor | None]:
         """The gradients of a call with other decisions, or other upstream gradients, than were recorded.
 
-        args, kwargs: of the call, with whether it requires a gradient in place of each tensor. random: the state of the
+        args, kwargs: of the call, with a ``Needed`` in place of each tensor. random: the state of the
         random numbers before it. other_layout: record the next call with these strides. node: of the call,
         if the gradients shall have a graph. edges: of the tensors that it trains.
         """
@@ -512,14 +519,12 @@ class Recorder:
         wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
 
-        def own(value: bool | Plain) -> Any:
-            if isinstance(value, Plain):
-                return value.value
+        def own(value: Needed) -> Tensor:
             array = next(arrays)
             if id(array) in known:
                 return known[id(array)]
             found = wrap(array if edges is None else copies.duplicate(array))
-            if value:
+            if value.gradient:
                 edge = None if edges is None else edges[len(wanted)]
                 if isinstance(edge, Tensor):
                     found = edge
@@ -534,8 +539,7 @@ class Recorder:
         with enable_grad(), put_back_after(self.state.arrays, self.state.generators), without_pieces():
             if random is not None:
                 default_generator.set_state(random)
-            given = [own(value) for value in args]
-            named = {name: own(value) for name, value in kwargs.items()}
+            given, named = mapped_tensors((args, kwargs), own, Needed)
             every = [*tensors_in(self.function(*given, **named))]
             results = [value for value in every if value._requires_grad]
             wanted += self.state.trained
