@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from retrograd import arange, use_kernels
-from retrograd.kernels.compiled import conv, relu
+from retrograd.kernels.compiled import conv, pointwise, relu
 from retrograd.kernels.compiled.machine import launch, numpy_abi, precompile
 from retrograd.specs.geometry import conv_window
 
@@ -284,6 +284,43 @@ def test_a_prepared_launch_leaks_nothing() -> None:
     assert (sys.getrefcount(x), sys.getrefcount(owner)) == before
     result = weakref.ref(products.prepared.run(x, x))
     assert result() is None  # nobody else holds it
+
+
+def test_a_prepared_launch_of_several_results() -> None:
+    """They are a tuple of new arrays, which nobody else holds."""
+    g, x, y = (np.random.default_rng(seed).normal(size=(3, 5)).astype("f") for seed in range(3))
+    pointwise.KERNELS["mul_grad"](g, x, y, True, True)  # prepares it
+    before = [sys.getrefcount(each) for each in (g, x, y)]
+    for _ in range(100):
+        results = pointwise.KERNELS["mul_grad"](g, x, y, True, True)
+    assert type(results) is tuple and sys.getrefcount(results) == 2
+    for result, expected in zip(results, (g * y, g * x), strict=True):
+        np.testing.assert_array_equal(result, expected)
+        assert result.flags.owndata and result.flags.writeable
+    assert [sys.getrefcount(each) for each in (g, x, y)] == before
+    held = [weakref.ref(each) for each in results]
+    del results, result
+    assert [each() for each in held] == [None, None]
+    only = pointwise.KERNELS["mul_grad"](g, x, y, False, True)
+    assert only[0] is None
+    np.testing.assert_array_equal(only[1], g * x)
+
+
+@pytest.mark.parametrize(
+    "shapes", [((3, 5), (5,)), ((3, 5), (3, 1)), ((1,), (7,)), ((2, 1, 5), (3, 1)), ((0, 3), (3,))]
+)
+@pytest.mark.parametrize(("name", "exact"), [("add", np.add), ("mul", np.multiply), ("lt", np.less)])
+def test_prepared_broadcasts(name: str, exact: np.ufunc, shapes: tuple[tuple[int, ...], ...]) -> None:
+    """The first call with some layouts prepares the others; arrays that must be copied are not mistaken for these."""
+    run = pointwise.KERNELS[name]
+    x, y = (np.random.default_rng(seed).normal(size=shape).astype("f") for seed, shape in enumerate(shapes))
+    for first, second in ((x, y), (x, y), (x + 1, y - 1), (y, x), (y, x), (x.astype("d"), y.astype("d")), (x, y)):
+        found = run(first, second)
+        np.testing.assert_array_equal(found, exact(first, second))
+        assert found.dtype == exact(first, second).dtype
+    wide = np.repeat(x, 2, -1)[..., ::2]
+    for _ in range(2):
+        np.testing.assert_array_equal(run(wide, y), exact(x, y))
 
 
 def test_without_known_fields_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
-from .machine.launch import Kernel, Part, kernel
+from .machine.launch import Argument, Kernel, Launch, Part, Prepared, Result, kernel
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 
 __all__ = ["formula_kernel", "glu", "glu_grad"]
@@ -50,28 +50,54 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
     If there are several results, the last arguments say which are needed; the others are None.
     """
     operands, results = len(form.operands), form.results
+    all_needed = (True,) * results
 
-    def run(*values: Any) -> np.ndarray:
+    def planned_run(*values: Any) -> np.ndarray:
         arrays, shape, back, tasks, steps = _planned(values[:operands])
-        char = arrays[-1].dtype.char
-        y = np.empty(shape, np.bool_ if form.truth else char, like=arrays[-1])
-        rows[char](tasks, *arrays, y, *steps, *values[operands:])
+        launch, y = _launch(arrays), np.empty(shape, np.bool_ if form.truth else arrays[-1].dtype, like=arrays[-1])
+        launch(tasks, *arrays, y, *steps, *values[operands:])
+        if not back and len(values) == operands:
+            remember(values, arrays, launch, tasks, y, steps)
         return y.transpose(back) if back else y
 
-    def run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
+    def planned_run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
+        needed = values[-results:] if len(values) > operands else all_needed
         arrays, shape, back, tasks, steps = _planned(values[:operands])
-        char = arrays[-1].dtype.char
-        needed = values[-results:]
-        found = [np.empty(shape, char, like=arrays[-1]) if need else None for need in needed]
-        if all(needed):
-            rows[char](tasks, *arrays, *found, *steps, *values[operands:])
-        else:
-            some = found[needed.index(True)]  # results that are not needed are not written: any array will do
-            targets = [some if each is None else each for each in found]
-            rows[char](tasks, *arrays, *targets, *steps, *values[operands:])
+        launch = _launch(arrays)
+        found = [np.empty(shape, arrays[-1].dtype, like=arrays[-1]) if need else None for need in needed]
+        some = found[needed.index(True)]  # results that are not needed are not written: any array will do
+        targets = [some if each is None else each for each in found]
+        launch(tasks, *arrays, *targets, *steps, *values[operands:], *(() if len(values) > operands else needed))
+        if not back and len(values) == operands:
+            remember(values, arrays, launch, tasks, some, (*steps, *needed))
         return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
 
-    return run if results == 1 else run_several
+    def _launch(arrays: tuple[np.ndarray, ...]) -> Launch:
+        return rows[arrays[-1].dtype.char]
+
+    def remember(
+        given: tuple[Any, ...], arrays: tuple[Any, ...], launch: Launch, tasks: int, like: Any, numbers: tuple[int, ...]
+    ) -> None:
+        """Let the next call with arrays of these layouts run without Python code, unless it must copy one."""
+        if all(x is y and type(x) is np.ndarray for x, y in zip(given, arrays, strict=True)):
+            places = *map(Argument, range(operands)), *map(Result, range(results))
+            prepared.remember(arrays, launch, tasks, like.shape, (*places, *numbers), results, like.dtype)
+
+    if results == 1:
+        prepared = Prepared(planned_run)
+
+        def run(*values: Any) -> Any:
+            return prepared.run(*values) if len(values) == operands else planned_run(*values)
+
+    else:
+        prepared = Prepared(planned_run_several)
+
+        def run(*values: Any) -> Any:
+            if values[operands:] == all_needed:
+                return prepared.run(*values[:operands])
+            return planned_run_several(*values)
+
+    return run
 
 
 def same_or_broadcast(dense: Kernel, rows: Kernel, form: Form) -> Callable[..., np.ndarray]:

@@ -43,6 +43,8 @@ _CPYTHON = (  # C functions that its machine code calls
     "PyErr_SetString",
     "PyObject_CallNoArgs",
     "PyObject_Vectorcall",
+    "PyTuple_New",
+    "PyTuple_SetItem",
     "Py_IncRef",
     "Py_DecRef",
     "PyEval_SaveThread",
@@ -326,11 +328,17 @@ class Argument(NamedTuple):
     place: int
 
 
-RESULT: Final = object()  # such a parameter: the new array
+class Result(NamedTuple):
+    """A parameter of a prepared launch: the new array of this number, of several."""
+
+    place: int
+
+
+RESULT: Final = Result(0)  # the new array
 
 
 class Prepared:
-    """A function of arrays that allocates its result and launches one kernel, found by the layouts of the arrays.
+    """A function of arrays that allocates its results and launches one kernel, found by the layouts of the arrays.
 
     ``run(*arrays)`` is a built-in function; for layouts that it does not know, it calls ``other(*arrays)``, which may
     ``remember`` them. It saves the time of Python code that looks up a plan: half a microsecond.
@@ -359,12 +367,15 @@ class Prepared:
         tasks: int,
         shape: tuple[int, ...],
         parameters: Sequence[Any],
+        results: int = 1,
+        dtype: np.dtype[Any] | None = None,
     ) -> None:
-        """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with a new array of this shape as RESULT.
+        """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with new arrays of this shape as results.
 
-        A parameter is an ``Argument``, RESULT, an integer, or an array that is the same in each call.
+        A parameter is an ``Argument``, a ``Result``, an integer, or an array that is the same in each call. dtype: of
+        the results; None means that of the first array.
         """
-        like = np.broadcast_to(np.zeros(1, arrays[0].dtype), shape)
+        like = np.broadcast_to(np.zeros(1, arrays[0].dtype if dtype is None else dtype), shape)
         kernel: int = getattr(launch, "__self__", 0)  # of a built-in function, see ``_built_in``
         if self._words.size == 0 or kernel == 0 or not np.empty_like(like).flags.c_contiguous:
             return
@@ -372,15 +383,16 @@ class Prepared:
         for value in parameters:
             if isinstance(value, Argument):
                 sources += _OF_ARGUMENT, value.place
-            elif value is RESULT:
-                sources += _OF_RESULT, 0
+            elif isinstance(value, Result):
+                sources += _OF_RESULT, value.place
             else:
                 sources += _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else value
         layouts: list[int] = []
         for array in arrays:
             layouts += array.ndim, id(array.dtype)
             layouts += chain.from_iterable(zip(array.shape, array.strides, strict=True))
-        entry = np.array([0, kernel, tasks, id(like), len(parameters), len(arrays), *sources, *layouts], np.int64)
+        numbers = tasks, id(like), results, len(parameters), len(arrays)
+        entry = np.array([0, kernel, *numbers, *sources, *layouts], np.int64)
         owner = (entry, like, [*parameters], [array.dtype for array in arrays])
         entry[0] = id(owner)
         with _loading:

@@ -57,8 +57,9 @@ PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TABLE
 PLACES, WAYS = 512, 4
 # words of an entry, followed by two for each parameter of its kernel (SOURCES), then for each array that it is called
 # with: the number of axes, the dtype, and each axis's extent and stride
-ENTRY_OWNER, ENTRY_KERNEL, ENTRY_TASKS, ENTRY_PROTOTYPE, ENTRY_PARAMETERS, ENTRY_ARRAYS, ENTRY_SOURCES = range(7)
-CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an array, the elements of the result
+ENTRY_OWNER, ENTRY_KERNEL, ENTRY_TASKS, ENTRY_PROTOTYPE, ENTRY_RESULTS, ENTRY_PARAMETERS, ENTRY_ARRAYS = range(7)
+ENTRY_SOURCES = 7
+CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an array, the elements of a result
 _MULTIPLIER = 0x2545F4914F6CDD1D  # odd, with bits all over it
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
@@ -76,6 +77,8 @@ _call_object = types.ExternalFunction("PyObject_CallNoArgs", types.int64(types.i
 _call_with = types.ExternalFunction(
     "PyObject_Vectorcall", types.int64(types.int64, types.int64, types.int64, types.int64)
 )
+_new_tuple = types.ExternalFunction("PyTuple_New", types.int64(types.int64))
+_set_item = types.ExternalFunction("PyTuple_SetItem", types.int32(types.int64, types.int64, types.int64))
 _take = types.ExternalFunction("Py_IncRef", types.void(types.int64))
 _drop = types.ExternalFunction("Py_DecRef", types.void(types.int64))
 _release_lock = types.ExternalFunction("PyEval_SaveThread", types.int64())
@@ -412,27 +415,42 @@ def _fits(entry: int, arguments: int, count: int) -> bool:
 
 
 @helper
+def _drop_all(objects: int, count: int) -> None:
+    for place in range(count):
+        _drop(word(objects, place))
+
+
+@helper
 def _run_entry(function: int, entry: int, arguments: int) -> int:
-    """Allocate the result of an entry, run its tasks, and return the result."""
-    result = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPE))
-    if result == 0:
-        return 0
+    """Allocate the results of an entry, run its tasks, and return the result, or a tuple of several."""
+    results, made = word(entry, ENTRY_RESULTS), new_record()
+    for place in range(results):
+        result = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPE))
+        if result == 0:
+            _drop_all(made, place)
+            return 0
+        set_word(made, place, result)
     record = new_record()
     for slot in range(word(entry, ENTRY_PARAMETERS)):
         kind, value = word(entry, ENTRY_SOURCES + 2 * slot), word(entry, ENTRY_SOURCES + 2 * slot + 1)
         if kind == OF_ARGUMENT:
             value = word(word(arguments, value), DATA)
         elif kind == OF_RESULT:
-            value = word(result, DATA)
+            value = word(word(made, value), DATA)
         set_word(record, slot, value)
     owner = word(entry, ENTRY_OWNER)
     _take(owner)  # another thread may replace the entry while this one runs
     done = _release(word(function, PREPARED_STATE), word(entry, ENTRY_KERNEL), word(entry, ENTRY_TASKS), record)
     _drop(owner)
-    if not done:
-        _drop(result)
+    if done and results == 1:
+        return word(made, 0)
+    several = _new_tuple(results) if done else 0
+    if several == 0:
+        _drop_all(made, results)
         return 0
-    return result
+    for place in range(results):
+        _set_item(several, place, word(made, place))
+    return several
 
 
 def prepared(owner: int, arguments: int, count: int) -> int:
