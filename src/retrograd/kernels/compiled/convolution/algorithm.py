@@ -220,11 +220,12 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
 _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
 _FLIP = 1.0  # a number that changes between channels-last and planes
-_PLANE = 2.5  # the same for a weight gradient, which keeps whole planes
+_PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
 _ADD = 4.5  # a vector of products that is added to others in memory
 _PACK = 1.5  # a weight that is packed for an input gradient
 _COPY = 2  # a vector of a line that is copied
-_REDUCE = 15  # a sum of the lanes of a register, added to memory
+_REDUCE, _DOT = 6, 40  # a sum of the lanes of a register, added to memory; a tile of such sums
+_SUM_LINE = 25  # a tile of the weight gradient for a line, besides its terms
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL = 6000  # a kernel
 _SHORT = 1.25  # factor of lines in planes that are shorter than two vectors
@@ -252,8 +253,9 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
         tiles = [-(-extent // most) for extent, most in zip((columns, taps * depth), dot_tile(), strict=True)]
         empty = -(-line // shape.lanes) * shape.lanes / line
         sums = prod(tiles) * _term(columns / tiles[0], taps * depth / tiles[1]) * empty / shape.lanes
-        added = taps * depth * columns * _REDUCE / min(prod(window.output), _SEGMENT * shape.lanes)
-        return groups * (sums + added + (depth + columns) * _PLANE)
+        added = taps * depth * columns * _REDUCE + prod(tiles) * _DOT
+        added_each = added / min(prod(window.output), _SEGMENT * shape.lanes)
+        return groups * (sums + added_each + (depth + columns) * _PLANE)
     if form == "narrow":
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
         if any(window.padding[-1]):
@@ -261,7 +263,7 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
     tiles_of_rows = -(-depth // shape.rows)
     rows = depth / tiles_of_rows
     terms = sum(
-        count * tiles_of_rows * max(_term(rows, vectors), rows / 2 + vectors + 1)  # it prefetches as well
+        count * tiles_of_rows * (max(_term(rows, vectors), rows / 2 + vectors + 1) + _SUM_LINE / line)  # and prefetches
         for count, vectors in _panels(shape)
     )
     return groups * taps * terms + copied
