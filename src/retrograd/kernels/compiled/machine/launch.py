@@ -375,7 +375,7 @@ class Prepared:
         A parameter is an ``Argument``, a ``Result``, an integer, or an array that is the same in each call. dtype: of
         the results; None means that of the first array.
         """
-        like = np.broadcast_to(np.zeros(1, arrays[0].dtype if dtype is None else dtype), shape)
+        like = np.broadcast_to(np.zeros((), arrays[0].dtype if dtype is None else dtype), shape)
         kernel: int = getattr(launch, "__self__", 0)  # of a built-in function, see ``_built_in``
         if self._words.size == 0 or kernel == 0 or not np.empty_like(like).flags.c_contiguous:
             return
