@@ -171,7 +171,8 @@ def _arrays(values: Any) -> Iterator[np.ndarray]:
 
 def _referenced_elsewhere(steps: Sequence[Step]) -> set[int]:
     """Return the ids of the steps' arrays, and of the owners of their memory, that are also referenced elsewhere."""
-    gc.collect()  # references from dead cycles would count
+    # References from dead cycles would count. While automatic collection is off, what was recorded is young.
+    gc.collect(2 if gc.isenabled() else 0)
     found: list[np.ndarray] = []
     counts: dict[int, int] = {}  # id of an array -> the number of references from the steps
     seen: set[int] = set()

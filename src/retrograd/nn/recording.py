@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -474,20 +475,33 @@ def put_back_after(arrays: Sequence[np.ndarray], generators: Generators) -> Iter
         generators.set_states(random)
 
 
+_uncollected = 0  # recordings under way, while which automatic collection is off
+_counting = Lock()
+
+
 @contextmanager
 def older_objects_uncollected() -> Iterator[None]:
-    """Let ``gc.collect`` pass over all objects that exist now, which took most of the time of a recording.
+    """Keep what a recording makes young, so that ``gc.collect`` can pass over all older objects.
 
-    If the user has frozen objects, nothing changes: unfreezing would include those.
+    To visit all objects of a process took most of the time of a recording.
     """
-    if gc.get_freeze_count():
-        yield
-        return
-    gc.freeze()
+    global _uncollected
+    with _counting:
+        is_on = gc.isenabled() or _uncollected > 0
+        _uncollected += is_on
+        gc.disable()
     try:
         yield
     finally:
-        gc.unfreeze()
+        with _counting:
+            _uncollected -= is_on
+            if is_on and not _uncollected:
+                gc.enable()
+
+
+def collect_young() -> None:
+    """Collect what was made since ``older_objects_uncollected`` began, also if a part was collected meanwhile."""
+    gc.collect(1 if sys.version_info < (3, 14) else 2)  # since 3.14, generation 1 is only a part of the older objects
 
 
 def difference(call: Call, again: Call) -> str | None:

@@ -14,7 +14,6 @@ Model: CUDA graphs, and PyTorch's ``torch.compile``, whose signature it has.
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -51,6 +50,7 @@ from .recording import (
     Replayed,
     Upstream,
     changed_before_decisions,
+    collect_young,
     difference,
     form_of,
     frozen_steps,
@@ -272,7 +272,7 @@ class Recorder:
             self.found.pop(next(iter([*self.found]), None), None)
         self.found[place] = found
         if isinstance(found, Recording) and found.training is not None:
-            gc.collect()
+            collect_young()  # references from dead cycles would count
             found.training.count_references()
         return_freed_memory()  # of the arrays that were recorded
         return self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
