@@ -266,7 +266,7 @@ def test_several_results_in_given_memory() -> None:
 
 
 def test_given_scratch() -> None:
-    x, w = np.ones((60, 40), np.float32), np.ones((80, 40), np.float32).T  # each thread copies the transposed one
+    x, w = np.ones((60, 40), np.float32), np.ones((160, 40), np.float32).T  # each thread copies the transposed one
     made = plan("matmul", x, w)
     memory = spoilt(made)
     (at, *_) = [at for at, buffer in enumerate(made.buffers) if buffer.kind == "each"]
@@ -282,7 +282,7 @@ def test_given_scratch() -> None:
 
 def test_bound_launches() -> None:
     """They run again on the same arrays, and refuse more threads than they have scratch for."""
-    x, w, y = np.ones((60, 40), np.float32), np.ones((80, 40), np.float32).T, np.empty((60, 80), np.float32)
+    x, w, y = np.ones((60, 40), np.float32), np.ones((160, 40), np.float32).T, np.empty((60, 160), np.float32)
     bound = plan("matmul", x, w).bound(x, w, into=y)
     assert bound.run() is y and (y == 40).all()
     x *= 2

@@ -27,6 +27,7 @@ from .machine.record import record
 from .machine.target import vector_bytes
 
 BLOCK = 128  # units of terms that are added in registers, then to the sum of the blocks before
+STACK = 4096  # elements of a copy of B that a task has on its stack: a launch without scratch memory is found natively
 
 # every argument is a 64-bit integer; addresses and steps are in bytes
 STRIP_ARGUMENTS = (
@@ -215,7 +216,7 @@ class Layout(NamedTuple):
     tiles: int  # of rows
     panels: int  # strips: of vectors; dots: tiles of columns
     packing: int  # elements of a row of the copy of B; 0: none is made
-    packed: int  # elements of the copy
+    packed: int  # elements of the copy in scratch memory
 
 
 def layout(choice: Choice, columns: int, rows: int, depth: int, b_depth: int, b_column: int, dtype: str) -> Layout:
@@ -224,9 +225,11 @@ def layout(choice: Choice, columns: int, rows: int, depth: int, b_depth: int, b_
     tiles = -(-rows // choice.rows)
     if choice.kernel == "strip":
         row = 0 if b_column == 1 or columns == 1 else -(-columns // lanes) * lanes
-        return Layout(tiles, -(-columns // (choice.width * lanes)), row, row * depth)
-    row = 0 if b_depth == 1 or depth == 1 else -(-depth // lanes) * lanes
-    return Layout(tiles, -(-columns // choice.width), row, row * columns)
+        panels, copied = -(-columns // (choice.width * lanes)), row * depth
+    else:
+        row = 0 if b_depth == 1 or depth == 1 else -(-depth // lanes) * lanes
+        panels, copied = -(-columns // choice.width), row * columns
+    return Layout(tiles, panels, row, copied if copied > STACK else 0)
 
 
 def words(

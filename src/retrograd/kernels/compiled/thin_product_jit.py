@@ -15,11 +15,23 @@ from numba.extending import intrinsic
 from .machine.compiler import Array, Table
 from .machine.microkernel import registers
 from .machine.microkernel_jit import apply_formula, clamped, finish_of
-from .machine.simd import I32, I64, address, declare, first_lanes, masked_load, masked_store, offset, splat, suffix
+from .machine.simd import (
+    I32,
+    I64,
+    address,
+    buffer,
+    declare,
+    first_lanes,
+    masked_load,
+    masked_store,
+    offset,
+    splat,
+    suffix,
+)
 from .machine.target import vector_bytes
 from .matmul import PART
 from .memory.packing_jit import pack_block
-from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, STRIP_ARGUMENTS, STRIPS
+from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, STACK, STRIP_ARGUMENTS, STRIPS
 
 _BYTE = ir.IntType(8).as_pointer()
 
@@ -342,6 +354,7 @@ def _caller(count: int) -> Any:
 
 
 _strip, _dots = _caller(len(STRIP_ARGUMENTS)), _caller(len(DOT_ARGUMENTS))
+_on_stack = buffer(STACK)
 
 
 def strips(
@@ -361,15 +374,16 @@ def strips(
     size, depth, columns, packing = plan[STRIPS.size], plan[STRIPS.depth], plan[STRIPS.columns], plan[STRIPS.packing]
     a_tile_row, a_step, c_row = plan[STRIPS.a_row] * size, plan[STRIPS.a_step] * size, columns * size
     high, extra = plan[STRIPS.least] + 1, plan[STRIPS.extra]
-    copy, finish = worker * packed_words, finish_of(c, bounds, residual)
+    copy = offset(packed, worker * packed_words) if packed_words > 0 else _on_stack(packed)
+    finish = finish_of(c, bounds, residual)
     for part in range(task * plan[STRIPS.each], min(plan[STRIPS.count], (task + 1) * plan[STRIPS.each])):
         at = STRIPS.parts + PART.words * part
         b_at, ldb = address(b) + plan[at + PART.b] * size, plan[STRIPS.b_depth] * size
         if packing != 0:
             pack_block(
-                b, plan[at + PART.b], plan[STRIPS.b_depth], plan[STRIPS.b_column], depth, columns, packed, copy, packing
+                b, plan[at + PART.b], plan[STRIPS.b_depth], plan[STRIPS.b_column], depth, columns, copy, 0, packing
             )
-            b_at, ldb = address(offset(packed, copy)), packing * size
+            b_at, ldb = address(copy), packing * size
         first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
         c_end = address(c) + plan[at + PART.c] * size + (end * (high - 1) + min(end, extra)) * c_row
         for panel in range(plan[at + PART.panel_first], plan[at + PART.panel_last], plan[STRIPS.group]):
@@ -430,13 +444,14 @@ def dots(
         plan[DOTS.wide_tiles],
     )
     group, b_step = plan[DOTS.group], plan[DOTS.b_column]
-    copy, finish = worker * packed_words, finish_of(c, bounds, residual)
+    copy = offset(packed, worker * packed_words) if packed_words > 0 else _on_stack(packed)
+    finish = finish_of(c, bounds, residual)
     for part in range(task * plan[DOTS.each], min(plan[DOTS.count], (task + 1) * plan[DOTS.each])):
         at = DOTS.parts + PART.words * part
         b_at = address(b) + plan[at + PART.b] * size
         if packing != 0:
-            pack_block(b, plan[at + PART.b], b_step, plan[DOTS.b_depth], columns, depth, packed, copy, packing)
-            b_at, b_row = address(offset(packed, copy)), packing * size
+            pack_block(b, plan[at + PART.b], b_step, plan[DOTS.b_depth], columns, depth, copy, 0, packing)
+            b_at, b_row = address(copy), packing * size
         first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
         for from_tile in range(plan[at + PART.panel_first], plan[at + PART.panel_last], group):
             to_tile = min(from_tile + group, plan[at + PART.panel_last])
