@@ -78,6 +78,16 @@ def test_many(kernel_set: Any, shape: tuple[int, ...], axes: tuple[int, ...], dt
     check(kernel_set, numbers(np.random.default_rng(0), shape, dtype), axes)
 
 
+@pytest.mark.parametrize("outliers", [range(8), range(3, 9), [100]])
+def test_some_rows_are_far_from_the_others(kernel_set: Any, outliers: Any) -> None:
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((171, 37)).astype(np.float32)  # several blocks of rows, and part of a register
+    x[outliers] += 300 * rng.standard_normal(37).astype(np.float32)
+    mean, squares = kernel_set.moments(x, (0,))
+    assert_close(squares, over(x, (0,), squares_of), 8 * np.finfo(np.float32).eps * over(x, (0,), squares_of))
+    assert_close(mean, over(x, (0,), mean_of), 2 * np.finfo(np.float32).eps * np.abs(x).max())
+
+
 @pytest.mark.parametrize("shape", [(30000,), (9, 3001), (3001, 9)])
 def test_far_from_zero(shape: tuple[int, ...]) -> None:
     """Nothing cancels: of float32 numbers around 10,000 the variance, 1, has four digits and more."""

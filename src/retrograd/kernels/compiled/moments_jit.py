@@ -8,11 +8,13 @@ from typing import Any, Final
 
 from .machine.compiler import Array, helper
 from .machine.simd import (
+    ONE,
     PART,
     WIDE,
     Access,
     ahead,
     ahead_by,
+    buffer,
     counting,
     double,
     folded,
@@ -21,12 +23,15 @@ from .machine.simd import (
     full_like,
     lanes,
     largest,
+    load,
+    load_double,
     load_first,
     load_first_or,
     load_wide,
     maximum,
     rounded,
     select,
+    store,
     store_first,
     total,
     wide_ahead,
@@ -48,7 +53,7 @@ from .reduction_jit import add, columns_of, itself
 Body = Callable[..., None]
 _ahead, _fetch = wide_ahead(ahead), ahead_by(0)
 TOGETHER = 8  # terms added before their sum is added to the others in float64
-ROWS_AHEAD = 8  # prefetched while a row of two arrays is read: a page ahead is too close if rows are long
+ROWS_AHEAD = 2 * TOGETHER  # prefetched while a row is read: a page ahead is too close if rows are long
 _INFINITY = float("inf")
 
 
@@ -58,20 +63,14 @@ def finite(value: Any) -> Any:
     return select(value - value == 0.0, value, 0.0)
 
 
-# The two passes over a piece. ``about``: its first number; ``term``: of a number in the first pass; ``join``: combines
-# two terms, and, once they are ``wide``, those of some numbers with all before, starting from ``start``; ``gather``:
-# the whole first pass over a row; ``center``: from the joined ``count`` numbers; ``collect``: a term of the second
-# pass, which are summed (in a row: their sum); ``first`` and ``second``: the results.
+# The two passes over a piece of a row. ``about``: its first number; ``gather``: the first pass, ``wide``: the type of
+# its result; ``center``: from that and the ``count`` of numbers; ``collect``: the second pass; ``first`` and
+# ``second``: the results.
 
 
 @helper
 def _away(v: Any, about: Any) -> Any:
     return v - about
-
-
-@helper
-def _number(v: Any, about: Any) -> Any:
-    return v
 
 
 @helper
@@ -191,76 +190,194 @@ def _rows(wide: Any, gather: Any, center: Any, collect: Any, first: Any, second:
     return body
 
 
-def _columns(wide: Any, term: Any, join: Any, center: Any, collect: Any, first: Any, second: Any, start: float) -> Body:
-    """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner). Else as ``_rows``."""
+def _exponential_columns(access: Access) -> Callable[..., None]:
+    load, store, near = access.load, access.store, access.ahead(ahead)
 
-    def block(access: Access) -> Callable[..., None]:
-        load, store, near = access.load, access.store, access.ahead(ahead)
-        together = TOGETHER if access.registers > 1 else 1  # few columns: add each term in float64
+    @helper
+    def columns(x: Array, begin: int, end: int, inner: int, n: int, pieces: Array, target: int) -> None:
+        top = full_like(load(x, begin, n), -_INFINITY)
+        for i in range(begin, end, inner):
+            near(x, i)
+            top = maximum(top, load(x, i, n))
+        middle = finite(top)
+        everything = double(full_like(top, 0.0))
+        for i in range(begin, end, TOGETHER * inner):
+            few = full_like(top, 0.0)
+            for k in range(i, min(end, i + TOGETHER * inner), inner):
+                few = few + _exponential(load(x, k, n), middle)
+            everything = everything + double(few)
+        store(pieces, target, _exponential_first(top, middle), n)
+        store(pieces, target + inner, _exponential_second(top, rounded(everything, x)), n)
 
-        @helper
-        def columns(
-            x: Array, begin: int, end: int, inner: int, n: int, pieces: Array, target: int, count: int, factor: float
-        ) -> None:
-            about = finite(load(x, begin, n))
-            all_terms = wide(full_like(about, start))
-            for i in range(begin, end, together * inner):
-                near(x, i)
-                few = term(load(x, i, n), about)
-                for k in range(i + inner, min(end, i + together * inner), inner):
-                    near(x, k)
-                    few = join(few, term(load(x, k, n), about))
-                all_terms = join(all_terms, wide(few))
-            middle = center(all_terms, about, count)
-            everything = double(full_like(about, 0.0))
-            for i in range(begin, end, together * inner):
-                few = collect(load(x, i, n), middle)
-                for k in range(i + inner, min(end, i + together * inner), inner):
-                    few = few + collect(load(x, k, n), middle)
-                everything = everything + double(few)
-            store(pieces, target, first(all_terms, middle), n)
-            store(pieces, target + inner, second(all_terms, rounded(everything * factor, x)), n)
+    return columns
 
-        return columns
 
-    four, part_of_one = block(WIDE), block(PART)
+_four_columns, _part_of_columns = _exponential_columns(WIDE), _exponential_columns(PART)
 
-    def body(
-        task: int,
-        worker: int,
-        x: Array,
+
+@helper
+def _piece_of(task: int, length: int, inner: int, parts: int, piece: int, width: int) -> Any:
+    """The first column and one past the last, the first element of a piece in its first column, its rows, and the place
+    of its results."""
+    part, c, last = columns_of(task, inner, width)
+    o = part // parts
+    row = (part - o * parts) * piece
+    return c, last, (o * length + row) * inner, min(piece, length - row), part * 2 * inner
+
+
+def logsumexp_columns(
+    task: int,
+    worker: int,
+    x: Array,
+    pieces: Array,
+    length: int,
+    inner: int,
+    parts: int,
+    piece: int,
+    width: int,
+    factor: float,
+) -> None:
+    """Of ``width`` columns of some rows, ``piece`` of them; ``pieces`` (outer, parts, 2, inner)."""
+    c, last, begin, rows, target = _piece_of(task, length, inner, parts, piece, width)
+    end = begin + rows * inner
+    while c + 4 * lanes(x) <= last:
+        _four_columns(x, begin + c, end, inner, 0, pieces, target + c)
+        c += 4 * lanes(x)
+    while c < last:
+        _part_of_columns(x, begin + c, end, inner, last - c, pieces, target + c)
+        c += lanes(x)
+
+
+# ``moments`` and ``sums`` of columns read memory in its order: some rows at a time, of all columns of a block. The sums
+# of each column are kept in float64, in the cache.
+_BLOCK = 160  # columns, at most: eight rows of two arrays, and those that are prefetched, fit into level 1
+_added, _squared, _centers = buffer(_BLOCK, in_double=True), buffer(_BLOCK, in_double=True), buffer(_BLOCK)
+
+
+@helper
+def _block(first: int, last: int) -> int:
+    """The number of columns of a block, of nearly equal blocks."""
+    blocks = (last - first + _BLOCK - 1) // _BLOCK
+    return ((last - first + blocks - 1) // blocks + 15) // 16 * 16
+
+
+def _moments_of(access: Access) -> Any:
+    read, write = access.load, access.store
+
+    @helper
+    def begin(
+        x: Array, i: int, end: int, inner: int, n: int, centers: Array, added: Any, squared: Any, at: int
+    ) -> None:
+        """Begin the sums about the mean of these rows, which is close to that of all."""
+        about = finite(read(x, i, n))
+        few = full_like(about, 0.0)
+        for k in range(i, end, inner):
+            few = few + (read(x, k, n) - about)
+        about = finite(about + few / ((end - i) // inner))
+        store(centers, at, about)
+        store(added, at, double(full_like(about, 0.0)))
+        store(squared, at, double(full_like(about, 0.0)))
+
+    @helper
+    def add(x: Array, i: int, rows: int, inner: int, n: int, centers: Array, added: Any, squared: Any, at: int) -> None:
+        """Add rows to the sum of d = x - center, and to that of d d.
+
+        With d = m + r, the latter is the sum of r r, and m times (rows m + 2 sum of r), which is added in float64. So m
+        is near the mean of d, and need not be exact.
+        """
+        distance = max(2048, ROWS_AHEAD * inner)
+        about = load(centers, at)
+        few = full_like(about, 0.0)
+        for k in range(i, i + rows * inner, inner):
+            _fetch(x, k + distance)
+            few = few + (read(x, k, n) - about)
+        middle = finite(few * (1.0 / rows))
+        rest = full_like(about, 0.0)
+        squares = rest
+        for k in range(i, i + rows * inner, inner):
+            r = (read(x, k, n) - about) - middle
+            rest, squares = rest + r, squares + r * r
+        m, more = double(middle), double(rest)
+        whole = m * rows
+        store(added, at, load_double(added, at, m) + (whole + more))
+        store(squared, at, load_double(squared, at, m) + (double(squares) + m * (whole + (more + more))))
+
+    @helper
+    def end(
         pieces: Array,
-        length: int,
+        target: int,
+        rows: int,
         inner: int,
-        parts: int,
-        piece: int,
-        width: int,
+        n: int,
+        centers: Array,
+        added: Any,
+        squared: Any,
+        at: int,
         factor: float,
     ) -> None:
-        part, c, last = columns_of(task, inner, width)
-        o = part // parts
-        row = (part - o * parts) * piece
-        count = min(length, row + piece) - row
-        begin = (o * length + row) * inner
-        end = begin + count * inner
-        target = part * 2 * inner
-        while c + 4 * lanes(x) <= last:
-            four(x, begin + c, end, inner, 0, pieces, target + c, count, factor)
-            c += 4 * lanes(x)
-        while c < last:
-            part_of_one(x, begin + c, end, inner, last - c, pieces, target + c, count, factor)
-            c += lanes(x)
+        """Write the mean, and the sum of squares about it."""
+        about = load(centers, at)
+        s = load_double(added, at, about)
+        mean = about + rounded(s / rows, about)
+        away = double(mean) - double(about)
+        squares = load_double(squared, at, about) - away * ((s + s) - away * rows)
+        write(pieces, target, mean, n)
+        write(pieces, target + inner, rounded(squares * factor, pieces), n)
 
-    return body
+    return begin, add, end
+
+
+_begin, _add, _end = _moments_of(ONE)
+_begin_part, _add_part, _end_part = _moments_of(PART)
+
+
+@helper
+def moments_columns(
+    task: int,
+    worker: int,
+    x: Array,
+    pieces: Array,
+    length: int,
+    inner: int,
+    parts: int,
+    piece: int,
+    width: int,
+    factor: float,
+) -> None:
+    """As ``logsumexp_columns``, of the mean and of the sum of squares about it, times ``factor``."""
+    first, last, origin, rows, target = _piece_of(task, length, inner, parts, piece, width)
+    added, squared, centers = _added(x), _squared(x), _centers(x)
+    for column in range(first, last, _block(first, last)):
+        count = min(_block(first, last), last - column)
+        whole, start, to = count // lanes(x) * lanes(x), origin + column, target + column
+        few = start + min(rows, TOGETHER) * inner
+        for c in range(0, whole, lanes(x)):
+            _begin(x, start + c, few + c, inner, 0, centers, added, squared, c)
+        if whole < count:
+            _begin_part(x, start + whole, few + whole, inner, count - whole, centers, added, squared, whole)
+        for row in range(0, rows // TOGETHER * TOGETHER, TOGETHER):
+            i = start + row * inner
+            for c in range(0, whole, lanes(x)):
+                _add(x, i + c, TOGETHER, inner, 0, centers, added, squared, c)
+            if whole < count:
+                _add_part(x, i + whole, TOGETHER, inner, count - whole, centers, added, squared, whole)
+        if rows % TOGETHER:
+            i = start + rows // TOGETHER * TOGETHER * inner
+            for c in range(0, whole, lanes(x)):
+                _add(x, i + c, rows % TOGETHER, inner, 0, centers, added, squared, c)
+            if whole < count:
+                _add_part(x, i + whole, rows % TOGETHER, inner, count - whole, centers, added, squared, whole)
+        for c in range(0, whole, lanes(x)):
+            _end(pieces, to + c, rows, inner, 0, centers, added, squared, c, factor)
+        if whole < count:
+            _end_part(pieces, to + whole, rows, inner, count - whole, centers, added, squared, whole, factor)
 
 
 sum_away: Final = summed(_away, first_look=True)
 sum_squares: Final = summed(_square)
 _OF_MOMENTS, _OF_EXPONENTIAL = (_moments_first, _moments_second), (_exponential_first, _exponential_second)
 moments_rows: Final = helper(_rows(double, sum_away, _mean, sum_squares, *_OF_MOMENTS))
-moments_columns: Final = helper(_columns(double, _away, add, _mean, _square, *_OF_MOMENTS, 0.0))
 logsumexp_rows: Final = _rows(itself, _largest_of, _top, summed(_exponential), *_OF_EXPONENTIAL)
-logsumexp_columns: Final = _columns(itself, _number, maximum, _top, _exponential, *_OF_EXPONENTIAL, -_INFINITY)
 
 
 @helper
@@ -311,45 +428,49 @@ def sums_over_columns(passed: Callable[..., Any]) -> Callable[..., None]:
     """A task that sums passed(g, x, mean, factor, shift, low, high) in place of g, and that times (x - mean)."""
 
     def block(access: Access) -> Callable[..., None]:
-        load, store, fetch = access.load, access.store, access.ahead(_fetch)
+        read, write, fetch = access.load, access.store, access.ahead(_fetch)
 
         @helper
-        def columns(
+        def add(
             g: Array,
             x: Array,
             mean: Array,
             factor: Array,
             shift: Array,
             at: int,
-            begin: int,
+            i: int,
             end: int,
             inner: int,
             n: int,
-            pieces: Array,
-            target: int,
+            added: Any,
+            dot: Any,
+            c: int,
             low: float,
             high: float,
         ) -> None:
-            distance = max(1024, ROWS_AHEAD * inner)
-            center, by, more = load(mean, at, n), load(factor, at, n), load(shift, at, n)
-            zero = full_like(center, 0.0)
-            added = double(zero)
-            dot = added
-            for i in range(begin, end, TOGETHER * inner):
-                few, few_dots = zero, zero
-                for k in range(i, min(end, i + TOGETHER * inner), inner):
-                    fetch(g, k + distance)
-                    fetch(x, k + distance)
-                    v = load(x, k, n)
-                    value = passed(load(g, k, n), v, center, by, more, low, high)
-                    few, few_dots = few + value, few_dots + value * (v - center)
-                added, dot = added + double(few), dot + double(few_dots)
-            store(pieces, target, rounded(added, x), n)
-            store(pieces, target + inner, rounded(dot, x), n)
+            distance = max(2048, ROWS_AHEAD * inner)
+            center, by, more = read(mean, at, n), read(factor, at, n), read(shift, at, n)
+            few = full_like(center, 0.0)
+            few_dots = few
+            for k in range(i, end, inner):
+                fetch(g, k + distance)
+                fetch(x, k + distance)
+                v = read(x, k, n)
+                value = passed(read(g, k, n), v, center, by, more, low, high)
+                few, few_dots = few + value, few_dots + value * (v - center)
+            store(added, c, load_double(added, c, few) + double(few))
+            store(dot, c, load_double(dot, c, few) + double(few_dots))
 
-        return columns
+        @helper
+        def end(pieces: Array, target: int, inner: int, n: int, added: Any, dot: Any, c: int) -> None:
+            like = full(pieces, 0.0)
+            write(pieces, target, rounded(load_double(added, c, like), pieces), n)
+            write(pieces, target + inner, rounded(load_double(dot, c, like), pieces), n)
 
-    four, part_of_one = block(WIDE), block(PART)
+        return add, end
+
+    add, end = block(ONE)
+    add_part, end_part = block(PART)
 
     @helper
     def body(
@@ -368,19 +489,26 @@ def sums_over_columns(passed: Callable[..., Any]) -> Callable[..., None]:
         low: float,
         high: float,
     ) -> None:
-        part, c, last = columns_of(task, inner, width)
-        o = part // parts
-        row = (part - o * parts) * piece
-        begin = (o * length + row) * inner
-        end = (o * length + min(length, row + piece)) * inner
-        target, at = part * 2 * inner, o * inner
-        while c + 4 * lanes(x) <= last:
-            four(g, x, mean, factor, shift, at + c, begin + c, end, inner, 0, pieces, target + c, low, high)
-            c += 4 * lanes(x)
-        while c < last:
-            n = last - c
-            part_of_one(g, x, mean, factor, shift, at + c, begin + c, end, inner, n, pieces, target + c, low, high)
-            c += lanes(x)
+        first, last, origin, rows, target = _piece_of(task, length, inner, parts, piece, width)
+        centers = target // (2 * inner) // parts * inner
+        added, dot, zero = _added(x), _squared(x), double(full(x, 0.0))
+        for column in range(first, last, _block(first, last)):
+            count = min(_block(first, last), last - column)
+            whole, start, to, at = count // lanes(x) * lanes(x), origin + column, target + column, centers + column
+            for c in range(0, count, lanes(x)):
+                store(added, c, zero)
+                store(dot, c, zero)
+            for row in range(0, rows, TOGETHER):
+                i, stop = start + row * inner, start + min(rows, row + TOGETHER) * inner
+                for c in range(0, whole, lanes(x)):
+                    add(g, x, mean, factor, shift, at + c, i + c, stop + c, inner, 0, added, dot, c, low, high)
+                if whole < count:
+                    n, c = count - whole, whole
+                    add_part(g, x, mean, factor, shift, at + c, i + c, stop + c, inner, n, added, dot, c, low, high)
+            for c in range(0, whole, lanes(x)):
+                end(pieces, to + c, inner, 0, added, dot, c)
+            if whole < count:
+                end_part(pieces, to + whole, inner, count - whole, added, dot, whole)
 
     return body
 

@@ -118,6 +118,7 @@ _CHANNEL_FORWARD, _CHANNEL_BACKWARD = kernel("normalization.channel_forward"), k
 _UNITS, _UNIT = 8, 1 << 18  # for a task to normalize a whole unit: at least as many units, and at most as many elements
 _FEW = 64  # positions of a small array
 _NARROW = 64  # with fewer contiguous channels, a row has several positions
+_REGISTER = 16  # elements of a register, at most
 
 PLANES = record(
     samples=1,
@@ -258,8 +259,7 @@ def planes_plan(samples: int, channels: int, positions: int, groups: int, last: 
     size, repeat = channels // groups, 1
     numbers: tuple[int, ...]
     if last:
-        # 16 positions fill whole registers of any type; four registers at a time hide the latency of an addition
-        repeat = gcd(positions, 64 if channels < 4 else 16 if channels < _NARROW else 1)
+        repeat = gcd(positions, _positions_of_row(channels))
         length, row = positions // repeat, channels * repeat
         cuts, parts, numbers = column_numbers(1, length, row)
         piece, width = numbers[3:]
@@ -299,6 +299,14 @@ def planes_plan(samples: int, channels: int, positions: int, groups: int, last: 
     return _Plan(
         words, units, tasks, numbers, merging, writing, places, 2 * samples * parts * row, samples * row, repeat
     )
+
+
+def _positions_of_row(channels: int) -> int:
+    """The positions of a row that fills whole registers and has at least _NARROW columns."""
+    repeat = 1
+    while repeat < _NARROW and channels < _NARROW and (channels * repeat < _NARROW or channels * repeat % _REGISTER):
+        repeat *= 2
+    return repeat
 
 
 # ---- Rows that are normalized one by one: short ones from the cache, long ones in pieces ----------------------------

@@ -69,6 +69,7 @@ from .memory import (
     call_with_words,
     lanes,
     load,
+    load_double,
     load_first,
     load_first_mask,
     load_first_or,

@@ -16,6 +16,7 @@ from .vector import (
     I32,
     I64,
     Mask,
+    Vector,
     as_vector,
     declare,
     first_lanes,
@@ -196,19 +197,36 @@ store_bytes: Final = _store_narrow(8)
 store_shorts: Final = _store_narrow(16)
 
 
-def buffer(count: int) -> Any:
-    """A function: ``function(p)`` is memory for ``count`` elements of ``p``'s type, until the kernel returns."""
+def buffer(count: int, in_double: bool = False) -> Any:
+    """A function: ``function(p)`` is memory for ``count`` elements of ``p``'s type, or of float64, until the kernel
+    returns."""
 
     @intrinsic
     def allocate(typing: Any, pointer: Any) -> Any:
+        result = types.CPointer(types.float64) if in_double else pointer
+
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-            memory = cgutils.alloca_once(builder, ELEMENT[pointer.dtype], size=count)
+            memory = cgutils.alloca_once(builder, ELEMENT[result.dtype], size=count)
             memory.align = vector_bytes()  # loads and stores across two cache lines are slower
             return memory
 
-        return pointer(pointer), generate
+        return result(pointer), generate
 
     return allocate
+
+
+@intrinsic
+def load_double(typing: Any, pointer: Any, index: Any, like: Any) -> Any:
+    """The float64 elements from ``pointer[index]`` on, one for each lane of ``like``; ``store`` writes them."""
+    result = Vector(types.float64, like.lanes)
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = llvm_vector(result)
+        value = builder.load(vector_pointer(builder, args[0], args[1], vector))
+        value.align = vector_align(vector)
+        return value
+
+    return result(pointer, types.int64, like), generate
 
 
 @intrinsic
