@@ -250,7 +250,7 @@ def test_what_follows_a_convolution(monkeypatch: pytest.MonkeyPatch, name: str, 
         check_clamp(kernels, case, Source(np.random.default_rng(3), dtype, (layout,)))
 
 
-# Geometries of the input gradient that adds the products of all taps.
+# Geometries of the input gradient that adds the products of kernel rows.
 FOLDED = {
     "stride 2": Case(conv_window((12, 26), 4, 2, 1), 2, 3, 20, True),
     "a part of a stride": Case(conv_window((11, 23), 5, 2, ((2, 1), (1, 3))), 2, 3, 7, True),
@@ -268,9 +268,9 @@ FOLDED = {
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("layout", ["channels_last", "contiguous", "every_other"])
 @pytest.mark.parametrize("name", FOLDED)
-def test_products_of_all_taps(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
+def test_products_of_kernel_rows(monkeypatch: pytest.MonkeyPatch, name: str, layout: str, dtype: type) -> None:
     force(monkeypatch, "fold", "conv_input_grad")
-    assert fold.applies(FOLDED[name].inputs, FOLDED[name].window, "d")
+    assert fold.applies(FOLDED[name].inputs, FOLDED[name].window)
     check(kernels, FOLDED[name], Source(np.random.default_rng(1), dtype, (layout,)))
 
 

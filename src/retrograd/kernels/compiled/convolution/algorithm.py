@@ -219,16 +219,15 @@ def passages(window: Window, options: Options, batch: int, inputs: int, outputs:
 # Estimated cycles, measured on single tiles:
 _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap, for two of each tile
 _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
-_FLIP = 1.0  # a number that changes between channels-last and planes
+_FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
-_ADD = 4.5  # a vector of products that is added to others in memory
+_ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
 _PACK = 1.5  # a weight that is packed for an input gradient
 _COPY = 2  # a vector of a line that is copied
 _REDUCE, _DOT = 6, 40  # a sum of the lanes of a register, added to memory; a tile of such sums
 _SUM_LINE = 25  # a tile of the weight gradient for a line, besides its terms
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL = 6000  # a kernel
-_SHORT = 1.25  # factor of lines in planes that are shorter than two vectors
 _OF_GROUPS = 1.2  # factor of tiles of a group: they read and write parts of cache lines
 # positions, in registers, after which planar sums lanes
 _SEGMENT = 128
@@ -279,24 +278,20 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype) * (_OF_GROUPS if groups > 1 else 1)
         return terms + groups * packed + _CALL
     if form == "fold":
-        width = window.taps * columns
-        shape, positions = tile(dtype, "rows", width), batch * prod(read)
-        tiles = -(-read[-1] // shape.rows) * batch * prod(read[:-1])
-        rows = positions / tiles
-        product = sum(count * (depth * _term(rows, vectors) + _PANEL) for count, vectors in _panels(shape))
-        product *= prod(window.kernel[:-2])  # along a third axis, lines are read again
-        stride = window.stride[-1]  # the taps that reach a position add vectors of as many positions
-        groups_of_taps = window.taps // window.kernel[-1] * -(-window.kernel[-1] // stride)
-        folded = -(-stride * columns // shape.lanes) * (groups_of_taps + 2 * prod(window.stride[:-1])) * _ADD
-        return tiles * product + positions * folded + packed + _CALL
+        width, steps = window.kernel[-1] * columns, -(-window.kernel[-1] // window.stride[-1])
+        shape, lines = tile(dtype, "line", width), batch * prod(written[:-1])
+        tiles = -(-read[-1] // shape.rows)
+        rows, reads = read[-1] / tiles, batch * prod(read[:-1]) * window.taps // window.kernel[-1]
+        product = sum(count * depth * _term(rows, vectors) for count, vectors in _panels(shape)) * tiles * reads
+        product += lines * tiles * shape.panels * _LINE
+        vectors = -(-window.stride[-1] * columns // shape.lanes) * (written[-1] / window.stride[-1])
+        return product + lines * vectors * (steps * _ADD + _ADD_ALL) + packed + _CALL
     pixels = batch * prod(written)
     if form == "planar":
         shape = tile(dtype, "near", 1 << 10, 4 if columns <= 6 else 3 if columns <= 8 else 2)
         tiles = -(-columns // shape.rows)
         terms = window.taps * depth * tiles * _term(columns / tiles, shape.vectors) / shape.width
         flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
-        if written[-1] < 2 * shape.lanes:
-            terms *= _SHORT
         line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
         return groups * pixels * (terms * line / written[-1] + flips)
     if form == "line":
@@ -335,7 +330,7 @@ def _direct_forms(
         return {form: positions * _sum_cycles(form, window, inputs, outputs, dtype) for form in found}
     if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
         found.append("line")
-    if gradient and fold.applies(written, window, dtype):
+    if gradient and fold.applies(written, window):
         found.append("fold")
     if narrow.applies(window, gradient, inputs, outputs, dtype):
         found.append("narrow")
