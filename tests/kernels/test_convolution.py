@@ -75,10 +75,11 @@ def test_tiles_of_depthwise(kernel_set: Any, channels: int, width: int, kernel: 
         check(kernel_set, *plain(window, 2, channels, channels, dtype, width))
 
 
+@pytest.mark.parametrize("few", [0, 1 << 10])
 @pytest.mark.parametrize("stride", [1, 2])
-def test_depthwise_of_large_tensors(stride: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_depthwise_of_large_tensors(stride: int, few: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """With smaller tiles and prefetching, and phases in turns, as for tensors that are not in the caches."""
-    for name, value in (("_NEAR", 0), ("_FEW", 0), ("_INTERLEAVED", 4000), ("_BAND", 1)):
+    for name, value in (("_NEAR", 0), ("_FEW", few), ("_INTERLEAVED", 4000), ("_BAND", 1)):
         monkeypatch.setattr(depthwise, name, value)
     for plans in (depthwise._plan, depthwise._sums_plan):
         plans.cache_clear()

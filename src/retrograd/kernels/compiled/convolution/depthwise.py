@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import lcm
 
 import numpy as np
 
@@ -36,7 +37,14 @@ GATHER = record(  # the forward pass and the input gradient
     tasks=1,  # where the tasks begin
     phases=0,  # PHASE of direct_plan.py, without products, the groups of its taps, and then the tasks
 )
-GATHER_TASK = record(phase=1, groups=1, count=1, row_first=1, row_last=1)
+GATHER_TASK = record(
+    phase=1,
+    groups=1,
+    count=1,
+    again=1,  # the tap so many further reads the same row of x for a position of y before
+    row_first=1,
+    row_last=1,
+)
 GROUP = record(  # taps at adjacent positions of a row of the kernel
     move=1,  # the first of them along W
     weight=1,
@@ -51,9 +59,11 @@ SUMS = record(  # the weight gradient
     ahead=1,
     line=1,
     across=1,
+    together=1,
     groups=1,
     count=1,  # where the groups begin
     moves=1,  # where the moves of the taps along H begin
+    again=1,  # as in GATHER_TASK
     tasks=1,  # where the tasks begin
     list=0,
 )
@@ -109,13 +119,15 @@ def depthwise_plan(
         moves = phase.words[len(phase.words) - kernel[2] :]
         weights = taps[first : first + len(moves)] if phase.taps else []
         step = int(phase.words[PHASE.source_step + 2])
+        moves_h = phase.words[PHASE.moves + kernel[0] :][: kernel[1]]
+        again = _again(moves_h.tolist(), int(phase.words[PHASE.source_step + 1]))
         groups = _groups(moves.tolist() if phase.taps else [], weights, step, GATHER_TAPS)
         rows = phase.lines
         cuts = max(least, phase.pixels * max(1, phase.taps) * channels // _TASK_WORK)
         cuts = max(1, min(rows, MOST_TASKS, cuts))
         for cut in range(cuts):
             ends = {"row_first": cut * rows // cuts, "row_last": (cut + 1) * rows // cuts}
-            at = {"phase": start, "groups": start + len(phase.words), "count": len(groups)}
+            at = {"phase": start, "groups": start + len(phase.words), "count": len(groups), "again": again}
             tasks.append((cut / cuts, GATHER_TASK.pack(**at, **ends)))
         words += [phase.words, *groups]
         start += len(phase.words) + len(groups) * GROUP.words
@@ -133,7 +145,7 @@ def depthwise_plan(
         band=band,
         ahead=ahead // size,
         line=_LINE // size,
-        together=-(-channels * size // vector_bytes()) if channels * size <= _FEW else 1,
+        together=_together(channels * size),
         across=min(_FAR_TILE, GATHER_TILE) if ahead else GATHER_TILE,
         tasks=start,
         phases=np.concatenate([*words, *(task for _, task in tasks)]) if found else (),
@@ -146,9 +158,20 @@ def _band(row: int) -> int:
     return max(_LEAST_BAND, _BAND // max(1, abs(row)))
 
 
+def _together(pixel: int) -> int:
+    """Registers of channels that go down a band together."""
+    return -(-pixel // vector_bytes()) if pixel <= _FEW else 1
+
+
 def _ahead(pixels: int, pixel: int) -> int:
-    """Bytes of channels to prefetch; the CPU itself does so where adjacent pixels are almost adjacent lines."""
-    return _AHEAD if pixels > _NEAR and pixel > _FEW else 0
+    """Bytes of channels to prefetch: of a pixel with few of them, all, so that it is the next tile that is read."""
+    return 0 if pixels <= _NEAR else _AHEAD if pixel > _FEW else pixel
+
+
+def _again(moves: list[int], step: int) -> int:
+    """See ``GATHER_TASK``; the moves are evenly spaced."""
+    space = moves[1] - moves[0] if len(moves) > 1 else 1
+    return lcm(space, step) // space
 
 
 def _groups(moves: list[int], weights: list[int], step: int, most: int) -> list[np.ndarray]:
@@ -196,9 +219,11 @@ def depthwise_sums_plan(
         ahead=ahead // size,
         line=_LINE // size,
         across=most,
+        together=_together(channels * size),
         groups=SUMS.words,
         count=len(groups),
         moves=SUMS.words + len(groups) * GROUP.words,
+        again=_again(moves_h.tolist(), axes[1].stride),
         tasks=SUMS.words + len(groups) * GROUP.words + len(moves_h),
         list=np.concatenate([*groups, moves_h, *tasks]),
     )
@@ -283,7 +308,7 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     some = plan.tasks if limit is None else min(plan.tasks, limit // gw.nbytes)
     alone = plan.tasks == 1
     partials = gw if alone else np.empty((some, window.taps, channels), x.dtype, like=x)
-    own = _own_sums(window, dtype)
+    own = _own_sums(window, channels, dtype)
     scratch, sums = per_thread(plan.scratch, "i8"), per_thread(own, dtype)
     if some == plan.tasks:
         _weight_grad[dtype](plan.tasks, x, g, partials, sums, own, plan.words, scratch, plan.scratch)
@@ -297,9 +322,10 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window, limit: int | None 
     return gw
 
 
-def _own_sums(window: Window, dtype: str) -> int:
-    """Elements per thread of the sums of a register of channels."""
-    return (window.taps + 1) * vector_bytes() // _SIZE[dtype]
+def _own_sums(window: Window, channels: int, dtype: str) -> int:
+    """Elements per thread of the sums of the registers of channels that go down a band together."""
+    size = _SIZE[dtype]
+    return (window.taps * _together(channels * size) + 1) * vector_bytes() // size
 
 
 def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, dtype: str) -> tuple[int, int]:
@@ -309,5 +335,5 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     if job != "conv_weight_grad":
         return (0, 0) if window.taps == 1 else (one, one)
     x, g = usual_strides(batch, inputs, window.input, size), usual_strides(batch, outputs, window.output, size)
-    parts, own = _sums_plan(window, batch, inputs, dtype, x, g).tasks, cores() * _own_sums(window, dtype) * size
+    parts, own = _sums_plan(window, batch, inputs, dtype, x, g).tasks, cores() * _own_sums(window, inputs, dtype) * size
     return (parts * one if parts > 1 else 0) + own, (one if parts > 1 else 0) + own

@@ -61,14 +61,19 @@ def _rows_of_taps(plan, moves, taps, first, last, step, extent, scratch, ranges)
 
 
 @helper
-def _next_tile(tile, tiles, across, positions, x_step, y_step, band, row_x, row_y):  # type: ignore[no-untyped-def]
-    """The positions of the tile that is ``tiles`` further, and its distance in both tensors; after the last one, the
-    first of a band."""
-    q, following = tile * positions // across, (tile + tiles) * positions // across
-    if tile + tiles < across:
-        here = (tile + tiles + 1) * positions // across - following
-        return here, (following - q) * x_step, (following - q) * y_step
-    return positions // across, band * row_x - q * x_step, band * row_y - q * y_step
+def _next_tile(tile, tiles, first, across, positions, x_step, y_step, band, row_x, row_y):  # type: ignore[no-untyped-def]
+    """The positions of the tile that is ``tiles`` further, and its distance in both tensors; after the last one, those
+    of the tile ``first`` of the next band."""
+    following, rows = tile + tiles, 0
+    if following >= across:
+        following, rows = first, band
+    begin = following * positions // across
+    moved = begin - tile * positions // across
+    return (
+        (following + 1) * positions // across - begin,
+        moved * x_step + rows * row_x,
+        moved * y_step + rows * row_y,
+    )
 
 
 @helper
@@ -78,6 +83,20 @@ def _soon(block, channel, channels, ahead, here, next_here, next_x, next_y):  # 
     if soon < channels:
         return here, soon - channel, soon - channel
     return next_here, next_x + soon - channels - channel, next_y + soon - channels - channel
+
+
+@helper
+def _read_ahead(x, plan, moves, taps, again, at, row, pixels, pixel, line):  # type: ignore[no-untyped-def]
+    """Prefetch the pixels that a tile reads in a row, but not those that it read in the rows before.
+
+    ``at``: the first pixel, of a tap without a move.
+    """
+    step = max(pixel, line)  # several pixels may share a cache line
+    for b in range(taps):
+        if b + again < 0 or b + again >= taps:
+            start = at + plan[moves + b] * row
+            for i in range(0, pixels * pixel, step):
+                _near(x, start + i)
 
 
 def _gather(tiles):  # type: ignore[no-untyped-def]
@@ -99,11 +118,12 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
         row_x = step_h * plan[GATHER.source + 2]
         across = (positions + plan[GATHER.across] - 1) // plan[GATHER.across]
         count = min(channels, lanes(x))
-        newest_d, newest_h = 0, 0
+        newest_d, nearest_w, reach = 0, 0, 1
         for a in range(taps_d):
             newest_d = max(newest_d, plan[moves_d + a])
-        for b in range(taps_h):
-            newest_h = max(newest_h, plan[moves_h + b])
+        if taps_w > 0:
+            first_w, last_w = plan[moves_h + taps_h], plan[moves_h + taps_h + taps_w - 1]
+            nearest_w, reach = min(first_w, last_w), abs(last_w - first_w) + 1
         row, row_last = plan[own + GATHER_TASK.row_first], plan[own + GATHER_TASK.row_last]
         while row < row_last:
             h_first, rest = row % lines, row // lines
@@ -111,7 +131,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
             h_last = min(lines, h_first + min(plan[GATHER.band], row_last - row))
             row += h_last - h_first
             source = n * plan[GATHER.source]
-            nearest = source + (d * step_d + newest_d) * plan[GATHER.source + 1] + newest_h * plan[GATHER.source + 2]
+            nearest = source + (d * step_d + newest_d) * plan[GATHER.source + 1] + nearest_w * pixel
             target = n * plan[GATHER.target] + d * plan[phase + PHASE.target_step] + plan[phase + PHASE.target]
             _rows_of_taps(plan, moves_h, taps_h, h_first, h_last, step_h, plan[GATHER.extent + 1], scratch, ranges)
             for tile in range(across):
@@ -142,6 +162,7 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                 next_here, next_x, next_y = _next_tile(
                     tile,
                     1,
+                    0,
                     across,
                     positions,
                     x_step,
@@ -188,9 +209,19 @@ def _gather(tiles):  # type: ignore[no-untyped-def]
                                     next_x,
                                     next_y,
                                 )
-                                newest = nearest + h * row_x + q * x_step + channel + soon_x
+                                _read_ahead(
+                                    x,
+                                    plan,
+                                    moves_h,
+                                    taps_h,
+                                    plan[own + GATHER_TASK.again],
+                                    nearest + h * row_x + q * x_step + channel + soon_x,
+                                    plan[GATHER.source + 2],
+                                    (soon_here - 1) * step + reach,
+                                    pixel,
+                                    plan[GATHER.line],
+                                )
                                 for p in range(soon_here):
-                                    _near(x, newest + p * x_step)
                                     _near_written(y, at + soon_y + p * y_step)
                             write(y, at, y_step, sums, here, count, finish[0] if own_residual == 0 else 0)
                             for p in range(here if own_residual != 0 else 0):
@@ -238,6 +269,8 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
         kernel_d, kernel_h, kernel_w = plan[WINDOW.kernel], plan[WINDOW.kernel + 1], plan[WINDOW.kernel + 2]
         taps, stride, pixel = kernel_d * kernel_h * kernel_w, plan[WINDOW.stride + 2], plan[WINDOW.x + 3]
         moves_h, table = plan[SUMS.moves], ranges + 2 * plan[SUMS.band]
+        further = 1 if channels <= plan[SUMS.together] * lanes(x) else plan[SUMS.span]
+        reach = (kernel_w - 1) * plan[WINDOW.dilation + 2] + 1
         step, step_g, words = stride * pixel, plan[WINDOW.g + 3], 1 + 5 * plan[SUMS.count] * kernel_d * kernel_h
         across = (positions + plan[SUMS.across] - 1) // plan[SUMS.across]
         count, zero, row_x = min(channels, lanes(x)), full(x, 0.0), plan[WINDOW.stride + 1] * plan[WINDOW.x + 2]
@@ -252,8 +285,7 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
             planes, extent_h, step_h = 0, plan[WINDOW.extent + 1], plan[WINDOW.stride + 1]
             _rows_of_taps(plan, moves_h, kernel_h, h_first, h_last, step_h, extent_h, scratch, ranges)
             newest_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + (kernel_d - 1) * plan[WINDOW.dilation]
-            newest_h = (kernel_h - 1) * plan[WINDOW.dilation + 1] - plan[WINDOW.padding + 1]
-            nearest = n * plan[WINDOW.x] + newest_d * plan[WINDOW.x + 1] + newest_h * plan[WINDOW.x + 2]
+            nearest = n * plan[WINDOW.x] + newest_d * plan[WINDOW.x + 1] - plan[WINDOW.padding + 2] * pixel
             for tile_first in range(0, across, plan[SUMS.span]):
                 tile_last = min(across, tile_first + plan[SUMS.span])
                 for tile in range(tile_first, tile_last):
@@ -281,16 +313,17 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                             )
                         planes += 1
                     scratch[entries] = 5 * found
-                for block in range(0, channels, lanes(x)):
-                    channel = min(block, channels - count)
-                    for i in range(own_sums, own_sums + taps * lanes(x), lanes(x)):
+                for some in range(0, channels, plan[SUMS.together] * lanes(x)):
+                    some_last = min(channels, some + plan[SUMS.together] * lanes(x))
+                    for i in range(own_sums, own_sums + taps * plan[SUMS.together] * lanes(x), lanes(x)):
                         store(sums, i, zero)
                     for tile in range(tile_first, tile_last):
                         q = tile * positions // across
                         here, entries = (tile + 1) * positions // across - q, table + (tile - tile_first) * words
                         next_here, next_x, next_g = _next_tile(
                             tile,
-                            plan[SUMS.span],
+                            further,
+                            0 if further == 1 else tile - tile_first,
                             across,
                             positions,
                             step,
@@ -300,44 +333,59 @@ def _weight_grad(tiles):  # type: ignore[no-untyped-def]
                             plan[WINDOW.g + 2],
                         )
                         found = scratch[entries]  # words of a row of taps
-                        soon_here, soon_x, soon_g = _soon(
-                            block, channel, channels, plan[SUMS.ahead], here, next_here, next_x, next_g
-                        )
                         for h in range(h_first, h_last):
-                            at = n * plan[WINDOW.g] + d * plan[WINDOW.g + 1] + h * plan[WINDOW.g + 2] + channel
-                            at += q * step_g
-                            if plan[SUMS.ahead] > 0 and block % plan[SUMS.line] == 0:
-                                newest = nearest + h * row_x + q * step + channel + soon_x
-                                for p in range(soon_here):
-                                    _near(x, newest + p * step)
-                                    _near(g, at + soon_g + p * step_g)
-                            factors = read(g, at, step_g, SUMS_TILE - here, count)
                             inside = ranges + 2 * (h - h_first)
                             begin, end = found * scratch[inside], found * scratch[inside + 1]
-                            line = n * plan[WINDOW.x] + h * row_x + channel
-                            for a in range(planes):
-                                of_plane = entries + 1 + found * a * kernel_h
-                                i, last = of_plane + begin, of_plane + end
-                                while i < last:
-                                    correlate(
-                                        x,
-                                        line + scratch[i],
-                                        step,
-                                        sums,
-                                        own_sums + scratch[i + 1] * lanes(x),
-                                        scratch[i + 2] * lanes(x),
-                                        scratch[i + 3],
-                                        scratch[i + 4] << (SUMS_TILE - here),
-                                        SUMS_TILE - here,
-                                        count,
-                                        factors,
+                            for block in range(some, some_last, lanes(x)):
+                                channel = min(block, channels - count)
+                                at = n * plan[WINDOW.g] + d * plan[WINDOW.g + 1] + h * plan[WINDOW.g + 2] + channel
+                                at += q * step_g
+                                if plan[SUMS.ahead] > 0 and block % plan[SUMS.line] == 0:
+                                    soon_here, soon_x, soon_g = _soon(
+                                        block, channel, channels, plan[SUMS.ahead], here, next_here, next_x, next_g
                                     )
-                                    i += 5
-                    again = block - channel  # channels of the block before
-                    for tap in range(taps):
-                        at, i = target + tap * channels + block, own_sums + tap * lanes(x) + again
-                        total = load_first(totals, at, count - again) + load_first(sums, i, count - again)
-                        store_first(totals, at, total, count - again)
+                                    _read_ahead(
+                                        x,
+                                        plan,
+                                        moves_h,
+                                        kernel_h,
+                                        plan[SUMS.again],
+                                        nearest + h * row_x + q * step + channel + soon_x,
+                                        plan[WINDOW.x + 2],
+                                        (soon_here - 1) * stride + reach,
+                                        pixel,
+                                        plan[SUMS.line],
+                                    )
+                                    for p in range(soon_here):
+                                        _near(g, at + soon_g + p * step_g)
+                                factors = read(g, at, step_g, SUMS_TILE - here, count)
+                                line = n * plan[WINDOW.x] + h * row_x + channel
+                                own_block = own_sums + taps * (block - some)
+                                for a in range(planes):
+                                    of_plane = entries + 1 + found * a * kernel_h
+                                    i, last = of_plane + begin, of_plane + end
+                                    while i < last:
+                                        correlate(
+                                            x,
+                                            line + scratch[i],
+                                            step,
+                                            sums,
+                                            own_block + scratch[i + 1] * lanes(x),
+                                            scratch[i + 2] * lanes(x),
+                                            scratch[i + 3],
+                                            scratch[i + 4] << (SUMS_TILE - here),
+                                            SUMS_TILE - here,
+                                            count,
+                                            factors,
+                                        )
+                                        i += 5
+                    for block in range(some, some_last, lanes(x)):
+                        again = block - min(block, channels - count)  # channels of the block before
+                        for tap in range(taps):
+                            at, i = target + tap * channels + block, own_sums + taps * (block - some) + tap * lanes(x)
+                            i += again
+                            total = load_first(totals, at, count - again) + load_first(sums, i, count - again)
+                            store_first(totals, at, total, count - again)
 
     return rows
 
