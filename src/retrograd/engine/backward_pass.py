@@ -68,8 +68,10 @@ def backward(
     starts: list[Any] = [root._edge or root for root in roots]
     mode = thread.mode
     previous = mode.delivery
-    mode.delivery = delivery = previous or Delivery()
-    delivery.starts += starts
+    if previous is None:
+        mode.delivery = Delivery(starts)
+    else:
+        previous.starts += starts
     try:
         if requested is None:
             entries, _ = _sweep(starts, upstream, keep, create_graph)
@@ -82,9 +84,9 @@ def backward(
             with enable_grad() if create_graph else no_grad():
                 run_post_hooks(entries)
     finally:
+        if previous is None and mode.delivery is not None:
+            mode.delivery.starts = []  # the graph must not outlive this call
         mode.delivery = previous
-        if previous is None:
-            delivery.starts.clear()  # the graph must not outlive this call
 
 
 def grad(
@@ -251,8 +253,8 @@ def _sweep(
     grads: Any = upstream
     mode = thread.mode
     previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
-    inspect = getattr(mode.watch, "after_backward", None)  # anomaly detection
-    quiet: Set[int] = frozenset()  # nodes whose hooks the enclosing sweep runs
+    inspect = None if mode.watch is None else getattr(mode.watch, "after_backward", None)  # anomaly detection
+    quiet = _NONE  # nodes whose hooks the enclosing sweep runs
     enclosing: Region | None = None  # the region whose rule does not run in this sweep
     outer: EnclosingSweep | None = None
     rules = mode.rules
@@ -303,7 +305,7 @@ def _sweep(
                         made.add(key)
                 elif edge._grad_req != "null":
                     value = edge.array
-                    if data.shape != value.shape or (data.dtype is not value.dtype and data.dtype != value.dtype):
+                    if data.shape != value.shape or not (data.dtype is value.dtype or data.dtype == value.dtype):
                         refuse_gradient(node, grads, gradient, edge)
                     leaf = leaves.get(id(edge))
                     if leaf is None:
@@ -403,6 +405,9 @@ def _sweep(
         if identity:
             gate.active.remove(identity)
     return [*leaves.values(), *retained.values()], captured
+
+
+_NONE: Set[int] = frozenset()
 
 
 def _pop_region(region: Region, entry: list[Any], pending: dict[int, list[Any]], heap: list[int]) -> list[list[Any]]:
@@ -528,57 +533,77 @@ def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
 
 
 def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
-    result = (tensors,) if isinstance(tensors, Tensor) else tuple(as_list(caller, name, tensors, "Tensors"))
+    if isinstance(tensors, Tensor):
+        return (tensors,)
+    result: tuple[Any, ...] = tensors if type(tensors) is tuple else tuple(as_list(caller, name, tensors, "Tensors"))
     if not result:
         raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
-    for position, tensor in enumerate(result):
+    for tensor in result:
         if not isinstance(tensor, Tensor):
+            position = next(place for place, each in enumerate(result) if each is tensor)
             raise TypeError(f"{caller}: {name}[{position}] is {kind_name(tensor)}, expected a Tensor")
     return result
 
 
 def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
     """Return the checked upstream gradient of each root."""
-    argument = "grad_outputs" if caller == "grad" else "gradient"
+    gradients: Sequence[Any]
     if upstream is None:
-        gradients: tuple[Any, ...] = (None,) * len(roots)
+        gradients = (None,) * len(roots)
+    elif isinstance(upstream, Tensor):
+        gradients = (upstream,)
+    elif type(upstream) is tuple:
+        gradients = upstream
     else:
-        several = [upstream] if isinstance(upstream, Tensor) else as_list(caller, argument, upstream, "Tensors")
-        gradients = tuple(several)
-        if len(gradients) != len(roots):
-            raise RuntimeError(
-                f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or None) for each"
-            )
+        gradients = as_list(caller, _argument(caller), upstream, "Tensors")
+    if len(gradients) != len(roots):
+        raise RuntimeError(
+            f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or None) for each"
+        )
     result = []
-    for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True)):
-        if not root._requires_grad:
-            raise RuntimeError(
-                f"{caller}: tensor {position} does not require grad and has no grad_fn; "
-                "no input required a gradient, or it was computed under no_grad"
-            )
-        shape, dtype = (root.array.shape, root.array.dtype) if root._edge is None else root._edge[2:]
-        if gradient is None:
-            if math.prod(shape) != 1:
-                raise RuntimeError(
-                    f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
-                    f"where there is one element; pass {argument}, a Tensor of this shape, or reduce it "
-                    "first, for example with sum()"
-                )
-            like = root.array  # for a scalar, from_host(1) is faster than ones(())
-            result.append(wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like)))
-            continue
-        if not isinstance(gradient, Tensor):
-            raise TypeError(
-                f"{caller}: {argument} of tensor {position} is {kind_name(gradient)}, expected a Tensor; "
-                "wrap it: Tensor(array)"
-            )
-        if gradient.array.shape != shape or gradient.array.dtype != dtype:
-            raise RuntimeError(
-                f"{caller}: {argument} of tensor {position} is {gradient.array.dtype} of shape "
-                f"{gradient.array.shape}, expected {dtype} of shape {shape} like the tensor itself"
-            )
-        result.append(alias(gradient) if create_graph else wrap(gradient.array))
+    for root, gradient in zip(roots, gradients):  # noqa: B905, their numbers are equal
+        if isinstance(gradient, Tensor) and (edge := root._edge) is not None:  # the usual case
+            _, _, shape, dtype = edge
+            array = gradient.array
+            if array.shape == shape and (array.dtype is dtype or array.dtype == dtype):
+                result.append(alias(gradient) if create_graph else wrap(array))
+                continue
+        result.append(_upstream_of(root, gradient, len(result), caller, create_graph))
     return result
+
+
+def _argument(caller: str) -> str:
+    return "grad_outputs" if caller == "grad" else "gradient"
+
+
+def _upstream_of(root: Tensor, gradient: Any, position: int, caller: str, create_graph: bool) -> Tensor:
+    """Return the upstream gradient of one root: 1 if none is given."""
+    if not root._requires_grad:
+        raise RuntimeError(
+            f"{caller}: tensor {position} does not require grad and has no grad_fn; "
+            "no input required a gradient, or it was computed under no_grad"
+        )
+    shape, dtype = (root.array.shape, root.array.dtype) if root._edge is None else root._edge[2:]
+    if gradient is None:
+        if math.prod(shape) != 1:
+            raise RuntimeError(
+                f"{caller}: tensor {position} has shape {shape}, and a gradient is implied only "
+                f"where there is one element; pass {_argument(caller)}, a Tensor of this shape, or reduce it "
+                "first, for example with sum()"
+            )
+        like = root.array  # for a scalar, from_host(1) is faster than ones(())
+        return wrap(ones(shape, dtype, like=like) if shape else from_host(1, dtype, like=like))
+    if not isinstance(gradient, Tensor):
+        raise TypeError(
+            f"{caller}: {_argument(caller)} of tensor {position} is {kind_name(gradient)}, expected a Tensor; "
+            "wrap it: Tensor(array)"
+        )
+    if gradient.array.shape != shape or gradient.array.dtype != dtype:
+        raise RuntimeError(
+            f"{caller}: {_argument(caller)} of tensor {position} is {gradient.array.dtype} of shape "
+            f"{gradient.array.shape}, expected {dtype} of shape {shape} like the tensor itself"
+        )
+    return alias(gradient) if create_graph else wrap(gradient.array)
 
 
 def check_count(node: Node, grads: Sequence[Any]) -> None:

@@ -109,28 +109,15 @@ class Function:
         mode = thread.mode
         if mode.watch is not None:
             return mode.watch(cls, args)
-        node = Node()
-        node.function = cls
-        node.saved = ()
-        node.outputs = None
         enabled = mode.enabled
-        record = False
-        if enabled:
-            edges: list[Any] = []
-            needs: list[bool] = []
-            for arg in args:
-                if isinstance(arg, Tensor) and arg._requires_grad:
-                    edge: Any = arg._edge
-                    if edge is None and arg._grad_req != "null":
-                        edge = arg
-                    if edge is not None:
-                        edges.append(edge)
-                        needs.append(True)
-                        record = True
-                        continue
-                edges.append(None)
-                needs.append(False)
-        node.needs_input_grad = (*needs,) if record else (False,) * len(args)
+        node = begin(cls, args) if enabled else None
+        record = node is not None
+        if node is None:
+            node = Node()
+            node.function = cls
+            node.saved = ()
+            node.outputs = None
+            node.needs_input_grad = (False,) * len(args)
         mode.enabled = False
         try:
             output = cls.forward(node, *args)
@@ -158,16 +145,15 @@ class Function:
             place = mode.site
             node.call_site = user_call_site(cls._depth) if place is None else place
         if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
-            return _record_outputs(node, edges, output, args)
+            return _record_outputs(node, output, args)
         for arg in args:
             if arg is output:
-                return _record_outputs(node, edges, output, args)
+                return _record_outputs(node, output, args)
         data = output.array
         dtype = data.dtype
         if dtype.kind != "f":
             return output
         node.order = next_order()
-        node.edges = (*edges,)
         if saved:
             items: list[Any] = []
             for item in saved:  # the usual cases of classify_saved
@@ -187,6 +173,34 @@ class Function:
         if mode.rules is not None:
             mode.rules.add_to_region(node, args, ((data.shape, dtype),))
         return output
+
+
+def begin(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
+    """Return the node of a call before its forward runs; None if no argument requires a gradient."""
+    edges: list[Any] = []
+    needs: list[bool] = []
+    record = False
+    for arg in args:
+        if isinstance(arg, Tensor) and arg._requires_grad:
+            edge: Any = arg._edge
+            if edge is None and arg._grad_req != "null":
+                edge = arg
+            if edge is not None:
+                edges.append(edge)
+                needs.append(True)
+                record = True
+                continue
+        edges.append(None)
+        needs.append(False)
+    if not record:
+        return None
+    node = Node()
+    node.function = cls
+    node.saved = ()
+    node.outputs = None
+    node.edges = (*edges,)
+    node.needs_input_grad = (*needs,)
+    return node
 
 
 def _join_setup_context(cls: type[Function]) -> None:
@@ -240,7 +254,7 @@ def _is_in(tensor: Tensor, tensors: tuple[Tensor, ...]) -> bool:
     return False
 
 
-def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, ...]) -> Any:
+def _record_outputs(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
     """Record outputs in the general case: tuples, and outputs without a gradient or changed in place."""
     cls = node.function
     dirty = node.dirty
@@ -248,7 +262,6 @@ def _record_outputs(node: Node, edges: list[Any], output: Any, args: tuple[Any, 
     outputs = _strip_history(node, originals, args)
     marked = node.outputs or ()  # by mark_non_differentiable
     node.order = next_order()
-    node.edges = (*edges,)
     node.outputs = tuple([(item.array.shape, item.array.dtype) for item in outputs])
     if thread.mode.rules is not None:
         thread.mode.rules.add_to_region(node, args, node.outputs)

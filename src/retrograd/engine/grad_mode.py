@@ -38,8 +38,8 @@ class Delivery:
 
     __slots__ = ("starts",)
 
-    def __init__(self) -> None:
-        self.starts: list[Any] = []
+    def __init__(self, starts: list[Any]) -> None:
+        self.starts = starts
 
 
 class _Mode:

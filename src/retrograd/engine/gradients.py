@@ -43,32 +43,29 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for heard in listeners:
         heard(entries)
     with process.lock:
-        _deliver(entries, create_graph)
+        for entry in entries:
+            if entry[0]._grad is not None and entry[0]._grad_req == "add":
+                _check_addition(entry[0]._grad.array, entry[1].array)
+        for entry in entries:
+            tensor = entry[0]
+            if tensor._grad is None or tensor._grad_req == "write":
+                tensor._grad = unshared_gradient(entry, create_graph)
+            elif create_graph:
+                with enable_grad():
+                    tensor._grad = tensor._grad + entry[1]
+            elif _grad_is_unshared(tensor):
+                arithmetic.accumulate(tensor._grad.array, entry[1].array)
+            else:
+                tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
 
 
-def _deliver(entries: Iterable[Entry], create_graph: bool) -> None:
-    for entry in entries:
-        previous = entry[0]._grad
-        if previous is not None and entry[0]._grad_req == "add":
-            old, new = previous.array, entry[1].array
-            if old.shape != new.shape or old.dtype != new.dtype:
-                raise RuntimeError(
-                    f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
-                    f"{old.dtype} and shape {old.shape}; the tensor was changed after its last backward: "
-                    "set its grad to None"
-                )
-        previous = old = new = None
-    for entry in entries:
-        tensor = entry[0]
-        if tensor._grad is None or tensor._grad_req == "write":
-            tensor._grad = unshared_gradient(entry, create_graph)
-        elif create_graph:
-            with enable_grad():
-                tensor._grad = tensor._grad + entry[1]
-        elif _grad_is_unshared(tensor):
-            arithmetic.accumulate(tensor._grad.array, entry[1].array)
-        else:
-            tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
+def _check_addition(old: np.ndarray, new: np.ndarray) -> None:
+    if old.shape != new.shape or old.dtype != new.dtype:
+        raise RuntimeError(
+            f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
+            f"{old.dtype} and shape {old.shape}; the tensor was changed after its last backward: "
+            "set its grad to None"
+        )
 
 
 def unshared_gradient(entry: Entry, create_graph: bool) -> Tensor:
@@ -84,7 +81,12 @@ def unshared_gradient(entry: Entry, create_graph: bool) -> Tensor:
 
 def is_unshared(entry: Entry) -> bool:
     """Return whether only the entry refers to its gradient, and only the gradient to its array."""
-    return _references(entry) == _UNSHARED and type(entry[1]) is Tensor and _owns_whole_memory(entry[1].array)
+    return (  # as _references counts them
+        getrefcount(entry[1]) == _OWNED
+        and getrefcount(entry[1].array) == _OWNED_ARRAY
+        and type(entry[1]) is Tensor
+        and (entry[1].array.flags.writeable if entry[1].array.base is None else _owns_whole_memory(entry[1].array))
+    )
 
 
 class Copy(Function):
@@ -146,7 +148,7 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
     return _references(entry), _grad_references(entry[0]), _base_references(new((2, 2)).T)
 
 
-_UNSHARED, _UNSHARED_GRAD, _UNSHARED_BASE = _measure()
+(_OWNED, _OWNED_ARRAY), _UNSHARED_GRAD, _UNSHARED_BASE = _measure()
 
 
 # ---- Delivery during the sweep: each leaf's gradient as soon as it is complete, for example to send it to others ----

@@ -110,6 +110,16 @@ class Node:
             return (*tensors,)
         return saved
 
+    @property
+    def saved_arrays(self) -> list[ndarray]:
+        """The arrays of ``saved_tensors``, for a backward that is not recorded; without the Tensors around them."""
+        saved = self.saved
+        if type(saved) is not list:
+            return [tensor.array for tensor in self.saved_tensors]
+        if self.order > clock.latest:  # something has been changed in place since
+            check_unchanged(self, saved)
+        return [item[1] if type(item) is tuple else item.array for item in saved]
+
     def free(self) -> None:
         """Release the saved tensors, for a backward that overwrites them; a further backward raises."""
         self.saved = FREED

@@ -1,7 +1,7 @@
 """Base classes of pointwise operators: operand checks, and Functions made from formulas.
 
 backward evaluates the gradient's formula: on Tensors if the gradient is itself recorded, otherwise in one kernel. Only
-``run`` and ``Backward``, both in this file, make that choice.
+``run``, ``Backward`` and ``backward_of_one``, all in this file, make that choice.
 """
 
 from __future__ import annotations
@@ -12,8 +12,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...arrays import from_host, zeros
-from ...engine.function import Function
+from ...engine.aliasing import next_order
+from ...engine.call_site import user_call_site
+from ...engine.function import Function, begin
 from ...engine.grad_mode import is_grad_enabled as recording
+from ...engine.grad_mode import thread
+from ...engine.node import SavedOutput, classify_saved
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
@@ -251,7 +255,7 @@ class Backward:
     def __call__(
         self,
         g: Tensor,
-        saved: Sequence[Tensor],
+        ctx: Any,
         numbers: Sequence[float],
         shapes: Sequence[tuple[int, ...]],
         needs_grad: tuple[bool, ...],
@@ -259,19 +263,19 @@ class Backward:
         """Return the requested gradients in the shapes of their operands; no ``shapes`` if all have that of g."""
         if self._through:
             found: list[Any] = [g if needed else None for needed in needs_grad]
-        elif recording():
+        elif thread.mode.enabled:
+            saved = ctx.saved_tensors
             found = [g if needed else None for needed in needs_grad]
             for formula, operands, own, _, (place,) in self._parts(needs_grad):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
         elif self._two and needs_grad == (True, True):  # a shortcut for the most frequent case
-            x, y = saved
-            run_both = _loaded.get(self._name) or _load(self.fused)
-            x_grad, y_grad = run_both(g.array, x.array, y.array, True, True)
+            x, y = ctx.saved_arrays
+            x_grad, y_grad = (_loaded.get(self._name) or _load(self.fused))(g.array, x, y, True, True)
             if not shapes:
                 return wrap(x_grad), wrap(y_grad)
             found = [wrap(x_grad), wrap(y_grad)]
         else:
-            found = self._run_jobs(g, saved, numbers, needs_grad)
+            found = self._run_jobs(g, ctx.saved_arrays, numbers, needs_grad)
         for place, shape in enumerate(shapes):
             gradient = found[place]
             if gradient is not None and gradient.array.shape != shape:
@@ -279,14 +283,14 @@ class Backward:
         return (*found,)
 
     def _run_jobs(
-        self, g: Tensor, saved: Sequence[Tensor], numbers: Sequence[float], needs_grad: tuple[bool, ...]
+        self, g: Tensor, saved: Sequence[np.ndarray], numbers: Sequence[float], needs_grad: tuple[bool, ...]
     ) -> list[Tensor | None]:
         found: list[Tensor | None] = [g if needed else None for needed in needs_grad]
         jobs = self._jobs.get(needs_grad)
         if jobs is None:
             jobs = self._jobs[needs_grad] = self._planned(needs_grad)
         for formula, operands, own, flags, places in jobs:
-            arrays: list[Any] = [saved[each].array if each >= 0 else g.array for each in operands]
+            arrays: list[Any] = [saved[each] if each >= 0 else g.array for each in operands]
             if own:
                 arrays += [numbers[each] for each in own]
             results = kernel(formula)(g.array, *arrays, *flags)
@@ -344,8 +348,10 @@ class Pointwise(Function):
     ) -> None:
         super().__init_subclass__(**kwargs)
         if definition is None:
-            if not formula:
-                return  # a variant of another operator
+            if not formula:  # a variant of another operator
+                if "forward" in cls.__dict__:
+                    setattr(cls, "apply", classmethod(_general))  # noqa: B010  mypy refuses the assignment
+                return
             value, parts = value or formula, gradients_of(formula)
             shown = *[FORMULAS[each] for each in (value,) if each in FORMULAS], *dict.fromkeys(parts)
             definition = _Definition(POINTWISE[value], parts, FUSED.get(f"{formula}_grad"), shown)
@@ -355,6 +361,10 @@ class Pointwise(Function):
         cls._definition = definition
         for name, function in zip(("forward", "backward"), _passes(definition), strict=True):
             setattr(cls, name, staticmethod(function))
+        apply = _quick_apply(definition)
+        if apply is not None:
+            apply.__name__ = "apply"
+            setattr(cls, "apply", classmethod(apply))  # noqa: B010  mypy refuses the assignment
 
     @classmethod
     def backward_with(cls, edited: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -405,9 +415,9 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
     value, parts, fused, _ = definition
     name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
-    saved = [operands.index(each) if each in operands else -1 for each in gradients.saved]  # -1: the result
-    takes_numbers = bool(numbers and parts) and form(parts[0]).numbers == numbers
+    saved, takes_numbers = _saved(definition)
     rest = (None,) * len(numbers)  # numbers have no gradient
+    of_part: str = "" if not parts or parts[0] is same_grad else getattr(parts[0], "kernel", "")
 
     def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
         y = wrap((_loaded.get(name) or _load(value))(x.array, *values))
@@ -418,7 +428,11 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
         return y
 
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
-        gx = run(parts[0], (g, *ctx.saved_tensors), ctx.numbers if takes_numbers else ())
+        own = ctx.numbers if takes_numbers else ()
+        if not of_part or thread.mode.enabled:
+            gx = run(parts[0], (g, *ctx.saved_tensors), own)
+        else:
+            gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, *(saved and ctx.saved_arrays), *own))
         return (gx, *rest) if rest else gx
 
     def forward_of_two(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -430,7 +444,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
         return wrap((_loaded.get(name) or _load(value))(a, b))
 
     def backward_of_two(ctx: Any, g: Tensor) -> Any:
-        return gradients(g, ctx.saved_tensors, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
+        return gradients(g, ctx, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
 
     def forward(ctx: Any, *values: Any) -> Tensor:
         arrays = [tensor.array for tensor in values[:count]]
@@ -439,7 +453,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
         return wrap(kernel(value)(*arrays, *values[count:]))
 
     def backward(ctx: Any, g: Tensor) -> Any:
-        found = gradients(g, ctx.saved_tensors, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
+        found = gradients(g, ctx, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
         return found + rest
 
     if count == 1:
@@ -447,3 +461,88 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
     if count == 2 and not numbers and saved in ([], [0, 1]):
         return forward_of_two, backward_of_two
     return forward, backward
+
+
+def _saved(definition: _Definition) -> tuple[list[int], bool]:
+    """Return the places of the operands that backward reads, -1 for the result, and whether it reads the numbers."""
+    value, parts, fused, _ = definition
+    operands, numbers, *_ = form(value)
+    names = Backward(parts, fused, numbers).saved
+    saved = [operands.index(each) if each in operands else -1 for each in names]
+    return saved, bool(numbers and parts) and form(parts[0]).numbers == numbers
+
+
+# ---- The bookkeeping of a call, without what small tensors seldom need ----------------------------------------------
+
+_general: Any = Function.apply.__func__  # type: ignore[attr-defined]
+
+
+def _quick_apply(definition: _Definition) -> Any:
+    """Make ``apply`` for the usual call of one or two operands; None for other operators.
+
+    It is ``Function.apply`` except for its speed: where a result is small, the bookkeeping takes longer than the
+    arithmetic. Under a rule, in anomaly detection and in inference_mode it is ``Function.apply`` itself.
+    """
+    value = definition.value
+    name, (operands, numbers, *_) = value.kernel, form(value)
+    saved, takes_numbers = _saved(definition)
+    saves, saves_result = bool(saved), saved[:1] == [-1]
+
+    def apply_to_one(cls: type[Function], x: Tensor, *values: float) -> Any:
+        mode = thread.mode
+        if mode.watch is not None or mode.rules is not None or mode.inference:
+            return _general(cls, x, *values)
+        enabled, a = mode.enabled, x.array
+        mode.enabled = False
+        try:
+            data = (_loaded.get(name) or _load(value))(a, *values)
+        finally:
+            mode.enabled = enabled
+        y = wrap(data)
+        node: Any = begin(cls, (x, *values)) if enabled and x._requires_grad else None
+        if node is None:
+            return y
+        if saves:
+            node.saved = [SavedOutput(data, 0) if saves_result else (x, a)]
+            node.call_site = user_call_site(2) if mode.site is None else mode.site
+        if takes_numbers:
+            node.numbers = values
+        node.order = next_order()
+        y._requires_grad = True
+        y._edge = node, 0, data.shape, data.dtype
+        return y
+
+    def apply_to_two(cls: type[Function], x: Tensor, y: Tensor) -> Any:
+        mode = thread.mode
+        if mode.watch is not None or mode.rules is not None or mode.inference:
+            return _general(cls, x, y)
+        enabled, a, b = mode.enabled, x.array, y.array
+        mode.enabled = False
+        try:
+            data = (_loaded.get(name) or _load(value))(a, b)
+        finally:
+            mode.enabled = enabled
+        z = wrap(data)
+        node: Any = begin(cls, (x, y)) if enabled and (x._requires_grad or y._requires_grad) else None
+        if node is None:
+            return z
+        if saves:
+            if x._requires_grad and y._requires_grad:
+                node.saved = [(x, a), (y, b)]
+            else:
+                node.saved = x, y
+                classify_saved(node, (x, y), (z,))
+            node.call_site = user_call_site(2) if mode.site is None else mode.site
+        shape = data.shape
+        if a.shape != shape or b.shape != shape:
+            node.shapes = a.shape, b.shape
+        node.order = next_order()
+        z._requires_grad = True
+        z._edge = node, 0, shape, data.dtype
+        return z
+
+    if form(value).truth:  # which has no gradient
+        return None
+    if len(operands) == 1:
+        return apply_to_one
+    return apply_to_two if len(operands) == 2 and not numbers and saved in ([], [0, 1]) else None
