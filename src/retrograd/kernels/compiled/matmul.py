@@ -156,18 +156,22 @@ _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have l
 _OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
 
 
-def tiles_cycles(rows: int, columns: int, depth: int, form: str, packing: bool, by_rows: bool, dtype: str) -> float:
+def tiles_cycles(
+    rows: int, columns: int, depth: int, form: str, packing: bool, b_steps: tuple[int, int], dtype: str
+) -> float:
     """The estimated time of a product by tiles and panels, to compare with ``thin.choose``."""
-    shape = tile(dtype, form, columns)
+    shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
     tiles = -(-rows // shape.rows)
     height = -(-rows // tiles)
     cells = height * shape.vectors
     each = max(cells / 2, (height + shape.vectors) / 2, 4.0)
     if form == "dense" and thin.columns_are_far(depth):
         each += _OF_LINES if registers() == 32 else _OF_LINES / 2  # shorter blocks
-    copy = _OF_COPY[not by_rows] * columns * depth if packing else 0.0
+    if not packing and tiles > 1 and thin.rows_conflict(depth, b_steps[0] * size):
+        each += thin.conflict_cycles(min(columns, shape.width) * size)
+    copy = _OF_COPY[b_steps[1] != 1] * columns * depth if packing else 0.0
     if form == "rows":
-        copy += -(-shape.panels // _GROUP) * rows * depth * (4 if dtype == "f" else 8) / _OF_ROWS
+        copy += -(-shape.panels // _GROUP) * rows * depth * size / _OF_ROWS
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
 
 
@@ -284,7 +288,7 @@ def _call(
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     choice = thin.choose(rows, columns, depth, rows_apart, *b_steps, dtype)
-    if choice is not None and choice.cycles < tiles_cycles(rows, columns, depth, form, packing, b_steps[1] == 1, dtype):
+    if choice is not None and choice.cycles < tiles_cycles(rows, columns, depth, form, packing, b_steps, dtype):
         plan = plan_thin(choice, rows, columns, depth, rows_apart, a_steps, b_steps, dtype, all_offsets)
     else:
         plan = plan_product(rows, columns, depth, form, a_steps, b_steps, packing, dtype, all_offsets)

@@ -100,6 +100,7 @@ def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_col
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
 _LINE = 64  # bytes
+_WIDEST = 20  # vectors of a single row whose B comes from memory: so many lines are on their way
 _FROM_L2 = 96  # bytes per cycle, beside the loads of a tile
 _MOST_PAGES = 256  # whose addresses the CPU finds without a pause
 _LEAST_OF_PAGE = 256  # bytes of a row that are worth a walk over so many pages
@@ -107,6 +108,8 @@ _PERIOD, _WAYS = 4096, 8  # of L1: addresses a period apart share a set of so ma
 _CHAINS = 8  # additions in flight: two per cycle, of four cycles
 _ISSUED = 3.5  # instructions per cycle
 _OF_TILE, _OF_DOTS, _OF_CALL, _OF_COPYING = 16, 4, 20, 40  # cycles
+_OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than the CPU finds at once, _FEW_PAGES
+_FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
 
@@ -122,13 +125,13 @@ def _choices(
     touched = 1 + vector_bytes() / _LINE  # lines of the cache: arrays are aligned to 16 bytes
     content = columns * depth * size
     copying = b_column != 1 and columns > 1
-    # rows of B that L1 holds: few if the step between them divides its period
-    together = depth if copying else _WAYS * _PERIOD // gcd(b_depth * size, _PERIOD)
+    together = depth if copying else rows_in_l1(b_depth * size)
     pages = min(depth, content // _PERIOD)  # of memory, that every tile of a panel reads from
     copied = _OF_COPY[min(columns, depth) < lanes] * columns * depth + _OF_COPYING
     for height in range(1, min(rows, 12 if dense and not many else 8) + 1):
         tiles = -(-rows // height)
-        for width in range(min(vectors, room), 0, -1):
+        widest = _WIDEST if rows == 1 and content > _NEAR else room
+        for width in range(min(vectors, widest, room), 0, -1):
             panels, cells = -(-vectors // width), height * width
             if -(-vectors // panels) < width or cells + (width if height > 1 else 0) + (0 if many else 1) > room:
                 continue
@@ -139,8 +142,12 @@ def _choices(
             phases = _phases(cells, (room - width - 1) // cells, depth)
             each = max(cells / 2, (height + width * touched) / 2, _CHAINS / 2 / phases)
             each = max(each, (cells + width + (0 if many else height) + 1) / _ISSUED)
+            if tiles > 1 and pages >= _FEW_PAGES:
+                each = max(each, _OF_PAGE * width * touched)
             if tiles > 1 and (near > _NEAR or depth > together):
                 each += width * lanes * size / _FROM_L2
+                if not copying and rows_conflict(depth, b_depth * size):
+                    each += conflict_cycles(width * lanes * size)
             if tiles > 1 and dense and columns_are_far(depth):
                 each += 1 if many else _OF_TALL * (height > 8 and panels > 1)
             cycles = tiles * panels * (depth * each + cells * touched + _OF_TILE) + _OF_CALL
@@ -163,6 +170,21 @@ def _choices(
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
 
 
+def rows_in_l1(step: int) -> int:
+    """Return how many rows, ``step`` bytes apart, L1 holds: few if the step divides its period."""
+    return _WAYS * _PERIOD // gcd(step, _PERIOD)
+
+
+def conflict_cycles(width: int) -> float:
+    """Return the time of reading ``width`` bytes of a row of many that L1 does not hold together, on as many pages."""
+    return _OF_CONFLICT * width / _LINE
+
+
+def rows_conflict(depth: int, step: int) -> bool:
+    """Return whether the rows of B, ``step`` bytes apart, are too many for L1, and on many pages."""
+    return depth > rows_in_l1(step) and depth * step // _PERIOD >= _FEW_PAGES <= depth
+
+
 def _near_tiles(width: int, depth: int, size: int) -> int:
     """Return the number of tiles of ``dots`` whose columns of B stay in L1 while the rows of A stream by."""
     return max(1, _NEAR // 2 // (width * depth * size))
@@ -182,16 +204,16 @@ def _phases(cells: int, fit: int, steps: int) -> int:
 
 
 @cache
-def strip(dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool) -> int:
+def strip(dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool, far: bool) -> int:
     """Address of a micro-kernel, compiled on first use."""
-    form = f"{'dense' if dense else 'rows'}_{rows}x{vectors}x{phases}{'m' if masked else ''}"
+    form = f"{'dense' if dense else 'rows'}_{rows}x{vectors}x{phases}{'m' if masked else ''}{'f' if far else ''}"
     name = f"strip_{dtype}_{form}"
 
     def compile() -> bytes:
         from .machine.compiler import emit
         from .thin_product_jit import build_strip
 
-        return b"\n" + emit(build_strip(name, dtype, dense, rows, vectors, phases, masked), name)
+        return b"\n" + emit(build_strip(name, dtype, dense, rows, vectors, phases, masked, far), name)
 
     return load(name, compile)[0]
 
@@ -269,8 +291,9 @@ def words(
         masked = columns < lanes
         # the last vector of a single panel ends with the line, and so does the last of several panels
         last = 0 if masked else (min(columns, width) - lanes) * size
+        far = rows == 1 and not made.packing and columns * depth * size > _NEAR
         tall, short = (
-            strip(dtype, dense, height, choice.width, choice.phases, masked) if used else 0
+            strip(dtype, dense, height, choice.width, choice.phases, masked, far) if used else 0
             for height, used in ((least + 1, extra), (least, extra < made.tiles))
         )
         near = width * depth * size

@@ -34,6 +34,7 @@ from .memory.packing_jit import pack_block
 from .thin_product import BLOCK, DOT_ARGUMENTS, DOTS, STACK, STRIP_ARGUMENTS, STRIPS
 
 _BYTE = ir.IntType(8).as_pointer()
+_LINE, _AHEAD = 64, 8  # bytes of a line of the cache; rows of B to prefetch
 
 
 class _Kernel:
@@ -181,10 +182,13 @@ class _Kernel:
 # ---- Strips: rows of vectors of C, for each k a row of B times an element of each row of A -------------------------
 
 
-def build_strip(name: str, dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool) -> str:
+def build_strip(
+    name: str, dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked: bool, far: bool
+) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``.
 
-    ``dense``: the columns of A are contiguous, not its rows. ``masked``: C is narrower than a vector.
+    ``dense``: the columns of A are contiguous, not its rows. ``masked``: C is narrower than a vector. ``far``: B comes
+    from memory that the CPU does not prefetch by itself, pieces of rows.
     """
     code = _Kernel(name, dtype, STRIP_ARGUMENTS)
     build, size, at = code.build, code.size, code.build.add
@@ -201,6 +205,8 @@ def build_strip(name: str, dtype: str, dense: bool, rows: int, vectors: int, pha
             return code.read(place)
         return masked_load(build, build.inttoptr(place, code.vector.as_pointer()), mask, code.zero)
 
+    prefetch = declare(build, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
+    b_ahead = build.mul(ldb, I64(_AHEAD))
     a_tile, c_tile = code.variable(arguments["a"]), code.variable(arguments["c"])
     with code.count(I64(0), arguments["tiles"]):
         with code.count(arguments["first"], arguments["end"]) as panel:
@@ -216,6 +222,9 @@ def build_strip(name: str, dtype: str, dense: bool, rows: int, vectors: int, pha
                 b_at, a_at = code.get(b_row), code.get(a_k)
                 for unit in range(units):
                     values = [read(b_at, j) for j in range(vectors)]
+                    for j in range(0, vectors, _LINE // wide) if far else ():
+                        place = build.inttoptr(at(at(b_at, places[j]), b_ahead), _BYTE)
+                        build.call(prefetch, [place, I32(0), I32(3), I32(1)])
                     for i in range(rows):
                         scalar = code.read(at(a_rows[i], a_at), code.element)
                         factor = splat(build, scalar, code.vector)
