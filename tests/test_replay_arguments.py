@@ -148,3 +148,65 @@ def test_what_cannot_be_recorded_runs_as_usual(
     assert explain_recording(compiled).count("launches") == 0
     with pytest.raises(RuntimeError, match=f"compile: with fullgraph=True, this call cannot be recorded: {reason}"):
         rg.compile(function, fullgraph=True)(tensor(0), make())
+
+
+def codes(seed: int, *shape: int, below: int = 5) -> rg.Tensor:
+    return rg.tensor(np.random.default_rng(seed).integers(0, below, shape))
+
+
+@pytest.mark.parametrize(
+    ("function", "make"),
+    [
+        (lambda w, mask: w[mask], lambda seed: tensor(seed, 7, 3) > 0),
+        (lambda w, mask: w[mask], lambda seed: tensor(seed, 7) > 0),
+        (lambda w, mask: rg.masked_select(w, mask), lambda seed: tensor(seed, 7, 3) > 0),
+        (lambda w, mask: w * len(rg.nonzero(mask)), lambda seed: tensor(seed, 7, 3) > 0),
+        (lambda w, mask: w[rg.where(mask)[0]], lambda seed: tensor(seed, 7) > 0),
+        (lambda w, i: w[rg.unique(i)], lambda seed: codes(seed, 5)),
+        (lambda w, i: w[rg.unique_consecutive(i)], lambda seed: codes(seed, 5, below=2)),
+        (lambda w, i: w.repeat_interleave(i, 0), lambda seed: codes(seed, 7)),
+        (lambda w, i: w[: i.max().item() + 1], lambda seed: codes(seed, 3)),
+        (lambda w, i: rg.bincount(i)[:, None] * w[:1], lambda seed: codes(seed, 3)),
+    ],
+)
+def test_arguments_that_decide_shapes(function: Callable[..., Any], make: Callable[[int], rg.Tensor]) -> None:
+    """The elements of bool and integer arguments decide how many elements there are, in each call others."""
+    nets = [Weighted(function), Weighted(function)]
+    compiled, shapes = rg.compile(nets[1]), set()
+    for seed in range(5):
+        found = []
+        for net, call in zip(nets, (nets[0], compiled), strict=True):
+            net.zero_grad()
+            y = call(make(seed))
+            (y * y).sum().backward()
+            assert net.weight.grad is not None
+            found.append((y.shape, bits(y.detach().numpy()), bits(net.weight.grad.numpy())))
+        assert found[0] == found[1]
+        shapes.add(found[0][1][0] if "len" in str(function.__code__.co_names) else found[0][0])
+    assert len(shapes) > 1
+    assert explain_recording(compiled).count("launches") == 0
+
+
+class Weighted(nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function, self.weight = function, nn.Parameter(tensor(9, 7, 3))
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(self.weight, *args)
+
+
+def test_the_line_of_a_shape_that_depends_on_values_is_named() -> None:
+    compiled = rg.compile(lambda mask: rg.nonzero(mask) * 2)
+    compiled(tensor(0) > 0)
+    assert "argwhere has no plan, and how many elements there are depends on their values, in " in explain_recording(
+        compiled
+    )
+
+
+def test_recorded_steps_with_other_shapes_are_an_error() -> None:
+    x = rg.tensor([1.0, 0.0, 2.0])
+    steps = rg.record_steps(lambda: rg.nonzero(x))
+    x.numpy()[1] = 5
+    with pytest.raises(ValueError, match=r"run: argwhere returns \(3, 1\) for these values, but \(2, 1\) when it was"):
+        steps.run()

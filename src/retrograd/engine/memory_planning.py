@@ -71,7 +71,7 @@ class PlannedStep(NamedTuple):
 
     def again(self, step: Step) -> PlannedStep | None:
         """Return this for a copy of the step with other numeric arguments; None if they need a different plan."""
-        plan = _plan_of(step)
+        plan = plan_if_any(step)
         same = plan is not None and (plan.buffers, plan.results) == (self.plan.buffers, self.plan.results)
         return _bind_plan(step, plan, self.memory) if same else None
 
@@ -240,7 +240,7 @@ def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[
     for at, step in enumerate(steps):
         plan: Any = None
         if not any(id(each) in objects for each in leaves((step.args, step.kwargs))):
-            plan = _plan_of(step)
+            plan = plan_if_any(step)
         targets = None if plan is None else _targets(at, step, plan, blocks)
         if targets is not None:
             found[at] = plan, targets
@@ -294,7 +294,7 @@ def _has_layout(y: np.ndarray, where: Any) -> bool:
     return (y.shape, y.dtype) == (where.shape, where.dtype) and not other
 
 
-def _plan_of(step: Step) -> Any:
+def plan_if_any(step: Step) -> Any:
     """Return the plan of a step; None if there is none or it is a Python call."""
     try:
         plan = step.plan()

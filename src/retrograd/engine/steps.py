@@ -59,6 +59,12 @@ class Step(NamedTuple):
         given = self.args[1:] if found is not None and found.writes else self.args  # the first is overwritten
         return [*arrays_in((given, self.kwargs))]
 
+    @property
+    def host(self) -> str:
+        """Why the layout of the results depends on values; empty if it does not."""
+        found = KERNELS.get(self.kernel)
+        return "" if found is None else found.host
+
     def plan(self) -> Any:
         """Return the plan of the kernel: the machine code to launch and the memory it needs; see ``kernel_set.plan``.
 
@@ -184,6 +190,11 @@ class Steps(list[Step]):
             result = step.run(*_substitute(step.args, again), **_substitute(step.kwargs, again))
             for old, new in zip(leaves(step.result), leaves(result), strict=True):
                 if is_array(old):
+                    if old.shape != new.shape:
+                        where = (
+                            f"{step.name} returns {new.shape} for these values, but {old.shape} when it was recorded"
+                        )
+                        raise ValueError(f"run: {where}; record the steps again")
                     assign(old, new)
                 elif not isinstance(old, NUMBERS):  # equal numbers may be one object
                     again[id(old)] = new

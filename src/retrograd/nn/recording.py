@@ -23,7 +23,7 @@ from ..engine.freezing import frozen
 from ..engine.function import Function
 from ..engine.fusion import fused
 from ..engine.grad_mode import INFERENCE, is_graph_retained, thread
-from ..engine.memory_planning import root
+from ..engine.memory_planning import plan_if_any, root
 from ..engine.steps import Outline, Step, Steps
 from ..engine.tensor import Tensor, wrap
 from ..kernel_set import kernels
@@ -632,6 +632,8 @@ def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
     can_undo = sum(array.nbytes for array in changed_before_decisions(call, known)) <= _MOST_UNDONE
     for place, (step, changed) in enumerate(zip(steps, again.changed, strict=True)):
         line = _line(steps, place)
+        if step.inputs and step.host and plan_if_any(step) is None:
+            return f"{step.name} has no plan, and {step.host}{line}"
         later = [each.why for at, each in pending[place >= call.forward] if at > place]
         for array, unmade in zip(step.changed, changed, strict=True):
             if later and id(root(array)) in held and (place >= call.forward or not can_undo):
