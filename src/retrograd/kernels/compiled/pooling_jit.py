@@ -58,13 +58,12 @@ def _inside(plan, axis, out):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _list_taps(plan, scratch, begin, out_d, out_h, out_w):  # type: ignore[no-untyped-def]
-    """List the taps of one output that are inside the input.
+def _list_taps(plan, scratch, begin, inside_d, inside_h, out_w):  # type: ignore[no-untyped-def]
+    """List the taps of one output that are inside the input; ``inside_d``, ``inside_h``: those along D and H.
 
     Returns the position of tap 0 along W, the end of the list, and the number of outputs along W that can use it.
     """
-    first_d, last_d = _inside(plan, 0, out_d)
-    first_h, last_h = _inside(plan, 1, out_h)
+    (first_d, last_d), (first_h, last_h) = inside_d, inside_h
     first_w, last_w = _inside(plan, 2, out_w)
     at_w = _begin(plan, 2, out_w)
     end = begin
@@ -93,11 +92,10 @@ def _part_of_task(plan, task):  # type: ignore[no-untyped-def]
 
 @helper
 def _start_of_row(plan, row):  # type: ignore[no-untyped-def]
-    """n, d and h of the outputs of a row, and the position of their tap 0 along D and H."""
+    """n, d and h of the outputs of a row."""
     rest = row // plan[POOL.output + 1]
     n = rest // plan[POOL.output]
-    d, h = rest - n * plan[POOL.output], row - rest * plan[POOL.output + 1]
-    return n, d, h, _begin(plan, 0, d), _begin(plan, 1, h)
+    return n, rest - n * plan[POOL.output], row - rest * plan[POOL.output + 1]
 
 
 @helper
@@ -141,8 +139,10 @@ def _over_windows(
     block(a, b, indices, plan, scratch, begin, end, at, to, place, n) computes some channels of one output: tap 0 is at
     a[at] or, with ``gradient``, at b[at], and has the index ``place``; the output is at ``to``, the taps are
     scratch[begin:end]. If it returns False, the function returns False, too. With ``gradient`` b is set to 0 first.
+    Else, few channels are read and written together with what follows them, which the next outputs of the task
+    overwrite: faster than parts of registers.
     """
-    of_whole, of_part, registers = block(whole), block(PART), whole.registers
+    of_whole, of_one, of_part, registers = block(whole), block(ONE), block(PART), whole.registers
 
     @helper
     def over(
@@ -152,29 +152,45 @@ def _over_windows(
         begin, outputs, fresh = worker * scratch_words, plan[POOL.output + 2], 0
         move, size = plan[POOL.stride + 2], registers * lanes(a)
         to = first_row * outputs * plan[POOL.channels]
+        few = not gradient and last_c - first_c == plan[POOL.channels] < size
+        reach = (last_c - first_c + lanes(a) - 1) // lanes(a) * lanes(a)
+        last_to = last_row * outputs * plan[POOL.channels] - reach
+        last_at = plan[POOL.rows] // (plan[POOL.output] * plan[POOL.output + 1]) * plan[POOL.step] - reach
+        n, d, h = _start_of_row(plan, first_row)
+        at_w, end, run, before = 0, begin, 0, ((0, 0), (0, 0))
         for row in range(first_row, last_row):
-            n, d, h, at_d, at_h = _start_of_row(plan, row)
+            at_d, at_h = _begin(plan, 0, d), _begin(plan, 1, h)
             if gradient:
                 fresh = _clear_ahead(b, plan, n, at_d, at_h, row == last_row - 1, fresh, first_c, last_c)
             row_begin = n * plan[POOL.step] + at_d * plan[POOL.step + 1] + at_h * plan[POOL.step + 2]
             first_place = (at_d * plan[POOL.input + 1] + at_h) * plan[POOL.input + 2]
-            out = 0
+            inside, out = (_inside(plan, 0, d), _inside(plan, 1, h)), 0
             while out < outputs:
-                at_w, end, run = _list_taps(plan, scratch, begin, d, h, out)
+                if run < outputs or inside != before:  # else the list of the row before serves this one, too
+                    at_w, end, run = _list_taps(plan, scratch, begin, inside[0], inside[1], out)
                 at, place = row_begin + at_w * plan[POOL.step + 3], first_place + at_w
                 for _ in range(run):
                     c = first_c
+                    if few and to <= last_to and at + scratch[end - 2] <= last_at:
+                        while c < last_c:
+                            of_one(a, b, indices, plan, scratch, begin, end, at + c, to + c, place, lanes(a))
+                            c += lanes(a)
                     while c + size <= last_c:
                         if not of_whole(a, b, indices, plan, scratch, begin, end, at + c, to + c, place, size):
                             return False
                         c += size
                     while c < last_c:
-                        n = min(lanes(a), last_c - c)
-                        if not of_part(a, b, indices, plan, scratch, begin, end, at + c, to + c, place, n):
+                        some = min(lanes(a), last_c - c)
+                        if not of_part(a, b, indices, plan, scratch, begin, end, at + c, to + c, place, some):
                             return False
-                        c += n
+                        c += some
                     at, to, place = at + move * plan[POOL.step + 3], to + plan[POOL.channels], place + move
                 out += run
+            before, h = inside, h + 1
+            if h == plan[POOL.output + 1]:
+                d, h = d + 1, 0
+                if d == plan[POOL.output]:
+                    n, d = n + 1, 0
         return True
 
     return over
