@@ -335,6 +335,16 @@ class Trainer:
     def hidden(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
         return self.step(x, labels) * 1.0
 
+    def gradient(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        self.step(x, labels)
+        return self.net[0].weight.grad
+
+    def part(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        return self.gradient(x, labels)[1:]
+
+    def cloned(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
+        return self.gradient(x, labels).clone()
+
     def graph(self, x: rg.Tensor, labels: rg.Tensor) -> Any:
         self.optimizer.zero_grad()
         y = self.net(x)
@@ -359,6 +369,9 @@ class Trainer:
         ("decaying", OPTIMIZERS["adam"], "changes an option of Adam"),
         ("hidden", OPTIMIZERS["momentum"], "launches"),
         ("container", OPTIMIZERS["momentum"], "through another object"),
+        ("gradient", OPTIMIZERS["momentum"], "it returns the gradient of a parameter"),
+        ("part", OPTIMIZERS["momentum"], "it returns the gradient of a parameter, or a view of one"),
+        ("cloned", OPTIMIZERS["momentum"], "launches"),
         ("graph", OPTIMIZERS["momentum"], "can be differentiated"),
     ],
 )

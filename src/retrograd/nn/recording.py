@@ -643,9 +643,12 @@ def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
             if id(root(array)) not in held and (root(array) is unmade or id(root(array)) in read):
                 whose = "no argument, parameter or buffer" if root(array) is unmade else "made by NumPy"
                 return f"{step.name} changes an array of shape {array.shape} that is {whose}{line}"
+    gradients = {id(root(each.after)) for each in call.delivered or () if each.after is not None}
     for value in tensors_in(steps.result):
         if type(value) is not Tensor:
             return f"the result contains {kind_name(value)}"
         if id(root(value.array)) in own | held:
             return "it returns an argument or parameter, or a view of one"
+        if id(root(value.array)) in gradients:
+            return "it returns the gradient of a parameter, or a view of one: return a clone"
     return None
