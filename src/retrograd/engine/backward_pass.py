@@ -68,10 +68,10 @@ def backward(
     starts: list[Any] = [root._edge or root for root in roots]
     mode = thread.mode
     previous = mode.delivery
-    if previous is None:
-        mode.delivery = Delivery(starts)
-    else:
+    if previous is not None:
         previous.starts += starts
+    elif registered.leaves:  # only hooks of leaves can ask for it
+        mode.delivery = Delivery(starts)
     try:
         if requested is None:
             entries, _ = _sweep(starts, upstream, keep, create_graph)
@@ -86,7 +86,7 @@ def backward(
     finally:
         if previous is None and mode.delivery is not None:
             mode.delivery.starts = []  # the graph must not outlive this call
-        mode.delivery = previous
+            mode.delivery = None
 
 
 def grad(
@@ -242,7 +242,7 @@ def _sweep(
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
     pending: dict[int, list[Any]] = {}  # order -> [node, gradient of output 0, of output 1, ...]
-    made: set[tuple[int, int]] = set()  # (order, output) whose pending gradient is a buffer of this sweep
+    made: set[tuple[int, int]] | None = None  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: dict[int, Entry] = {}  # by the id of the result
     zeros: list[Any] = []  # edges that get a gradient of zeros, see gradients.py
@@ -296,11 +296,15 @@ def _sweep(
                         else:
                             pending[order] = entry = [target] + [None] * len(target.outputs)
                             entry[output + 1] = gradient
-                        heappush(heap, order)
+                        if heap:
+                            heappush(heap, order)
+                        else:  # as in a chain
+                            heap.append(order)
                     elif entry[output + 1] is None:
                         entry[output + 1] = gradient
                     else:
                         key = (order, output)
+                        made = set() if made is None else made
                         entry[output + 1] = _sum(entry[output + 1], gradient, create_graph, key in made)
                         made.add(key)
                 elif edge._grad_req != "null":
@@ -319,7 +323,7 @@ def _sweep(
             if not heap:
                 break
 
-            order = heappop(heap)
+            order = heappop(heap) if len(heap) > 1 else heap.pop()
             entry = pending.pop(order)
             node = entry[0]
             edges = node.edges

@@ -262,6 +262,8 @@ class Backward:
     ) -> tuple[Tensor | None, ...]:
         """Return the requested gradients in the shapes of their operands; no ``shapes`` if all have that of g."""
         if self._through:
+            if not shapes and needs_grad == (True, True):
+                return g, g
             found: list[Any] = [g if needed else None for needed in needs_grad]
         elif thread.mode.enabled:
             saved = ctx.saved_tensors
