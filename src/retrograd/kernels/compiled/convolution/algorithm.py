@@ -243,9 +243,23 @@ def _panels(shape: Tile) -> tuple[tuple[int, int], tuple[int, int]]:
     return (shape.panels - 1, shape.vectors), (1, shape.last_vectors)
 
 
+def _inside(window: Window, axes: int) -> float:
+    """The share of the pairs of a tap and a position that read no padding along the first axes: others are skipped."""
+    shares = 1.0
+    for axis in range(axes):
+        output, step, low = window.output[axis], window.stride[axis], window.padding[axis][0]
+        positions = 0
+        for tap in range(window.kernel[axis]):
+            move = tap * window.dilation[axis] - low
+            first, last = max(0, -(move // step)), min(output, -((move - window.input[axis]) // step))
+            positions += max(0, last - first)
+        shares *= positions / max(1, output * window.kernel[axis])
+    return shares
+
+
 def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str) -> float:
     """Estimated time of a form of the weight gradient for each position of g."""
-    groups, taps = window.groups, window.taps
+    groups, taps, copied_axes = window.groups, window.taps, form == "narrow"
     depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
     shape, copied = tile(dtype, "dense", columns), 0.0
     if form == "planar":
@@ -265,7 +279,7 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
         count * tiles_of_rows * (max(_term(rows, vectors), rows / 2 + vectors + 1) + _SUM_LINE / line)  # and prefetches
         for count, vectors in _panels(shape)
     )
-    return groups * taps * terms + copied
+    return groups * taps * terms * _inside(window, window.ndim - copied_axes) + copied
 
 
 def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> float:
@@ -374,9 +388,9 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
             / shape.rows
             * sum(count * (taps * depth * _term(shape.rows, vectors) + _PANEL) for count, vectors in _panels(shape))
         )
-    # measured for vectors of 32 and 64 bytes, of all 36 pairs of points
+    # measured for vectors of 32 and 64 bytes, of all 36 pairs of points; partial sums are added, too
     transformed = tiles_read * read * (80 + 10 * lanes) + tiles_written * written * (130 + 2.5 * lanes)
-    weights = sets * points * taps * depth * written * (6 + 0.4 * lanes)
+    weights = sets * points * taps * depth * written * ((5 if sums else 0.3) + 0.35 * lanes)
     bytes_ = batch * size * (inputs * prod(window.input) + outputs * prod(window.output))
     missed = max(0, bytes_ - _CACHED) / 64 * _MISS
     return multiplied + transformed * points / PAIRS + weights + missed + (1 + 2 * len(parts)) * _CALL
