@@ -87,8 +87,11 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
         return value
 
     rows_of_c = [at(builder.inttoptr(c, _BYTE), builder.mul(c_step, I64(i))) for i in range(rows)]
-    for i, j in tile:  # prefetch for writing: a large result is in no cache
-        builder.call(prefetch, [at(rows_of_c[i], j * lanes * size), I32(1), I32(3), I32(1)])
+    # Prefetch for writing: a large result is in no cache. Sums of a wide tile may be too short for its own prefetches.
+    soon = builder.mul(c_step, I64(rows if registers() == 32 else 0))
+    for i, j in tile:
+        place = builder.gep(rows_of_c[i], [builder.add(soon, I64(j * lanes * size))])  # may lie outside of the array
+        builder.call(prefetch, [place, I32(1), I32(3), I32(1)])
     adding = builder.icmp_signed("!=", accumulate, I64(0))
     first = [read(builder.inttoptr(init, _BYTE), j, True) for j in range(vectors)]
     start = [builder.select(adding, nothing, value) for value in first]

@@ -40,6 +40,7 @@ from .target import vector_bytes
 _BYTE = ir.IntType(8).as_pointer()
 # Rows of B (and of a dense A) to prefetch. Without it a panel in L2 costs a quarter more.
 _AHEAD = 16
+_CACHE_LINE = 64  # bytes
 _POINTERS = 8  # rows of A, at most, whose addresses fit the registers
 _SOON = (I32(0), I32(3), I32(1))  # read, into L1, data
 # Terms per block, before its sum is added to the blocks before: errors grow with its root. The first sum is stored
@@ -248,7 +249,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                     builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
             if by_line and not second:  # prefetch the rows of the next tile, piece by piece
                 ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
-                builder.call(prefetch, [builder.gep(a_entry, [ahead]), *_SOON])
+                for line in range(0, steps * rows * size, _CACHE_LINE):
+                    builder.call(prefetch, [builder.gep(a_entry, [builder.add(ahead, I64(line))]), *_SOON])
             for i in range(rows if by_pointer or not by_line else 0):
                 place = at(column, i * size)
                 if by_pointer:
