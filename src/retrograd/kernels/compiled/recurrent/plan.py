@@ -100,6 +100,7 @@ _COPY_BYTES = 512 << 10
 _CHUNK, _LEAST_PANELS = 512, 8  # rows; panels for which a copy pays
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half of L2
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
+_ALONE_BYTES = 256 << 10  # of h of a block, if one thread computes: it stays in L2
 _LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to have two of them
 _ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
 
@@ -209,17 +210,23 @@ def _counts(counts: set[int], ragged: bool) -> set[int]:
     return set(range(1, max(counts) + 1)) if ragged else counts
 
 
-def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int) -> tuple[int, int]:
+def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int, alone: bool) -> tuple[int, int]:
     """Row blocks and column blocks of a step."""
     work = spec.gates * spec.hidden * spec.output
+    if alone:
+        return max(1, rows * spec.output * _size(dtype) // _ALONE_BYTES), 1
     if work * _size(dtype) <= _SPLIT_COLUMNS or rows > 64:
         return max(1, min(2, rows // _LEAST_ROWS), min(16, rows // _ROWS_OF_BLOCK)), 1
     return 1, max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
 
 
 @lru_cache(maxsize=1024)
-def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False) -> Plan:
-    """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows."""
+def recurrent_plan(
+    spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False, alone: bool = False
+) -> Plan:
+    """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows. ``alone``: for one
+    thread, whose blocks of rows are as large as the cache allows: they fill tiles better. The bits are the same.
+    """
     lanes = lanes_of(dtype)
     D, H, P, inputs, gates = spec.directions, spec.hidden, spec.output, spec.input, spec.gates
     mode, projected, total = MODES[spec.mode], spec.projection > 0, steps * rows
@@ -228,7 +235,7 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
     panels, width = ceil(H / per_panel), gates * per_panel
     padded = panels * per_panel
     output_padded = ceil(P / lanes) * lanes if projected else padded
-    row_blocks, column_blocks = _blocks(spec, rows, dtype, panels)
+    row_blocks, column_blocks = _blocks(spec, rows, dtype, panels, alone)
     piece = max(1, min(_ROWS_OF_PIECE, _BYTES_OF_PIECE // (inputs * _size(dtype))))
     piece = max(piece // 48 * 48, 48)
     target_tasks = min(MOST_TASKS, D * total * gates * H * inputs // TASK_WORK)

@@ -125,7 +125,7 @@ def recurrent(
     cells = cells and spec.cells
     if N == 0:
         return _empty_batch(x, spec, cells)
-    plan = recurrent_plan(spec, T, N, dtype, lengths is not None)
+    plan = recurrent_plan(spec, T, N, dtype, lengths is not None, get_num_threads() == 1)
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
     own_y = D > 1 or lengths is not None
@@ -278,7 +278,7 @@ def recurrent_grad(
             "recurrent_grad: the forward pass ran on another kernel set; run forward and backward on the same one"
         )
     ragged = lengths is not None
-    plan = recurrent_plan(spec, T, N, dtype, ragged)
+    plan = recurrent_plan(spec, T, N, dtype, ragged, get_num_threads() == 1)
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
     memory = weight_plan(spec, T, N, dtype, ragged).memory if needs_grad[3] else 0
