@@ -221,6 +221,8 @@ _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap,
 _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
 _FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
+# a line of a plane for each tap, where planes shorter than a page are together more bytes than stay in L2
+_MISS_OF_PLANE, _MANY_PLANES, _PAGE = 8, 600 << 10, 4096
 _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
 _PACK = 1.5  # a weight that is packed for an input gradient
 _COPY = 2  # a vector of a line that is copied
@@ -268,6 +270,10 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
         sums = prod(tiles) * _term(columns / tiles[0], taps * depth / tiles[1]) * empty / shape.lanes
         added = taps * depth * columns * _REDUCE + prod(tiles) * _DOT
         added_each = added / min(prod(window.output), _SEGMENT * shape.lanes)
+        size = 4 if dtype == "f" else 8
+        plane = prod(window.output) * size
+        if plane < _PAGE and depth * plane > _MANY_PLANES:
+            sums += tiles[0] * taps * depth * size / 64 * _MISS_OF_PLANE
         return groups * (sums + added_each + (depth + columns) * _PLANE)
     if form == "narrow":
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
