@@ -203,7 +203,7 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
 
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
     plans = type(y) is not np.ndarray and is_planned(y)
-    if y.size >= (1 if plans else _SMALL) and (form := y.dtype.char) in "fd":
+    if y.size and (y.ndim or plans) and (form := y.dtype.char) in "fd":  # errstate takes longer than a plan
         plan = _plan(y.shape, y.strides, x.shape, x.strides, y.itemsize, False)
         if plan is not None:
             _ACCUMULATE[form](plan.tasks, x, y, plan.words)
