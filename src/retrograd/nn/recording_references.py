@@ -1,7 +1,8 @@
 """What the code of a function and of a module's class reads besides arguments: where it is, and what was there.
 
-Globals, closures, defaults, methods, and attributes of objects, all the way down through functions of the user. Code
-of this package, of the standard library and of installed packages is not looked into, except the forward of modules.
+Globals, closures, defaults, methods, imports, and attributes of objects, all the way down through functions of the
+user. Code of this package, of the standard library and of installed packages is not looked into, except the forward of
+modules and what a decorator wraps.
 """
 
 from __future__ import annotations
@@ -9,52 +10,69 @@ from __future__ import annotations
 import random
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from dis import get_instructions
 from functools import cache, lru_cache, partial
 from itertools import repeat
-from operator import is_
+from operator import attrgetter, is_
 from pathlib import Path
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..engine.function import Function
 from ..engine.tensor import Tensor
 from .module import Module
 
 PLAIN = (bool, int, float, str, type(None))
-_CONTAINERS = (list, dict, set, tuple)
+_CHANGEABLE = (list, dict, set, deque)
+_CONTAINERS = (*_CHANGEABLE, tuple)
+_OPAQUE = (Iterator, ContextVar, threading.local, weakref.ref)  # whose next value cannot be seen in advance
+_MOST_BYTES = 1 << 14  # of a NumPy array, to compare at each call
 _UNREAD = {"__init__", "__new__", "__del__", "__repr__", "__str__"}  # methods that a call does not reach
 _MOST = 1000  # objects
+_MOST_ROUNDS = 5
 _MISSING = object()
 ELEMENTS = ".array"  # stands for this attribute of anything but NumPy, whose function has the same name
 _all_missing = repeat(_MISSING)
 
 
+_LOADS = {"LOAD_GLOBAL": True, "LOAD_NAME": True, "STORE_GLOBAL": True}  # whether it is a global name
+_LOADS |= dict.fromkeys(("LOAD_ATTR", "LOAD_METHOD", "STORE_ATTR", "IMPORT_FROM"), False)
+
+
 class Names(NamedTuple):
-    """The global names and the attributes in a function's code."""
+    """The global names, the attributes and the imported modules in a function's code."""
 
     globals: frozenset[str]
     attributes: frozenset[str]
+    imports: frozenset[str]
 
 
 @lru_cache(maxsize=1024)
 def names_in(code: CodeType) -> Names:
     """The names in a function's code, and in those of functions within it."""
     found: dict[bool, set[str]] = {True: set(), False: set()}
+    imports = set()
     pending = [code]
     while pending:
         code = pending.pop()
         pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         before = None
         for each in get_instructions(code):
-            if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_ATTR", "LOAD_METHOD"):
-                found[each.opname in ("LOAD_GLOBAL", "LOAD_NAME")].add(each.argval)
+            if each.opname == "IMPORT_NAME":
+                imports.add(each.argval)
+            elif each.opname in _LOADS:
+                found[_LOADS[each.opname]].add(each.argval)
                 if each.argval == "array" and before not in ("np", "numpy"):
                     found[False].add(ELEMENTS)
             before = each.argval
-    return Names(frozenset(found[True]), frozenset(found[False]))
+    return Names(frozenset(found[True]), frozenset(found[False]), frozenset(imports))
 
 
 def _is_optimizer(value: Any) -> bool:
@@ -71,19 +89,33 @@ class References:
     """The values that a function reads, and their places: cells of closures, and mappings with a key.
 
     modules, tensors, optimizers, schedulers, generators of random numbers: those among the values. codes: of the
-    functions that were looked into.
+    functions that were looked into. opaque: what a value is that cannot be compared.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        names: frozenset[str] = frozenset()  # that any of the functions reads: an object may be passed on
+        for _ in range(_MOST_ROUNDS):
+            self._look(function, names)
+            more = names.union(*(names_in(code).attributes for code in self.codes))
+            if more == names:
+                break
+            names = more
+
+    def _look(self, function: Callable[..., Any], names: frozenset[str]) -> None:
+        self._names = names
         self.modules: dict[int, Module] = {}  # by id
         self.tensors: dict[int, Tensor] = {}
         self.optimizers: dict[int, Any] = {}
         self.schedulers: list[Any] = []
         self.generators: dict[int, Any] = {}
         self.codes: list[CodeType] = []
+        self.opaque: str | None = None
+        self._parts: list[tuple[attrgetter[Any], list[Any], list[Any]]]  # of functions, and of the classes of modules
+        self._parts = [(attrgetter(name), [], []) for name in ("__code__", "__defaults__", "__kwdefaults__", "forward")]
+        self._slots: list[tuple[Any, str, Any]] = []
         self._elements = 0  # of containers
         self._cells: dict[int, tuple[Any, Any]] = {}  # by id: cells, and their values
-        self._places: dict[int, tuple[Mapping[str, Any], dict[str, Any]]] = {}  # mappings, and their values by key
+        self._places: dict[int, tuple[Mapping[str, Any], dict[str, Any], type | None]] = {}  # values by key
         self._containers: list[tuple[Any, Any]] = []
         self._seen: dict[Any, Any] = {}  # keeps the objects, whose ids are in the keys
         self._visit(function, frozenset())
@@ -95,27 +127,66 @@ class References:
 
     def hold(self) -> bool:
         """Whether the same objects, or equal plain values, are in all places."""
-        for mapping, before in self._places.values():
+        for mapping, before, _ in self._places.values():
             if not all(map(is_, map(mapping.get, before, _all_missing), before.values())) and not all(
                 is_same(mapping.get(key, _MISSING), value) for key, value in before.items()
             ):
                 return False
-        return all(is_same(_content_of(cell), value) for cell, value in self._cells.values()) and all(
-            has_content(value, before) for value, before in self._containers
-        )
+        for cell, value in self._cells.values():  # loops, which cost less than ``all`` where there is nothing
+            if not is_same(_content_of(cell), value):
+                return False
+        for value, before in self._containers:
+            if not has_content(value, before):
+                return False
+        for value, name, before in self._slots:
+            if not is_same(getattr(value, name, _MISSING), before):
+                return False
+        for part, objects, parts in self._parts:
+            if objects and not all(map(is_, map(part, objects), parts)):
+                return False
+        return True
+
+    def put_back(self) -> None:
+        """Let the same objects be in all places again."""
+        for mapping, before, of in self._places.values():
+            for key, value in before.items():
+                if mapping.get(key, _MISSING) is value:
+                    continue
+                if isinstance(mapping, dict):
+                    mapping.pop(key, None)
+                    mapping.update({} if value is _MISSING else {key: value})
+                elif of is not None:
+                    _set(of, key, value)
+        for cell, value in self._cells.values():
+            if _content_of(cell) is not value:
+                _set(cell, "cell_contents", value)
+        for value, name, before in self._slots:
+            if getattr(value, name, _MISSING) is not before:
+                _set(value, name, before)
+
+    @property
+    def containers(self) -> Iterator[Any]:
+        """The lists, dicts and sets among the values."""
+        return (value for value, _ in self._containers)
 
     def _visit(self, value: Any, names: frozenset[str]) -> None:
         """Look at a value of which a function reads these attributes."""
-        if isinstance(value, (*PLAIN, np.ndarray, np.generic, CodeType)) or value is _MISSING:
+        if isinstance(value, (*PLAIN, np.generic, CodeType)) or value is _MISSING:
             return
+        names |= self._names
         key = id(value), names
         if key in self._seen or self.are_too_many:
             return
         self._seen[key] = value
         if isinstance(value, Tensor):
             self.tensors[id(value)] = value
+        elif isinstance(value, np.ndarray):
+            if value.nbytes > _MOST_BYTES or value.dtype.hasobject:
+                self.opaque = f"a NumPy array of {value.nbytes:,} bytes: make it a tensor outside of the function"
+            self._containers.append((value, content(value)))
         elif _is_optimizer(value):
             self.optimizers[id(value)] = value
+            self._visit_mapping(vars(value), frozenset({"step", "zero_grad"}))
         elif _is_scheduler(value):
             self.schedulers.append(value)
         elif isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
@@ -128,13 +199,17 @@ class References:
         elif isinstance(value, FunctionType):
             if _is_of_user(value.__code__.co_filename):
                 self._visit_code(value)
+            elif hasattr(value, "__wrapped__"):  # by a decorator such as no_grad
+                self._visit(value.__wrapped__, names)
         elif isinstance(value, partial):
             for each in (value.func, *value.args, *value.keywords.values()):
                 self._visit(each, names | _attributes_in(value.func))
         elif isinstance(value, ModuleType):
             if _is_of_user(getattr(value, "__file__", None) or ""):
                 self._visit_mapping(vars(value), names)
-        elif type(value) in _CONTAINERS:
+            elif value.__name__.partition(".")[0] == _PACKAGE:  # whose functions may be replaced
+                self._visit_mapping(vars(value), frozenset(each for each in names if _is_code(vars(value).get(each))))
+        elif isinstance(value, _CONTAINERS):
             self._elements += len(value)
             if self.are_too_many:
                 return
@@ -142,22 +217,38 @@ class References:
                 self._containers.append((value, content(value)))
             for each in value.values() if isinstance(value, dict) else value:
                 self._visit(each, names)
+            if _is_of_user_class(type(value)):
+                self._visit_object(value, names)
         elif isinstance(value, type) or _is_of_user_class(type(value)):
             self._visit_object(value, names)
+        elif isinstance(value, _OPAQUE):
+            self.opaque = f"{type(value).__name__}, whose values are not known before a call"
+        elif hasattr(value, "__wrapped__"):  # a compiled or cached function
+            self._visit(value.__wrapped__, names)
+        elif hasattr(value, "__dict__") and not type(value).__module__.startswith(_PACKAGE):  # such as a Namespace
+            self._visit_mapping(vars(value), names)
 
     def _visit_code(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
         self.codes.append(function.__code__)
+        for part, objects, before in self._parts[:3]:
+            objects.append(function)
+            before.append(part(function))
+        for name in names.imports:
+            self._visit(sys.modules.get(name, _MISSING), names.attributes)
         for cell in function.__closure__ or ():
             self._cells[id(cell)] = cell, _content_of(cell)
             self._visit(_content_of(cell), names.attributes)
-        for each in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+        for each in (function.__defaults__, function.__kwdefaults__):
             self._visit(each, names.attributes)
         self._visit_mapping(function.__globals__, names.globals, names.attributes)
 
     def _visit_module(self, module: Module, names: frozenset[str]) -> None:
         for each in module.modules():
             self.modules[id(each)] = each
+            if type(each) not in self._parts[3][1]:
+                self._parts[3][1].append(type(each))
+                self._parts[3][2].append(type(each).forward)
             if not type(each)._is_plain:
                 forward = type(each).forward
                 if isinstance(forward, FunctionType):
@@ -174,11 +265,17 @@ class References:
                 continue
             members = vars(each)
             names |= {name for name, found in members.items() if name[:2] == "__" and isinstance(found, FunctionType)}
+            if issubclass(each, Function):  # whose methods the graph calls
+                names |= {"forward", "backward", "setup_context"}
             names -= _UNREAD
             self._visit_mapping(members, frozenset(names & members.keys()), names, of=each)
             for name in names & members.keys():
                 found = getattr(members[name], "__func__", None) or getattr(members[name], "fget", None)
                 self._visit(found, names)
+                if isinstance(members[name], MemberDescriptorType) and not isinstance(value, type):
+                    before = getattr(value, name, _MISSING)
+                    self._slots.append((value, name, before))
+                    self._visit(before, names)
                 more = _attributes_in(found or members[name])
                 if not more <= names:
                     self._visit_object(value, names | more)
@@ -191,7 +288,7 @@ class References:
         of: type | None = None,
     ) -> None:
         """Look at values in a dict, or in the members ``of`` a class, which are a new object at each access."""
-        _, before = self._places.setdefault(id(of or mapping), (mapping, {}))
+        _, before, _ = self._places.setdefault(id(of or mapping), (mapping, {}, of))
         for key in sorted(keys):
             before[key] = mapping.get(key, _MISSING)
             self._visit(before[key], keys if names is None else names)
@@ -204,8 +301,22 @@ def _content_of(cell: Any) -> Any:
         return _MISSING
 
 
+def _set(value: Any, name: str, before: Any) -> None:
+    if before is not _MISSING:
+        setattr(value, name, before)
+    elif hasattr(value, name):
+        delattr(value, name)
+
+
+def _is_code(value: Any) -> bool:
+    return isinstance(value, ModuleType) or callable(value)
+
+
 def _attributes_in(function: Any) -> frozenset[str]:
     return names_in(function.__code__).attributes if isinstance(function, FunctionType) else frozenset()
+
+
+_PACKAGE = __name__.partition(".")[0]
 
 
 @cache
@@ -236,7 +347,9 @@ def content(value: Any) -> Any:
     """What a list, a tuple, a dict or a set contains, all the way down, in tuples; other values as they are."""
     if isinstance(value, dict):
         return dict, *((key, content(each)) for key, each in value.items())
-    return (type(value), *map(content, value)) if isinstance(value, (list, set, tuple)) else value
+    if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES:
+        return value.shape, str(value.dtype), value.tobytes()
+    return (type(value), *map(content, value)) if isinstance(value, _CONTAINERS) else value
 
 
 def has_content(value: Any, before: Any) -> bool:
@@ -250,11 +363,26 @@ def is_same(a: Any, b: Any) -> bool:
         return a is b
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(is_same, a, b))
-    return isinstance(a, PLAIN) and repr(a) == repr(b)
+    return a == b if isinstance(a, bytes) else isinstance(a, PLAIN) and repr(a) == repr(b)
+
+
+def with_nested(values: Iterable[Any]) -> Iterator[Any]:
+    """The lists, dicts and sets among the values, and within them, all the way down."""
+    for value in values:
+        if isinstance(value, _CHANGEABLE):
+            yield value
+        if isinstance(value, _CONTAINERS):
+            yield from with_nested(value.values() if isinstance(value, dict) else value)
+
+
+def refill(value: Any, before: Any) -> None:
+    """Let a list, dict or set contain what it did before."""
+    value.clear()
+    (value.update if isinstance(value, (dict, set)) else value.extend)(before)
 
 
 def is_container(value: Any) -> bool:
     """Whether the content of a value may change while it is the same object."""
-    return isinstance(value, (list, dict, set)) or (
+    return isinstance(value, _CHANGEABLE) or (
         isinstance(value, tuple) and not all(isinstance(each, PLAIN) for each in value)
     )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
 from operator import is_
 from types import CodeType
 from typing import Any
@@ -17,10 +19,21 @@ from ..engine.tensor import Tensor
 from ..ops.random.random import Generator, default_generator
 from .module import Module
 from .module_hooks import changes
-from .recording_references import ELEMENTS, References, content, has_content, is_container, is_same, names_in
+from .parameter import is_lazy
+from .recording_references import (
+    ELEMENTS,
+    References,
+    content,
+    has_content,
+    is_container,
+    is_same,
+    names_in,
+    refill,
+    with_nested,
+)
 
-_FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval"}  # these and the methods would not be repeated
-_METHODS = {"register_hook", "retain_grad", ELEMENTS}
+_FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval", "globals"}  # would not be repeated or compared
+_METHODS = {"register_hook", "retain_grad", "environ", "getenv", ELEMENTS}
 _REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
 
 
@@ -31,6 +44,7 @@ class State:
         self.references = References(function)
         self.modules = [*self.references.modules.values()]
         self.members = [{**module.__dict__} for module in self.modules]
+        self.kinds = [*map(type, self.modules)]
         held = [value for members in self.members for value in members.values()]
         self.optimizers = [*self.references.optimizers.values()]
         self.groups = [[*group["params"]] for optimizer in self.optimizers for group in optimizer.param_groups]
@@ -38,7 +52,8 @@ class State:
         tensors = [value for value in (*held, *grouped) if isinstance(value, Tensor)]
         tensors += self.references.tensors.values()
         self.tensors = [*{id(tensor): tensor for tensor in tensors}.values()]
-        self.arrays = [tensor.array for tensor in self.tensors]
+        self.is_lazy = any(map(is_lazy, self.tensors))  # whether some have no values yet
+        self.arrays = [] if self.is_lazy else [tensor.array for tensor in self.tensors]
         self.ids = {*map(id, self.tensors)}
         self.memory = {id(root(array)) for array in self.arrays}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
@@ -55,7 +70,7 @@ class State:
     def holds(self) -> bool:
         """Whether nothing has been replaced."""
         if self.count != changes[0]:
-            if not all(map(_same_members, self.modules, self.members)):
+            if [*map(type, self.modules)] != self.kinds or not all(map(_same_members, self.modules, self.members)):
                 return False
             self.count = changes[0]
         tensors = self.tensors  # lists, since the interpreter reads an attribute faster than attrgetter
@@ -73,6 +88,23 @@ class State:
                 return False
         return self.references.hold()
 
+    @contextmanager
+    def put_back_after(self) -> Iterator[None]:
+        """Put back what a trial has changed in modules, containers and elsewhere: it must not count twice."""
+        held = (value for members in self.members for value in members.values())
+        containers = [(value, copy(value)) for value in with_nested((*held, *self.references.containers))]
+        try:
+            yield
+        finally:
+            for module, kind, before in zip(self.modules, self.kinds, self.members, strict=True):
+                if not _same_members(module, before):
+                    object.__setattr__(module, "__class__", kind)
+                    refill(module.__dict__, before)
+            for value, before in containers:
+                if not has_content(value, content(before)):
+                    refill(value, before)
+            self.references.put_back()
+
     def states(self) -> list[np.ndarray]:
         """Return the arrays in the optimizers' states."""
         entries = [each for optimizer in self.optimizers for each in optimizer.state.values()]
@@ -82,6 +114,8 @@ class State:
         """Why calls cannot be recorded, whatever the arguments are."""
         if self.references.are_too_many:
             return "it refers to more objects than can be compared at each call"
+        if self.references.opaque:
+            return f"it refers to {self.references.opaque}"
         for module in self.modules:
             name = type(module).__name__
             hooks = module.__dict__.get("_hooks")

@@ -23,6 +23,7 @@ from ..engine.memory_planning import root
 from ..engine.node import FREED
 from ..engine.steps import Steps, update_listeners
 from ..engine.tensor import Tensor, wrap
+from .recording_references import refill
 from .recording_state import State
 
 _grad, _grad_req = attrgetter("_grad"), attrgetter("_grad_req")
@@ -159,7 +160,7 @@ class Before:
             (entries, {**entries}) for optimizer in state.optimizers for entries in optimizer.state.values()
         ]
         self._options = [_options(optimizer) for optimizer in state.optimizers]
-        self._sizes = [len(optimizer.state) for optimizer in state.optimizers]
+        self._states = [{**optimizer.state} for optimizer in state.optimizers]
 
     @contextmanager
     def step(self, numbers: Callable[[np.ndarray], np.ndarray]) -> Iterator[list[Delivery]]:
@@ -182,17 +183,20 @@ class Before:
         finally:
             for leaf, grad in zip(self.state.leaves, self._grads, strict=True):
                 leaf._grad = grad
+            for optimizer, states in zip(self.state.optimizers, self._states, strict=True):
+                if len(optimizer.state) != len(states):
+                    refill(optimizer.state, states)
             for entries, values in self._entries:
-                entries.update(values)
+                refill(entries, values)
             for optimizer, options in zip(self.state.optimizers, self._options, strict=True):
                 for group, values in zip(optimizer.param_groups, options, strict=False):
                     group.update(values)
 
     def _check(self) -> None:
-        for optimizer, options, size in zip(self.state.optimizers, self._options, self._sizes, strict=True):
+        for optimizer, options, states in zip(self.state.optimizers, self._options, self._states, strict=True):
             if _options(optimizer) != options:
                 raise UnrecordableError(f"it changes an option of {type(optimizer).__name__}")
-            if len(optimizer.state) != size:
+            if len(optimizer.state) != len(states):
                 raise UnrecordableError(f"{type(optimizer).__name__} makes its state", later=True)
         if any(entries.keys() != before.keys() for entries, before in self._entries):
             raise UnrecordableError("an optimizer makes its state", later=True)

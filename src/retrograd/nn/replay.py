@@ -163,6 +163,9 @@ class Recorder:
         state = self.state
         if state is None or not (self.frozen or state.holds()):  # a frozen network is nobody else's
             state = self._change_state()
+            if state.is_lazy:
+                self.state = None
+                return self._whole(args, kwargs)
             if self.changes_in_row > _MOST_CHANGES:
                 return self._as_usual("what it refers to changes at every call", args, kwargs)
         else:
@@ -296,44 +299,13 @@ class Recorder:
         assert state is not None
         if obstacle := state.obstacle():
             return obstacle
-        count, before = changes[0], Before(state)
         held = [*state.arrays, *state.states()]
-        strides = self.upstream.get(place)
-        reason: str | None = DEPENDS
-        for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
-            if reason is not None and reason.startswith(DEPENDS):
-                failed: Exception | None = None
-                with put_back_after(held, state.generators) as put_back:
-                    for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
-                        copies.put(array, copies.other_numbers(array))
-                    outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)])
-                    try:  # first the call that keeps no arrays: the other one then uses its memory again
-                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, outline)
-                    except UnrecordableError:
-                        raise
-                    except Exception as error:
-                        failed = error
-                    put_back()
-                    try:
-                        one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
-                    except UnrecordableError:
-                        raise
-                    except Exception as error:  # the function's own one, or one of an argument that is a leaf here
-                        self.called[place] += 1
-                        if self.fullgraph:
-                            raise
-                        if self.called[place] <= _MOST_MISSES:
-                            raise UnrecordableError("", later=True) from error
-                        return f"it fails while it is recorded: {type(error).__name__}: {error}"
-                if failed is not None:
-                    return f"it fails for other numbers of the same shapes: {type(failed).__name__}: {failed}"
-                reason = difference(one, other)
-        if count != changes[0]:
-            return "it sets an attribute of a module"
-        if not state.references.hold():
-            return "it changes something that it refers to"
-        if reason:
-            return reason
+        with state.put_back_after():
+            tried = self._tried(place, args, kwargs, trained, held)
+        if isinstance(tried, str):
+            return tried
+        one, other, outline = tried
+        del tried
         delivered = one.delivered or []
         held += [each.before for each in delivered if each.before is not None]
         simpler = simplified(one, other, held)
@@ -392,6 +364,53 @@ class Recorder:
             results = enumerate(tensors_in(steps.result))
             found.results_back = [at for at, each in results if id(root(each.array)) in read]
         return found
+
+    def _tried(
+        self,
+        place: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        trained: list[Tensor],
+        held: list[np.ndarray],
+    ) -> tuple[Call, Call, Outline] | str:
+        """Call the function with the given numbers, and first with others, of which only the layouts are kept."""
+        state = self.state
+        assert state is not None
+        count, before, strides = changes[0], Before(state), self.upstream.get(place)
+        reason: str | None = DEPENDS
+        for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
+            if reason is not None and reason.startswith(DEPENDS):
+                failed: Exception | None = None
+                with put_back_after(held, state.generators) as put_back:
+                    for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
+                        copies.put(array, copies.other_numbers(array))
+                    outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)])
+                    try:  # first the call that keeps no arrays: the other one then uses its memory again
+                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, outline)
+                    except UnrecordableError:
+                        raise
+                    except Exception as error:
+                        failed = error
+                    put_back()
+                    try:
+                        one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
+                    except UnrecordableError:
+                        raise
+                    except Exception as error:  # the function's own one, or one of an argument that is a leaf here
+                        self.called[place] += 1
+                        if self.fullgraph:
+                            raise
+                        if self.called[place] <= _MOST_MISSES:
+                            raise UnrecordableError("", later=True) from error
+                        return f"it fails while it is recorded: {type(error).__name__}: {error}"
+                if failed is not None:
+                    return f"it fails for other numbers of the same shapes: {type(failed).__name__}: {failed}"
+                reason = difference(one, other)
+        if count != changes[0]:
+            return "it sets an attribute of a module"
+        if not state.references.hold():
+            return "it changes something that it refers to"
+        return reason or (one, other, outline)
 
     def _call_with(
         self,

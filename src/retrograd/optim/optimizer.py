@@ -353,7 +353,7 @@ class Optimizer:
     @property
     def is_recordable(self) -> bool:
         """Whether ``step`` is that of this class, so that its updates can be repeated."""
-        return bool(self.formulas) and type(self).step is Optimizer.step
+        return bool(self.formulas) and type(self).step is Optimizer.step and "step" not in vars(self)
 
     def batches(self) -> dict[int, Batch]:
         """Return the batches of the last step, by the positions of groups that it updated as one batch."""

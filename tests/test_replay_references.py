@@ -1,0 +1,289 @@
+"""Recorded calls of functions with state in Python: changes are seen, and what a trial changes is put back."""
+
+from __future__ import annotations
+
+import os
+from argparse import Namespace
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import count
+from threading import local
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+from weakref import ref
+
+import numpy as np
+import pytest
+
+import retrograd as rg
+from comparison import bits
+from retrograd import nn
+from retrograd.nn import functional
+from retrograd.nn.compilation import explain_recording
+
+FACTOR = 1.0
+X = rg.Tensor(np.random.default_rng(0).standard_normal((3, 4), dtype=np.float32))
+
+
+@dataclass(slots=True)
+class Slots:
+    factor: float = 1.0
+
+
+class Backward(rg.autograd.Function):
+    """The product with a global number in the backward pass only."""
+
+    @staticmethod
+    def forward(ctx: Any, x: rg.Tensor) -> rg.Tensor:
+        return x * 1
+
+    @staticmethod
+    def backward(ctx: Any, *grads: rg.Tensor) -> rg.Tensor:
+        return grads[0] * FACTOR
+
+
+@contextmanager
+def factor() -> Iterator[float]:
+    yield FACTOR
+
+
+@rg.no_grad()
+def decorated(x: rg.Tensor) -> rg.Tensor:
+    return x * FACTOR
+
+
+def in_a_block(x: rg.Tensor) -> rg.Tensor:
+    with factor() as number:
+        return x * number
+
+
+compiled_part = rg.compile(lambda x: x * FACTOR)
+
+
+# ---- What a call reads -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("holder", "read", "write"),
+    [
+        (SimpleNamespace(factor=1.0), lambda it: it.factor, lambda it, to: setattr(it, "factor", to)),
+        (Namespace(factor=1.0), lambda it: it.factor, lambda it, to: setattr(it, "factor", to)),
+        (Slots(), lambda it: it.factor, lambda it, to: setattr(it, "factor", to)),
+        (OrderedDict(a=1.0), lambda it: it["a"], lambda it, to: it.update(a=to)),
+        (defaultdict(float, a=1.0), lambda it: it["a"], lambda it, to: it.update(a=to)),
+        (deque([1.0]), lambda it: it[0], lambda it, to: it.__setitem__(0, to)),
+        (np.ones(3, np.float32), lambda it: float(it[1]), lambda it, to: it.fill(to)),
+        (np.ones(5000), lambda it: float(it[1]), lambda it, to: it.fill(to)),
+        (ContextVar("factor", default=1.0), lambda it: it.get(), lambda it, to: it.set(to)),
+        (local(), lambda it: it.__dict__.get("factor", 1.0), lambda it, to: setattr(it, "factor", to)),
+        (os.environ, lambda it: float(os.environ.get("A_FACTOR", "1")), lambda it, to: it.update(A_FACTOR=str(to))),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_changed_objects(holder: Any, read: Callable[[Any], float], write: Callable[[Any, float], Any]) -> None:
+    holder = holder if isinstance(holder, (ContextVar, local, os._Environ)) else deepcopy(holder)
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        return x * read(holder)
+
+    compiled = rg.compile(function)
+    with patch.dict(os.environ):
+        for number in (1.0, 1.0, 3.0, 3.0, -2.0):
+            write(holder, number)
+            assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+
+
+@pytest.mark.parametrize("call", [decorated, in_a_block, lambda x: compiled_part(x)])
+def test_numbers_of_wrapped_functions(call: Callable[[rg.Tensor], rg.Tensor], monkeypatch: Any) -> None:
+    compiled = rg.compile(lambda x: call(x) + 1)
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).numpy()) == bits((X * number + 1).numpy())
+
+
+def test_numbers_of_a_backward_pass(monkeypatch: Any) -> None:
+    compiled = rg.compile(lambda x: Backward.apply(x) * 2)
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        x = X.clone().requires_grad_()
+        compiled(x).sum().backward()
+        assert x.grad is not None and x.grad.unique().tolist() == [2 * number]
+
+
+def test_replaced_defaults_and_code() -> None:
+    def function(x: rg.Tensor, a: float = 2.0, *, b: float = 3.0) -> rg.Tensor:
+        return x * a + b
+
+    compiled = rg.compile(function)
+    assert bits(compiled(X).numpy()) == bits((X * 2 + 3).numpy())
+    function.__defaults__ = (5.0,)
+    assert bits(compiled(X).numpy()) == bits((X * 5 + 3).numpy())
+    function.__kwdefaults__ = {"b": 7.0}
+    assert bits(compiled(X).numpy()) == bits((X * 5 + 7).numpy())
+    function.__code__ = (lambda x, a, *, b: x - a).__code__
+    assert bits(compiled(X).numpy()) == bits((X - 5).numpy())
+
+
+def test_replaced_functions_and_methods(monkeypatch: Any) -> None:
+    """Of the library, as tests replace them."""
+    compiled, net = rg.compile(lambda x: functional.relu(x)), rg.compile(nn.Sequential(nn.Tanh()))
+    assert bits(compiled(X).numpy()) == bits(X.relu().numpy()) and bits(net(X).numpy()) == bits(X.tanh().numpy())
+    monkeypatch.setattr(functional, "relu", lambda x: x * 3)
+    monkeypatch.setattr(nn.Tanh, "forward", lambda self, x: x * 5)
+    assert bits(compiled(X).numpy()) == bits((X * 3).numpy()) and bits(net(X).numpy()) == bits((X * 5).numpy())
+
+
+def test_a_replaced_step_of_an_optimizer() -> None:
+    found = []
+    for compile in (rg.compile, lambda function: function):
+        parameter = nn.Parameter(X.clone())
+        optimizer = rg.optim.SGD([parameter], lr=0.1)
+
+        def step(x: rg.Tensor, parameter: nn.Parameter = parameter, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            (parameter * x).sum().backward()
+            optimizer.step()
+
+        called = compile(step)
+        for _ in range(3):
+            called(X)
+        optimizer.zero_grad = lambda set_to_none=True: None
+        called(X)
+        own = optimizer.step
+        optimizer.step = lambda own=own: (own(), own())[0]
+        called(X)
+        found.append(bits(parameter.detach().numpy()))
+    assert found[0] == found[1]
+
+
+class Options:
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+
+def helper(options: Options, x: rg.Tensor) -> rg.Tensor:
+    return x * options.factor
+
+
+def test_an_object_that_is_passed_on() -> None:
+    """Only the helper reads the attribute."""
+
+    class Net(nn.Module):
+        def __init__(self, options: Options) -> None:
+            super().__init__()
+            self.options = options
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return helper(self.options, x)
+
+    options = Options()
+    functions = lambda x: helper(options, x), lambda x: helper([options][0], x), Net(options)
+    for compiled in map(rg.compile, functions):
+        for options.factor in (1.0, 1.0, 3.0, 3.0):
+            assert bits(compiled(X).numpy()) == bits((X * options.factor).numpy())
+
+
+# ---- What a trial changes --------------------------------------------------------------------------------------------
+
+
+def test_a_trial_does_not_count() -> None:
+    """Numbers, lists, dicts and attributes that a call changes: as after one call."""
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.calls, self.kept = 0, {"sums": [0.0]}
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            self.calls += 1
+            self.kept["sums"].append(x.sum().item())
+            return x * self.calls
+
+    net, calls, sums, total = Net(), 0, [1.0], count(1)
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        nonlocal calls
+        calls += 1
+        sums.append(calls)
+        return x * calls
+
+    for compiled in (rg.compile(net), rg.compile(function), rg.compile(lambda x: x * next(total))):
+        for number in range(1, 5):
+            assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+    assert calls == 4 and sums == [1.0, 1, 2, 3, 4]
+    assert net.calls == 4 and net.kept == {"sums": [0.0] + [X.sum().item()] * 4}
+
+
+def test_a_value_cached_by_the_first_call() -> None:
+    cache: dict[str, rg.Tensor] = {}
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        if "first" not in cache:
+            cache["first"] = x.detach() * 1
+        return x + cache["first"]
+
+    compiled = rg.compile(function)
+    for other in (X, X * 2, X * 3):
+        assert bits(compiled(other).numpy()) == bits((other + X).numpy())
+
+
+def test_an_attribute_that_is_only_written() -> None:
+    trainer = SimpleNamespace(last=None)
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        trainer.last = y = x * 2
+        return y
+
+    compiled = rg.compile(function)
+    for number in (1.0, 2.0, 3.0):
+        compiled(X * number)
+        assert trainer.last is not None and bits(trainer.last.numpy()) == bits((X * number * 2).numpy())
+
+
+def test_a_state_made_later() -> None:
+    """Momentum that begins after the first step: the trial leaves no buffer behind."""
+    found = []
+    for compile in (rg.compile, lambda function: function):
+        parameter = nn.Parameter(X.clone())
+        optimizer = rg.optim.SGD([parameter], lr=0.1)
+
+        def step(x: rg.Tensor, parameter: nn.Parameter = parameter, optimizer: Any = optimizer) -> None:
+            optimizer.zero_grad()
+            (parameter * parameter * x).sum().backward()
+            optimizer.step()
+
+        called = compile(step)
+        for momentum in (0.0, 0.5, 0.5, 0.5):
+            optimizer.param_groups[0]["momentum"] = momentum
+            called(X)
+        found.append(bits(parameter.detach().numpy()))
+    assert found[0] == found[1]
+
+
+def test_lazy_modules_get_their_values_first() -> None:
+    plain = nn.Sequential(nn.LazyLinear(3))
+    compiled = rg.compile(deepcopy(plain))
+    for number in (1.0, 2.0, 3.0):
+        rg.manual_seed(0)
+        y = compiled(X * number)
+        rg.manual_seed(0)
+        assert bits(y.detach().numpy()) == bits(plain(X * number).detach().numpy())
+    assert "launches" in explain_recording(compiled)
+
+
+def test_reasons() -> None:
+    numbers, owner = iter(range(9)), Slots
+    weak = ref(owner)
+    for function, reason in (
+        (lambda x: x * next(numbers), "range_iterator, whose values are not known"),
+        (lambda x: x * weak()().factor, "ReferenceType, whose values are not known"),
+        (lambda x: x * globals()["FACTOR"], "the function uses globals"),
+    ):
+        compiled = rg.compile(function)
+        compiled(X)
+        assert reason in explain_recording(compiled)
