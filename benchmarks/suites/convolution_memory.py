@@ -11,7 +11,6 @@ PyTorch's larger layout. The other algorithms may not need more than PyTorch's s
 from __future__ import annotations
 
 import ctypes
-import gc
 import json
 import subprocess
 import sys
@@ -25,7 +24,7 @@ from retrograd.specs.convolution_options import AUTO
 from .. import libraries as lib
 from ..harness import Result
 from .convolution import PASSES, SHAPES, Shape, ours, peer
-from .memory import _ROOT, _status
+from .memory import ROOT, give_back, status
 
 LAYOUTS = ("contiguous", "channels-last")
 _NO_HUGE_PAGES = 41  # PR_SET_THP_DISABLE
@@ -74,30 +73,19 @@ def _is_winograd(shape: Shape, kind: str) -> bool:
 def _probe(library: str, threads: int, quick: bool, layout: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.suites.convolution_memory", library, str(threads), layout]
     run = subprocess.run(
-        [*command, *(["quick"] if quick else [])], cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True
+        [*command, *(["quick"] if quick else [])], cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True
     )
     peaks: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return peaks
 
 
-def _give_back() -> None:
-    """Return all unused memory to the system."""
-    from retrograd.kernels.compiled.machine import scratch
-
-    scratch.forget()
-    gc.collect()
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
-    if trim is not None:
-        trim(0)
-
-
-def _peak(call: Any) -> float:
+def _peak(library: str, call: Any) -> float:
     call()
-    _give_back()
-    before = _status("VmRSS")
+    give_back(library)
+    before = status("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
     result = call()
-    peak = _status("VmHWM")
+    peak = status("VmHWM")
     del result
     return max(peak - before, 1 / 256)
 
@@ -112,7 +100,7 @@ def _measure(library: str, threads: int, layout: str, quick: bool) -> dict[str, 
             arrays = shape.arrays()
             tensors = [lib.theirs(array, layout) for array in arrays]
         call = ours(shape, kind, arrays) if library == "retrograd" else peer(shape, kind, *tensors)
-        peaks[name] = _peak(call)
+        peaks[name] = _peak(library, call)
     return peaks
 
 

@@ -1,13 +1,15 @@
 """Peak memory of networks, with each library in its own process.
 
-A training step: the process builds the network and takes one step on a single sample; code, tables and optimizer state
-are then loaded. It notes its resident memory, takes steps on the whole batch, and reports the peak of further steps
-above that. Steps of a compiled network are recorded before the peak is measured; what the recording holds counts.
+A training step: the process builds the network and takes steps on a single sample; code, tables and optimizer state
+are then loaded. It returns what is free to the system, notes its resident memory, takes steps on the whole batch, and
+reports the peak of further steps above that. Steps of a compiled network are recorded before the peak is measured; what
+the recording holds counts.
 Inference is measured in the same way.
 """
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import subprocess
@@ -25,7 +27,7 @@ REPLAYED = {TRAINING: "compiled", INFERENCE: "frozen"}
 LAYOUTS = ("contiguous", "channels-last")
 PAIR = "3×3"  # two convolutions
 NAMES = [*NETWORKS, PAIR]
-_ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def results(threads: int, effort: Effort) -> Iterator[Result]:
@@ -70,12 +72,12 @@ def _row(
 
 def _probe(library: str, name: str, threads: int, job: str, how: str) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.suites.memory", library, name, str(threads), job, how]
-    run = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
     peak: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return peak
 
 
-def _status(field: str) -> float:
+def status(field: str) -> float:
     """Return a field of /proc/self/status in MiB."""
     for line in Path("/proc/self/status").read_text().splitlines():
         if line.startswith(field + ":"):
@@ -92,23 +94,39 @@ def _measure(library: str, name: str, threads: int, job: str, how: str) -> dict[
     net, x, y = work.make(framework.nn), framework.tensor(data), framework.tensor(labels)
     if library == "torch" and how == "channels-last":
         net, x = net.to(memory_format=framework.channels_last), x.to(memory_format=framework.channels_last)
-    run, forget = (_training if job == TRAINING else _inference)(framework, work, name, net, how)
+    make, forget = (_training if job == TRAINING else _inference)(framework, work, name, net, how)
     one = [each[:1].clone() if len(work.shape) == 3 else each[:, :1].clone() for each in (x, y)]
-    run(*one)
+    run = make()
+    for _ in range(3):  # also a recording of its own, which is dropped
+        run(*one)
+    run = make()
     forget()
-    gc.collect()
-    before = _status("VmRSS")
+    give_back(library)
+    before = status("VmRSS")
     for _ in range(2):  # a recording is made and replayed
         run(x, y)
     gc.collect()
     Path("/proc/self/clear_refs").write_text("5")  # VmHWM becomes VmRSS
     for _ in range(3):
         run(x, y)
-    peak = _status("VmHWM")
+    peak = status("VmHWM")
     return {"above the state before": max(peak - before, 1 / 256), "whole process": peak}
 
 
-_Run = tuple[Callable[[Any, Any], Any], Callable[[], None]]  # a step, and what drops the gradients that it leaves
+def give_back(library: str) -> None:
+    """Return the library's unused memory, and the allocator's, to the system."""
+    if library == "retrograd":
+        from retrograd.kernels.compiled.machine import scratch
+
+        scratch.forget()
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
+    if trim is not None:
+        trim(0)
+
+
+# what makes a step, and what drops the gradients that it leaves
+_Run = tuple[Callable[[], Callable[[Any, Any], Any]], Callable[[], None]]
 
 
 def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> _Run:
@@ -121,17 +139,20 @@ def _training(framework: Any, work: Workload, name: str, net: Any, how: str) -> 
         optimizer.step()
         return loss
 
-    return framework.compile(step) if how == "compiled" else step, optimizer.zero_grad
+    return lambda: framework.compile(step) if how == "compiled" else step, optimizer.zero_grad
 
 
 def _inference(framework: Any, work: Workload, name: str, net: Any, how: str) -> _Run:
-    forward = net.eval().freeze() if how == "frozen" else net.eval()
+    def make() -> Callable[[Any, Any], Any]:
+        forward = net.eval().freeze() if how == "frozen" else net.eval()
 
-    def read(x: Any, y: Any) -> None:
-        with framework.inference_mode():
-            forward(x)
+        def read(x: Any, y: Any) -> None:
+            with framework.inference_mode():
+                forward(x)
 
-    return read, lambda: None
+        return read
+
+    return make, lambda: None
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from .. import libraries as lib
 from ..harness import Result
 from .convolution_memory import _NO_HUGE_PAGES, _peak
-from .memory import _ROOT
+from .memory import ROOT
 from .recurrent import MODES, SHAPES
 
 LONG = (4096, 16, 64, 64)
@@ -73,7 +73,7 @@ def results(threads: int, quick: bool) -> Iterator[Result]:
 
 def _probe(library: str, threads: int, quick: bool) -> dict[str, float]:
     command = [sys.executable, "-m", "benchmarks.suites.recurrent_memory", library, str(threads), *["quick"] * quick]
-    run = subprocess.run(command, cwd=_ROOT, stdout=subprocess.PIPE, check=True, text=True)
+    run = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True)
     peaks: dict[str, float] = json.loads(run.stdout.splitlines()[-1])
     return peaks
 
@@ -102,7 +102,7 @@ def _of_step(framework: Any, case: Case) -> float:
         del y, states
         return framework.autograd.grad(of, differentiated, g)
 
-    return _peak(step)
+    return _peak(framework.__name__, step)
 
 
 if __name__ == "__main__":

@@ -277,8 +277,9 @@ class Recorder:
         if isinstance(found, Recording) and found.training is not None:
             collect_young()  # references from dead cycles would count
             found.training.count_references()
-        return_freed_memory()  # of the arrays that were recorded
-        return self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
+        result = self._as_usual(found, args, kwargs) if isinstance(found, str) else self._call(args, kwargs)
+        return_freed_memory()  # of the recorded arrays, and of gradients that the replay has replaced
+        return result
 
     def _drop_first_step(self, place: Any) -> None:
         """Drop a training step that ran once, with other gradients present: usually the first, which has none."""
