@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from argparse import Namespace
-from collections import OrderedDict, defaultdict, deque
+from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
+from operator import attrgetter
 from threading import local
 from types import SimpleNamespace
 from typing import Any
@@ -186,6 +187,91 @@ def test_an_object_that_is_passed_on() -> None:
     for compiled in map(rg.compile, functions):
         for options.factor in (1.0, 1.0, 3.0, 3.0):
             assert bits(compiled(X).numpy()) == bits((X * options.factor).numpy())
+
+
+class Shared:
+    """One instance, which the class makes at the first call."""
+
+    one: Any = None
+
+    def __new__(cls) -> Shared:
+        cls.one = cls.one or super().__new__(cls)
+        return cls.one
+
+    def __init__(self) -> None:
+        self.factor = FACTOR
+
+
+class Scaled(nn.Linear):
+    def __call__(self, x: Any) -> Any:
+        return super().__call__(x) * FACTOR
+
+
+def matched(x: rg.Tensor, options: Options) -> rg.Tensor:
+    match options:
+        case Options(factor=number):
+            return x * number
+    return x
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, options: x * getattr(options, "factor"),  # noqa: B009
+        lambda x, options: x * vars(options)["factor"],
+        lambda x, options: x * options.__dict__["factor"],
+        lambda x, options: x * attrgetter("factor")(options),
+        matched,
+        lambda x, options: x * UserDict(a=options.factor)["a"],
+        lambda x, options: x * Shared().factor,
+    ],
+)
+def test_attributes_by_name(read: Callable[..., rg.Tensor], monkeypatch: Any) -> None:
+    options = Options()
+    compiled = rg.compile(lambda x: read(x, options))
+    for number in (1.0, 1.0, 3.0, 3.0):
+        options.factor = number
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+
+
+@pytest.mark.parametrize("holder", [UserDict(a=1.0), UserList([1.0])])
+def test_containers_of_collections(holder: Any) -> None:
+    held = deepcopy(holder)
+    place = "a" if isinstance(held, UserDict) else 0
+    compiled = rg.compile(lambda x: x * held[place])
+    for number in (1.0, 1.0, 3.0, 3.0):
+        held[place] = number
+        assert bits(compiled(X).numpy()) == bits((X * number).numpy())
+
+
+def test_a_call_of_a_subclass(monkeypatch: Any) -> None:
+    layer = Scaled(4, 2)
+    compiled, plain = rg.compile(nn.Sequential(layer)), nn.Sequential(layer)
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).detach().numpy()) == bits(plain(X).detach().numpy())
+
+
+def test_a_frozen_module_reads_numbers_at_each_call(monkeypatch: Any) -> None:
+    class Net(nn.Module):
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            return x * FACTOR
+
+    frozen = Net().eval().freeze()
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(frozen(X).numpy()) == bits((X * number).numpy())
+
+
+def test_the_default_dtype() -> None:
+    compiled = rg.compile(lambda x: x * rg.ones(4))
+    try:
+        for dtype in (rg.float32, rg.float64, rg.float32):
+            rg.set_default_dtype(dtype)
+            assert compiled(X).dtype == dtype
+    finally:
+        rg.set_default_dtype(rg.float32)
 
 
 # ---- What a trial changes --------------------------------------------------------------------------------------------

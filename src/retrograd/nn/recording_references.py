@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import threading
 import weakref
-from collections import deque
+from collections import UserDict, UserList, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dis import get_instructions
@@ -37,6 +37,7 @@ _MOST_BYTES = 1 << 14  # of a NumPy array, to compare at each call
 _UNREAD = {"__init__", "__new__", "__del__", "__repr__", "__str__"}  # methods that a call does not reach
 _MOST = 1000  # objects
 _MOST_ROUNDS = 5
+_BY_TEXT = {"getattr", "vars", "attrgetter", "__dict__"}  # with these, a text in the code may name an attribute
 _MISSING = object()
 ELEMENTS = ".array"  # stands for this attribute of anything but NumPy, whose function has the same name
 _all_missing = repeat(_MISSING)
@@ -58,21 +59,35 @@ class Names(NamedTuple):
 def names_in(code: CodeType) -> Names:
     """The names in a function's code, and in those of functions within it."""
     found: dict[bool, set[str]] = {True: set(), False: set()}
-    imports = set()
-    pending = [code]
+    imports: set[str] = set()
+    texts: set[str] = set()
+    pending, by_text = [code], False
     while pending:
         code = pending.pop()
+        texts.update(_texts_in(code.co_consts))
         pending += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
         before = None
         for each in get_instructions(code):
             if each.opname == "IMPORT_NAME":
                 imports.add(each.argval)
+            elif each.opname == "MATCH_CLASS":
+                by_text = True
             elif each.opname in _LOADS:
                 found[_LOADS[each.opname]].add(each.argval)
                 if each.argval == "array" and before not in ("np", "numpy"):
                     found[False].add(ELEMENTS)
             before = each.argval
+    if by_text or not _BY_TEXT.isdisjoint(found[True] | found[False]):
+        found[False].update(texts)
     return Names(frozenset(found[True]), frozenset(found[False]), frozenset(imports))
+
+
+def _texts_in(constants: tuple[Any, ...]) -> Iterator[str]:
+    for each in constants:
+        if isinstance(each, str) and each.isidentifier():
+            yield each
+        elif isinstance(each, tuple):
+            yield from _texts_in(each)
 
 
 def _is_optimizer(value: Any) -> bool:
@@ -226,7 +241,7 @@ class References:
         elif hasattr(value, "__wrapped__"):  # a compiled or cached function
             self._visit(value.__wrapped__, names)
         elif hasattr(value, "__dict__") and not type(value).__module__.startswith(_PACKAGE):  # such as a Namespace
-            self._visit_mapping(vars(value), names)
+            self._visit_mapping(vars(value), names | ({"data"} if isinstance(value, (UserDict, UserList)) else set()))
 
     def _visit_code(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
@@ -254,6 +269,7 @@ class References:
                 if isinstance(forward, FunctionType):
                     self._visit_code(forward)
                     names |= names_in(forward.__code__).attributes
+            if not type(each)._is_plain or _is_of_user_class(type(each)):
                 self._visit_object(each, names)
 
     def _visit_object(self, value: Any, names: frozenset[str]) -> None:
@@ -268,6 +284,8 @@ class References:
             if issubclass(each, Function):  # whose methods the graph calls
                 names |= {"forward", "backward", "setup_context"}
             names -= _UNREAD
+            if isinstance(value, type) and not issubclass(value, Module):  # a call may make an instance
+                names |= {"__init__", "__new__"}
             self._visit_mapping(members, frozenset(names & members.keys()), names, of=each)
             for name in names & members.keys():
                 found = getattr(members[name], "__func__", None) or getattr(members[name], "fget", None)

@@ -31,6 +31,7 @@ from ..engine.aliasing import next_order
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.batch_norm_fusion import with_fused_batch_norms
+from ..engine.dtype import default_dtype
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, thread
 from ..engine.memory_planning import root
@@ -129,7 +130,7 @@ class Recorder:
         if mode.watch is not None or mode.interpreter is not None or mode.running is not None:
             return self._whole(args, kwargs)
         arrays: list[np.ndarray] = []
-        key: list[Any] = [mode.exact, mode.inference, *kwargs]
+        key: list[Any] = [mode.exact, mode.inference, default_dtype().char, *kwargs]
         trained: list[Tensor] = []
         given: list[int] = []
         values = [*args, *kwargs.values()] if kwargs else [*args]
@@ -161,7 +162,7 @@ class Recorder:
         if kernel_set.kernels._active != "compiled":
             return self._as_usual(_TEXTBOOK, args, kwargs)
         state = self.state
-        if state is None or not (self.frozen or state.holds()):  # a frozen network is nobody else's
+        if state is None or not (state.references.hold() if self.frozen else state.holds()):  # frozen: nobody else's
             state = self._change_state()
             if state.is_lazy:
                 self.state = None
