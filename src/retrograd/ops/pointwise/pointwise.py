@@ -265,7 +265,7 @@ class Backward:
             if not shapes and needs_grad == (True, True):
                 return g, g
             found: list[Any] = [g if needed else None for needed in needs_grad]
-        elif thread.mode.enabled:
+        elif recording():
             saved = ctx.saved_tensors
             found = [g if needed else None for needed in needs_grad]
             for formula, operands, own, _, (place,) in self._parts(needs_grad):
@@ -431,7 +431,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
 
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
         own = ctx.numbers if takes_numbers else ()
-        if not of_part or thread.mode.enabled:
+        if not of_part or recording():
             gx = run(parts[0], (g, *ctx.saved_tensors), own)
         else:
             gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, *(saved and ctx.saved_arrays), *own))
