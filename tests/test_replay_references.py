@@ -253,6 +253,14 @@ def test_a_call_of_a_subclass(monkeypatch: Any) -> None:
         assert bits(compiled(X).detach().numpy()) == bits(plain(X).detach().numpy())
 
 
+def test_an_activation_function_of_a_layer(monkeypatch: Any) -> None:
+    layer = nn.TransformerEncoderLayer(4, 2, 8, dropout=0.0, activation=lambda x: x * FACTOR)
+    compiled = rg.compile(layer)
+    for number in (1.0, 1.0, 3.0, 3.0):
+        monkeypatch.setitem(globals(), "FACTOR", number)
+        assert bits(compiled(X).detach().numpy()) == bits(layer(X).detach().numpy())
+
+
 def test_a_frozen_module_reads_numbers_at_each_call(monkeypatch: Any) -> None:
     class Net(nn.Module):
         def forward(self, x: rg.Tensor) -> rg.Tensor:
@@ -303,6 +311,18 @@ def test_a_trial_does_not_count() -> None:
             assert bits(compiled(X).numpy()) == bits((X * number).numpy())
     assert calls == 4 and sums == [1.0, 1, 2, 3, 4]
     assert net.calls == 4 and net.kept == {"sums": [0.0] + [X.sum().item()] * 4}
+
+
+def test_a_count_in_an_array() -> None:
+    calls = np.zeros(1)
+
+    def function(x: rg.Tensor) -> rg.Tensor:
+        calls[0] += 1
+        return x * float(calls[0])
+
+    compiled = rg.compile(function)
+    for number in range(1, 5):
+        assert bits(compiled(X).numpy()) == bits((X * number).numpy())
 
 
 def test_a_value_cached_by_the_first_call() -> None:

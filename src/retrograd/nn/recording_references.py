@@ -264,6 +264,9 @@ class References:
             if type(each) not in self._parts[3][1]:
                 self._parts[3][1].append(type(each))
                 self._parts[3][2].append(type(each).forward)
+            for found in vars(each).values():  # such as the activation of a layer
+                if callable(found) and not isinstance(found, (Module, Tensor, type)):
+                    self._visit(found, names)
             if not type(each)._is_plain:
                 forward = type(each).forward
                 if isinstance(forward, FunctionType):
@@ -385,16 +388,20 @@ def is_same(a: Any, b: Any) -> bool:
 
 
 def with_nested(values: Iterable[Any]) -> Iterator[Any]:
-    """The lists, dicts and sets among the values, and within them, all the way down."""
+    """The lists, dicts, sets and small arrays among the values, and within them, all the way down."""
     for value in values:
-        if isinstance(value, _CHANGEABLE):
+        is_small = isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES and value.flags.writeable
+        if is_small or isinstance(value, _CHANGEABLE):
             yield value
         if isinstance(value, _CONTAINERS):
             yield from with_nested(value.values() if isinstance(value, dict) else value)
 
 
 def refill(value: Any, before: Any) -> None:
-    """Let a list, dict or set contain what it did before."""
+    """Let a list, dict, set or array contain what it did before."""
+    if isinstance(value, np.ndarray):
+        value[...] = before
+        return
     value.clear()
     (value.update if isinstance(value, (dict, set)) else value.extend)(before)
 
