@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import count
+from logging import getLogger
 from operator import attrgetter
 from threading import local
 from types import SimpleNamespace
@@ -384,9 +385,10 @@ def test_lazy_modules_get_their_values_first() -> None:
 
 def test_reasons() -> None:
     numbers, owner = iter(range(9)), Slots
-    weak = ref(owner)
+    weak, log = ref(owner), getLogger(__name__)
     for function, reason in (
         (lambda x: x * next(numbers), "range_iterator, whose values are not known"),
+        (lambda x: (log.debug("a call"), x * 2)[1], "a logger, whose messages"),
         (lambda x: x * weak()().factor, "ReferenceType, whose values are not known"),
         (lambda x: x * globals()["FACTOR"], "the function uses globals"),
     ):

@@ -18,6 +18,7 @@ from contextvars import ContextVar
 from dis import get_instructions
 from functools import cache, lru_cache, partial
 from itertools import repeat
+from logging import Logger
 from operator import attrgetter, is_
 from pathlib import Path
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
@@ -236,6 +237,8 @@ class References:
                 self._visit_object(value, names)
         elif isinstance(value, type) or _is_of_user_class(type(value)):
             self._visit_object(value, names)
+        elif isinstance(value, Logger):
+            self.opaque = "a logger, whose messages would not be repeated"
         elif isinstance(value, _OPAQUE):
             self.opaque = f"{type(value).__name__}, whose values are not known before a call"
         elif hasattr(value, "__wrapped__"):  # a compiled or cached function
