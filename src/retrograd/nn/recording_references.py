@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from dis import get_instructions
 from functools import cache, lru_cache, partial
-from itertools import repeat
 from logging import Logger
-from operator import attrgetter, is_
 from pathlib import Path
 from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -41,7 +39,6 @@ _MOST_ROUNDS = 5
 _BY_TEXT = {"getattr", "vars", "attrgetter", "__dict__"}  # with these, a text in the code may name an attribute
 _MISSING = object()
 ELEMENTS = ".array"  # stands for this attribute of anything but NumPy, whose function has the same name
-_all_missing = repeat(_MISSING)
 
 
 _LOADS = {"LOAD_GLOBAL": True, "LOAD_NAME": True, "STORE_GLOBAL": True}  # whether it is a global name
@@ -116,6 +113,8 @@ class References:
             if more == names:
                 break
             names = more
+        places = self._places.values()
+        self._entries = [(mapping.get, key, value) for mapping, before, _ in places for key, value in before.items()]
 
     def _look(self, function: Callable[..., Any], names: frozenset[str]) -> None:
         self._names = names
@@ -126,8 +125,8 @@ class References:
         self.generators: dict[int, Any] = {}
         self.codes: list[CodeType] = []
         self.opaque: str | None = None
-        self._parts: list[tuple[attrgetter[Any], list[Any], list[Any]]]  # of functions, and of the classes of modules
-        self._parts = [(attrgetter(name), [], []) for name in ("__code__", "__defaults__", "__kwdefaults__", "forward")]
+        self._functions: list[tuple[FunctionType, Any, Any, Any]] = []  # with code and defaults
+        self._forwards: dict[Any, Any] = {}  # by the class of a module
         self._slots: list[tuple[Any, str, Any]] = []
         self._elements = 0  # of containers
         self._cells: dict[int, tuple[Any, Any]] = {}  # by id: cells, and their values
@@ -143,12 +142,10 @@ class References:
 
     def hold(self) -> bool:
         """Whether the same objects, or equal plain values, are in all places."""
-        for mapping, before, _ in self._places.values():
-            if not all(map(is_, map(mapping.get, before, _all_missing), before.values())) and not all(
-                is_same(mapping.get(key, _MISSING), value) for key, value in before.items()
-            ):
+        for get, key, value in self._entries:  # loops, which cost less than ``all`` where there is little
+            if get(key, _MISSING) is not value and not is_same(get(key, _MISSING), value):
                 return False
-        for cell, value in self._cells.values():  # loops, which cost less than ``all`` where there is nothing
+        for cell, value in self._cells.values():
             if not is_same(_content_of(cell), value):
                 return False
         for value, before in self._containers:
@@ -157,10 +154,14 @@ class References:
         for value, name, before in self._slots:
             if not is_same(getattr(value, name, _MISSING), before):
                 return False
-        for part, objects, parts in self._parts:
-            if objects and not all(map(is_, map(part, objects), parts)):
+        for function, code, defaults, named in self._functions:
+            if (
+                function.__code__ is not code
+                or function.__defaults__ is not defaults
+                or function.__kwdefaults__ is not named
+            ):
                 return False
-        return True
+        return all(kind.forward is forward for kind, forward in self._forwards.items())
 
     def put_back(self) -> None:
         """Let the same objects be in all places again."""
@@ -249,9 +250,7 @@ class References:
     def _visit_code(self, function: FunctionType) -> None:
         names = names_in(function.__code__)
         self.codes.append(function.__code__)
-        for part, objects, before in self._parts[:3]:
-            objects.append(function)
-            before.append(part(function))
+        self._functions.append((function, function.__code__, function.__defaults__, function.__kwdefaults__))
         for name in names.imports:
             self._visit(sys.modules.get(name, _MISSING), names.attributes)
         for cell in function.__closure__ or ():
@@ -264,9 +263,7 @@ class References:
     def _visit_module(self, module: Module, names: frozenset[str]) -> None:
         for each in module.modules():
             self.modules[id(each)] = each
-            if type(each) not in self._parts[3][1]:
-                self._parts[3][1].append(type(each))
-                self._parts[3][2].append(type(each).forward)
+            self._forwards[type(each)] = type(each).forward
             for found in vars(each).values():  # such as the activation of a layer
                 if callable(found) and not isinstance(found, (Module, Tensor, type)):
                     self._visit(found, names)
