@@ -415,7 +415,7 @@ def test_what_it_says() -> None:
 
 @compiled
 def test_more_threads_than_there_is_scratch_for() -> None:
-    x, w = rg.randn(60, 40), rg.randn(80, 40).T  # each thread copies the transposed one
+    x, w = rg.randn(60, 100), rg.randn(80, 100).T  # each thread copies the transposed one
     steps = rg.record_steps(lambda: x @ w)
     threads = rg.get_num_threads()
     arena = steps.in_arena()
