@@ -140,17 +140,22 @@ def test_replaced_functions_and_methods(monkeypatch: Any) -> None:
     assert bits(compiled(X).numpy()) == bits((X * 3).numpy()) and bits(net(X).numpy()) == bits((X * 5).numpy())
 
 
+def a_step() -> tuple[nn.Parameter, rg.optim.SGD, Callable[[rg.Tensor], None]]:
+    parameter = nn.Parameter(X.clone())
+    optimizer = rg.optim.SGD([parameter], lr=0.1)
+
+    def step(x: rg.Tensor) -> None:
+        optimizer.zero_grad()
+        (parameter * parameter * x).sum().backward()
+        optimizer.step()
+
+    return parameter, optimizer, step
+
+
 def test_a_replaced_step_of_an_optimizer() -> None:
     found = []
     for compile in (rg.compile, lambda function: function):
-        parameter = nn.Parameter(X.clone())
-        optimizer = rg.optim.SGD([parameter], lr=0.1)
-
-        def step(x: rg.Tensor, parameter: nn.Parameter = parameter, optimizer: Any = optimizer) -> None:
-            optimizer.zero_grad()
-            (parameter * x).sum().backward()
-            optimizer.step()
-
+        parameter, optimizer, step = a_step()
         called = compile(step)
         for _ in range(3):
             called(X)
@@ -356,14 +361,7 @@ def test_a_state_made_later() -> None:
     """Momentum that begins after the first step: the trial leaves no buffer behind."""
     found = []
     for compile in (rg.compile, lambda function: function):
-        parameter = nn.Parameter(X.clone())
-        optimizer = rg.optim.SGD([parameter], lr=0.1)
-
-        def step(x: rg.Tensor, parameter: nn.Parameter = parameter, optimizer: Any = optimizer) -> None:
-            optimizer.zero_grad()
-            (parameter * parameter * x).sum().backward()
-            optimizer.step()
-
+        parameter, optimizer, step = a_step()
         called = compile(step)
         for momentum in (0.0, 0.5, 0.5, 0.5):
             optimizer.param_groups[0]["momentum"] = momentum
