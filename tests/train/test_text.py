@@ -187,6 +187,13 @@ def test_the_same_seed_writes_the_same(whole: Trainer) -> None:
     assert writer.write(3)[0] == "\n"
 
 
+def test_recorded_steps_write_the_same(whole: Trainer, monkeypatch: pytest.MonkeyPatch) -> None:
+    with use_kernels("compiled"):
+        text = TextRun(whole.path).write(40, 0.8, 1, "not ")
+        monkeypatch.setenv("RETROGRAD_EAGER", "1")
+        assert text == TextRun(whole.path).write(40, 0.8, 1, "not ")
+
+
 def test_characters_are_drawn_by_their_probabilities() -> None:
     manual_seed(0)
     model = TextNetwork(3, 1, width=2, hidden=2, layers=1, dropout=0.0)

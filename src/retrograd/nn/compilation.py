@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
 from ..engine.arguments import as_truth, kind_name
 from ..engine.grad_mode import no_grad
@@ -14,6 +14,8 @@ from .module import Module
 from .replay import Recorder
 
 __all__ = ["compile", "explain_recording"]
+
+_Called = TypeVar("_Called", bound=Callable[..., Any])
 
 
 def compile(
@@ -71,10 +73,10 @@ def compile(
     return _compiled_module(model, fullgraph) if isinstance(model, Module) else _Function(model, fullgraph)
 
 
-def compiled_if_repeated(module: Module) -> Module:
+def compiled_if_repeated(model: _Called) -> _Called:
     """``compile`` that records the third call of a layout, for callers that cannot know how often they will call."""
-    found = compile(module)
-    if isinstance(found, _Compiled):
+    found: _Called = compile(model)
+    if isinstance(found, _Function | _Compiled):
         found._recorder.patience = 2
     return found
 

@@ -19,6 +19,7 @@ from ..data.series import following
 from ..data.text import decoded, encoded
 from ..engine.grad_mode import no_grad
 from ..engine.tensor import Tensor
+from ..nn.compilation import compiled_if_repeated
 from ..nn.module import Module
 from ..ops.normalization.softmax import softmax
 from .checkpoint import CheckpointError, load_checkpoint
@@ -414,11 +415,11 @@ def sampled(
     model.eval()
     states: States | None = None
     written = np.empty(length, np.int64)
-    codes = prompt
+    codes, step = prompt, compiled_if_repeated(model.step)
     try:
         with no_grad(), np.errstate(all="ignore"):
             for place in range(length):
-                scores, states = model.step(Tensor(codes[:, np.newaxis]), states)
+                scores, states = step(Tensor(codes[:, np.newaxis]), states)
                 last = scores.array[-1].astype(np.float64)
                 if not np.isfinite(last).all():
                     raise CheckpointError("the network's weights are too large, its scores are not finite")
