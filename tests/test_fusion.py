@@ -80,6 +80,8 @@ FUSED: dict[str, tuple[Network, list[str]]] = {
     "residual first": (lambda x, r: r + conv(x), ["conv_clamp"]),
     "residual and relu": (lambda x, r: F.relu(conv(x) + r), ["conv_clamp"]),
     "residual and relu in place": (added_in_place, ["conv_clamp"]),
+    "relu and max pool": (lambda x, r: F.max_pool2d(F.relu(conv(x)), 2), ["conv_max_pool"]),
+    "max pool with padding": (lambda x, r: F.max_pool2d(conv(x), 3, 2, 1), ["conv_max_pool"]),
     "residual later": (residual_later, ["exp", "conv_clamp"]),
     "changed later": (changed_later, ["conv_clamp", "copy", "scale"]),
     "two": (lambda x, r: conv(F.relu(conv(x))) + r, ["conv_clamp", "conv_clamp"]),
@@ -138,6 +140,11 @@ NOT_FUSED: dict[str, tuple[Callable[..., object], list[str]]] = {
     "another order": (lambda x, r: F.relu(conv(x).transpose(2, 3).contiguous()), ["conv", "copy", "relu"]),
     "a formula in between": (lambda x, r: F.gelu(conv(x)) + r, ["conv_clamp", "add"]),
     "a second formula": (lambda x, r: F.relu(F.gelu(conv(x))), ["conv_clamp", "relu"]),
+    "max pool of a sum": (lambda x, r: F.max_pool2d(F.relu(conv(x) + r), 2), ["conv_clamp", "max_pool_values"]),
+    "max pool with indices": (
+        lambda x, r: F.max_pool2d(conv(x), 2, return_indices=True),
+        ["conv", "max_pool"],
+    ),
     "a rare formula of few elements": (lambda x, r: rg.sin(conv(x)), ["conv", "sin"]),
     "the result of a formula is read, and its operand": (
         lambda x, r: (y := conv(x)) * F.silu(y),

@@ -10,7 +10,7 @@ import naive
 from comparison import FORMULAS, assert_equal, assert_sums, clamped, run
 from retrograd.formulas import POINTWISE
 from retrograd.specs.convolution_options import AUTO, Options
-from retrograd.specs.geometry import Window
+from retrograd.specs.geometry import Window, pool_window
 from strategies import Case, Source
 
 Trio = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -75,6 +75,13 @@ def check_clamp(kernel_set: Any, case: Case, source: Source, options: Options = 
             then = POINTWISE[formula], numbers
             followed = run(kernel_set.conv_clamp, x, w, given, added, low, high, case.window, options, *then)
             assert_equal(followed, getattr(kernel_set, formula)(found, *numbers))
+    if y.size and min(case.window.output) > 1:
+        low, high = BOUNDS[source.rng.integers(len(BOUNDS))]
+        for pool in (pool_window(case.window.output, 2), pool_window(case.window.output, 2, 1, 1)):
+            found = run(kernel_set.conv_max_pool, x, w, given, low, high, case.window, pool, options)
+            taken = {"kernel": pool.kernel, "stride": pool.stride, "padding": pool.padding, "dilation": pool.dilation}
+            expected, _ = naive.max_pool(clamped(y, None, low, high), **taken, output=pool.output)
+            assert_equal(found, expected)
 
 
 def operands(case: Case, source: Source) -> Trio:

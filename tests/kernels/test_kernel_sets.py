@@ -58,6 +58,8 @@ def _trio(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iterato
     g = _x(rng, dtype, layout, 8, 40, 23, 22)
     yield "conv", k.conv(x, w, w[:, 0, 0, 0].copy(), window)
     yield "conv_clamp", k.conv_clamp(x, w, w[:, 0, 0, 0].copy(), g, -0.5, 0.75, window)
+    pool = pool_window((23, 22), 2)
+    yield "conv_max_pool", k.conv_max_pool(x, w[:5], w[:5, 0, 0, 0].copy(), -0.5, 0.75, window, pool)
     yield "conv_input_grad", k.conv_input_grad(g, w, None, window)
     yield "conv_weight_grad", k.conv_weight_grad(x, g, window)
 
@@ -85,6 +87,7 @@ def _pooling(k: Any, rng: np.random.Generator, dtype: type, layout: str) -> Iter
     x, g = _x(rng, dtype, layout, 6, 17, 41, 40), _x(rng, dtype, layout, 6, 17, *window.output)
     y, indices = k.max_pool(x, window)
     yield "max_pool", (y, indices)
+    yield "max_pool_values", k.max_pool_values(x, window)
     yield "max_pool_grad", k.max_pool_grad(g, indices, window)
     yield "max_pool_gather", k.max_pool_gather(x, indices)
     yield "max_unpool", k.max_unpool(y[:1], indices[:1], (41, 40))

@@ -43,6 +43,7 @@ def check_max(kernels: Any, x: np.ndarray, g: np.ndarray, window: Window) -> Non
     assert_equal(y, expected)
     assert indices.dtype == np.int64
     np.testing.assert_array_equal(indices, places)
+    assert_equal(run(kernels.max_pool_values, x, window), expected)
     gx = run(kernels.max_pool_grad, g, indices, window)
     assert_sums(gx, naive.max_pool_grad(g, indices, window.input), window.taps)
     assert_equal(run(kernels.max_pool_gather, x, indices), expected)

@@ -86,6 +86,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
     return {
         "conv": (x, w, a(6), CONV),
         "conv_clamp": (x, w, a(6), y, 20.0, 60.0, CONV),
+        "conv_max_pool": (x, w, a(6), 20.0, 60.0, CONV, pool_window(CONV.output, 2)),
         "conv_input_grad": (y, w, a(4), CONV),
         "conv_weight_grad": (x, y, CONV),
         "deform_conv": (x, a(3, 36, *CONV.output), a(3, 18, *CONV.output), w, a(6), CONV),
@@ -135,6 +136,7 @@ def calls(dtype: type) -> dict[str, tuple[Any, ...]]:
         "group_norm": (x, 2, v, a(4), 1e-5),
         "group_norm_grad": (x, a(3, 4, 5, 4), 2, v, a(3, 2), a(3, 2)),
         "max_pool": (x, POOL),
+        "max_pool_values": (x, POOL),
         "max_pool_grad": (p, INDICES, POOL),
         "max_pool_gather": (x, INDICES),
         "max_unpool": (p, INDICES, (5, 4)),
@@ -299,7 +301,8 @@ def test_result_without_axes_is_an_array(name: str) -> None:
 # Kernels whose result has the batch in front, by how many of their arguments have it.
 BATCHED = {
     1: [
-        *("layer_norm", "group_norm", "conv", "conv_input_grad", "max_pool", "avg_pool", "avg_pool_grad"),
+        *("layer_norm", "group_norm", "conv", "conv_input_grad", "max_pool", "max_pool_values", "avg_pool"),
+        "avg_pool_grad",
         *("softmax", "log_softmax"),
         *("adaptive_max_pool", "adaptive_avg_pool", "adaptive_avg_pool_grad"),
     ],

@@ -32,7 +32,7 @@ class _Epilogue(NamedTuple):
     """What follows a sum: these steps, and the array that holds the result in the end.
 
     residual: an array that is added, and the step that does so. bounds: those of a clamp after that. formula: one that
-    is computed last, with these numbers.
+    is computed last, with these numbers. pool: the windows over whose positions the maximum is taken in the end.
     """
 
     result: np.ndarray
@@ -41,6 +41,7 @@ class _Epilogue(NamedTuple):
     bounds: tuple[float, float] | None = None
     formula: Callable[..., Any] | None = None
     numbers: tuple[float, ...] = ()
+    pool: Any = None
 
 
 def fused(steps: Steps, forward: int, outside: Iterable[np.ndarray]) -> tuple[Steps, int]:
@@ -133,12 +134,16 @@ def _epilogue(steps: Steps, uses: Uses, at: int, end: int) -> _Epilogue:
 def _longer(steps: Steps, uses: Uses, found: _Epilogue, at: int, end: int) -> _Epilogue | None:
     """The epilogue with the next step that uses its result, if that can be part of it and nothing else needs both."""
     y, later = found.result, uses.after(found.result, max(found.steps, default=at))
-    if not later or later[0] >= end or uses.is_decided_by(y) or found.formula is not None:
+    if not later or later[0] >= end or uses.is_decided_by(y) or found.formula is not None or found.pool is not None:
         return None
     place, step = later[0], steps[later[0]]
     if place in uses.taken or not is_own_kernel(step):
         return None
     longer = found._replace(steps=(*found.steps, place))
+    if step.kernel == "max_pool_values":
+        fits = steps[at].kernel.startswith("conv") and step.args[0] is y and found.residual is None
+        alone = len(later) == 1 and not uses.is_outside(y)
+        return longer._replace(pool=step.args[1], result=step.result) if fits and alone else None
     if step.kernel == "update" and step.args[0] is rectified and _fits(step.args[1][0], y):  # ReLU in place
         return longer._replace(bounds=(0.0, inf)) if found.bounds is None else None
     if step.kernel == "relu" and found.bounds is None and _fits(step.args[0], y):
@@ -200,6 +205,10 @@ def _with_epilogue(step: Step, found: _Epilogue) -> Step:
 
     one = _parts(step)
     assert one is not None
+    if found.pool is not None:
+        window, options = one.options
+        given = (*one.operands, *(found.bounds or (-inf, inf)), window, found.pool, options)
+        return Step("conv_max_pool", kernels.found("conv_max_pool"), given, {}, found.result)
     residual = None if found.residual is None else in_shape(found.residual[0])
     name = f"{one.kernel}_clamp"
     args = (*one.operands, residual, *(found.bounds or (-inf, inf)), *one.options)

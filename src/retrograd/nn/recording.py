@@ -158,7 +158,7 @@ class Recording:
 
 def _is_fused(step: Step) -> bool:
     """Whether a step was several; chains are named such as mul+relu."""
-    return "+" in step.name or step.kernel.endswith(("_clamp", "_clamp_grad"))
+    return "+" in step.name or step.kernel.endswith(("_clamp", "_clamp_grad", "conv_max_pool"))
 
 
 _LARGE = 1 << 16  # bytes: replacing a smaller array takes as long as a copy

@@ -64,10 +64,13 @@ class MaxPool(Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, window: Windows, return_indices: bool) -> Any:
+        is_float = x.array.dtype.kind == "f"
         if isinstance(window, AdaptiveWindow):
             y, indices = kernels.adaptive_max_pool(x.array, window)
+        elif is_float and not return_indices and not any(ctx.needs_input_grad):
+            return wrap(kernels.max_pool_values(x.array, window))
         else:
-            y, indices = (kernels.max_pool if x.array.dtype.kind == "f" else exact("max_pool"))(x.array, window)
+            y, indices = (kernels.max_pool if is_float else exact("max_pool"))(x.array, window)
         ctx.save_for_backward(copy_for_backward(indices, return_indices and any(ctx.needs_input_grad)))
         ctx.window = window
         if not return_indices:

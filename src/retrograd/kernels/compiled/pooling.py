@@ -28,13 +28,14 @@ __all__ = [
     "max_pool",
     "max_pool_gather",
     "max_pool_grad",
+    "max_pool_values",
     "max_unpool",
 ]
 
-_MAX, _AVG, _MAX_GRAD, _AVG_GRAD, _MAX_GATHER, _UNPOOL = (
-    kernel(f"pooling.{name}")
-    for name in ("max_pool", "avg_pool", "max_pool_grad", "avg_pool_grad", "max_pool_gather", "max_unpool")
+_MAX, _VALUES, _AVG, _MAX_GRAD, _AVG_GRAD = (
+    kernel(f"pooling.{name}") for name in ("max_pool", "max_pool_values", "avg_pool", "max_pool_grad", "avg_pool_grad")
 )
+_MAX_GATHER, _UNPOOL = kernel("pooling.max_pool_gather"), kernel("pooling.max_unpool")
 _INT64 = np.dtype(np.int64)
 
 POOL = record(
@@ -88,6 +89,15 @@ def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray
     if tasks:
         _MAX[x.dtype.char](tasks, x, y, indices, words, per_thread(scratch, "i8"), scratch)
     return y, indices
+
+
+def max_pool_values(x: np.ndarray, window: Window) -> np.ndarray:
+    x = channels_last(x)
+    words, tasks, scratch, memory = _plan(window, x.shape, False, True)
+    y = empty(memory, x.dtype, x)
+    if tasks:
+        _VALUES[x.dtype.char](tasks, x, y, words, per_thread(scratch, "i8"), scratch)
+    return y
 
 
 def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:

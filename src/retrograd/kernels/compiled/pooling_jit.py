@@ -219,6 +219,21 @@ def _largest(access: Access) -> Callable[..., bool]:
     return block
 
 
+def _largest_alone(access: Access) -> Callable[..., bool]:
+    load, store = access.load, access.store
+
+    @helper
+    def block(x, y, indices, plan, scratch, begin, end, at, to, place, n):  # type: ignore[no-untyped-def]
+        best = load(x, at + scratch[begin], n)
+        for tap in range(begin + 2, end, 2):
+            value = load(x, at + scratch[tap], n)
+            best = select(exceeds(value, best), value, best)
+        store(y, to, best, n)
+        return True
+
+    return block
+
+
 def _chosen(access: Access) -> Callable[..., bool]:
     """Every tap is g if it was chosen, else 0; False if an index is outside of its window."""
     load, store = access.load, access.store
@@ -268,6 +283,7 @@ def _shares(access: Access) -> Callable[..., bool]:
 
 
 _max_of_windows, _mean_of_windows = _over_windows(_largest), _over_windows(_mean)
+_values_of_windows = _over_windows(_largest_alone)
 _grad_to_windows, _shares_to_windows = _over_windows(_chosen, True, ONE), _over_windows(_shares, True)
 
 
@@ -276,6 +292,13 @@ def max_pool(
 ) -> None:
     """y[o] = max over r of x[i], and its index, for some rows of outputs and one block of channels."""
     _max_of_windows(task, worker, x, y, indices, plan, scratch, scratch_words)
+
+
+def max_pool_values(
+    task: int, worker: int, x: Array, y: Array, plan: Table, scratch: Table, scratch_words: int
+) -> None:
+    """y[o] = max over r of x[i] for some rows of outputs and one block of channels."""
+    _values_of_windows(task, worker, x, y, plan, plan, scratch, scratch_words)
 
 
 def max_pool_grad(

@@ -97,6 +97,22 @@ class Layers:
         """min(max(conv + residual, low), high): a convolution with what follows it, as ``matmul_clamp``."""
 
     @declare(
+        lambda x, w, bias, low, high, window, pool, options=AUTO: Spec((x.shape[0], w.shape[0], *pool.output), x.dtype)
+    )
+    def conv_max_pool(
+        self,
+        x: Array,
+        w: Array,
+        bias: Array | None,
+        low: float,
+        high: float,
+        window: Window,
+        pool: Window,
+        options: Options = AUTO,
+    ) -> Array:
+        """The largest element of each window ``pool`` of min(max(conv, low), high)."""
+
+    @declare(
         lambda g, w, bias, window, options=AUTO: Spec((g.shape[0], w.shape[1] * window.groups, *window.input), g.dtype)
     )
     def conv_input_grad(self, g: Array, w: Array, bias: Array | None, window: Window, options: Options = AUTO) -> Array:
@@ -352,6 +368,10 @@ class Layers:
     @declare(lambda x, window: (_windows(x, window), _windows(x, window)._replace(dtype=INT64)))
     def max_pool(self, x: Array, window: Window) -> Pair:
         """The largest element of each window, and its flat index."""
+
+    @declare(_windows)
+    def max_pool_values(self, x: Array, window: Window) -> Array:
+        """The largest element of each window, as of ``max_pool``, without the indices."""
 
     @declare(lambda g, indices, window: _of_windows(g, window))
     def max_pool_grad(self, g: Array, indices: Array, window: Window | AdaptiveWindow) -> Array:

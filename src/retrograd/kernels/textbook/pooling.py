@@ -19,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from ...specs.convolution_options import AUTO, Options
 from ...specs.geometry import AdaptiveWindow, Window
-from .convolution import crop, pad, padded_extents, taps
+from .convolution import conv_clamp, crop, pad, padded_extents, taps
 from .ieee import ieee
 
 __all__ = [
@@ -29,10 +30,12 @@ __all__ = [
     "adaptive_max_pool",
     "avg_pool",
     "avg_pool_grad",
+    "conv_max_pool",
     "fractional_max_pool_indices",
     "max_pool",
     "max_pool_gather",
     "max_pool_grad",
+    "max_pool_values",
     "max_unpool",
     "window_counts",
     "window_factors",
@@ -63,6 +66,25 @@ def max_pool(x: np.ndarray, window: Window) -> tuple[np.ndarray, np.ndarray]:
         y = np.where(better, value, y)
         indices = np.where(better, position, indices)
     return y, indices
+
+
+def max_pool_values(x: np.ndarray, window: Window) -> np.ndarray:
+    """The maxima of ``max_pool`` without their indices: x (N, C, *I)  ->  (N, C, *O)"""
+    return max_pool(x, window)[0]
+
+
+def conv_max_pool(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    pool: Window,
+    options: Options = AUTO,
+) -> np.ndarray:
+    """The maxima of min(max(conv, low), high) over windows of its positions (N, Co, *O)  ->  (N, Co, *P)"""
+    return max_pool_values(conv_clamp(x, w, bias, None, low, high, window, options), pool)
 
 
 @ieee

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import lru_cache
 from itertools import product
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -19,14 +20,19 @@ from ....specs.geometry import Window
 from ..memory.finish import Given, finish_arrays, finish_by_numpy
 from ..memory.layout import channels_last, empty, is_channels_last
 from ..memory.packing import whole_steps
+from ..pooling import max_pool_values
 from ..reduction import unless_finite
 from . import depthwise, direct, fold, narrow, planar, rowwise, winograd
 from .algorithm import choose
 from .axes import WEIGHT
 
-__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_weight_grad"]
+__all__ = ["conv", "conv_clamp", "conv_input_grad", "conv_max_pool", "conv_weight_grad"]
 
-_GATHERS = {"direct": direct.gather, "depthwise": depthwise.gather, "planar": planar.gather}
+_GATHERS: dict[str, Callable[..., np.ndarray]] = {
+    "direct": direct.gather,
+    "depthwise": depthwise.gather,
+    "planar": planar.gather,
+}
 
 
 def _is_readable(x: np.ndarray) -> bool:
@@ -77,6 +83,35 @@ def conv_clamp(
 ) -> np.ndarray:
     """min(max(conv + residual, low), high), while the sums are in registers, and then the formula of it."""
     return _conv(x, w, bias, window, options, (residual, low, high, formula, numbers))
+
+
+def conv_max_pool(
+    x: np.ndarray,
+    w: np.ndarray,
+    bias: np.ndarray | None,
+    low: float,
+    high: float,
+    window: Window,
+    pool: Window,
+    options: Options = AUTO,
+) -> np.ndarray:
+    """The largest element of each window ``pool`` of min(max(conv, low), high): where positions fill vectors and the
+    windows are two by two, before anything is stored."""
+    given = None if (low, high) == (-inf, inf) else (None, low, high, None, ())
+    if x.size and _is_halving(pool):
+        (batch, inputs), outputs = x.shape[:2], w.shape[0]
+        x, dense = _read(x)
+        if choose("conv", window, options, batch, inputs, outputs, x.dtype.char, dense) == "planar":
+            y = empty((batch, *pool.output, outputs), x.dtype, x)
+            finish = None if given is None else finish_arrays(y, given)
+            return planar.gather(x, w, direct.dense(bias), y, window, False, finish, halved=True)
+    return max_pool_values(_conv(x, w, bias, window, options, given), pool)
+
+
+def _is_halving(pool: Window) -> bool:
+    """Whether windows of two by two positions lie side by side; a last odd line or position is in none."""
+    sizes = pool.kernel == pool.stride == (2, 2) and pool.dilation == (1, 1) and not any(map(any, pool.padding))
+    return sizes and pool.output == tuple([extent // 2 for extent in pool.input])
 
 
 def _conv(

@@ -59,6 +59,7 @@ PLANAR = record(
 GATHER = record(
     planar=PLANAR.words,
     width=1,  # columns of a panel
+    halved=1,  # 1: the target holds the maximum of every two by two positions
     product=PRODUCT.words,
     offsets=0,  # of every tap in a plane
 )
@@ -98,8 +99,12 @@ def planar_plan(
     x: Sequence[int],
     other: Sequence[int],
     sums: bool,
+    halved: bool = False,
 ) -> Planar:
-    """The plan for strides of 1. ``gradient``: x is g, read by the input gradient. ``sums``: of the weight gradient."""
+    """The plan for strides of 1. ``gradient``: x is g, read by the input gradient. ``sums``: of the weight gradient.
+
+    ``halved``: the target holds the maximum of every two by two positions of H and W.
+    """
     size = 4 if dtype == "f" else 8
     low, spans, moves = [], [], []
     for axis in axes:
@@ -122,6 +127,9 @@ def planar_plan(
     block = max(1, min(positions[1], _PLANES // line_bytes - spans[1]))
     blocks = -(-positions[1] // block)
     block = -(-positions[1] // blocks)
+    if halved:
+        block += block % 2
+        blocks = -(-positions[1] // block)
     lines = block + spans[1]
     taps = [(a * lines + b) * pitch + c for a, b, c in product(*moves)]
     if sums:
@@ -133,7 +141,8 @@ def planar_plan(
     plane = -(-(depths * lines * pitch + max(0, reach - pitch)) // lanes) * lanes
     if plane * size % 2048 == 0:  # channels must not map to the same lines of L1
         plane += lanes
-    dense = other[2] == positions[2] * other[3] and (sums or pitch == positions[2])
+    across = positions[2] // 2 if halved else positions[2]
+    dense = other[2] == across * other[3] and (sums or halved or pitch == positions[2])
     planar = PLANAR.pack(
         x=x,
         extent=inputs,
@@ -167,7 +176,7 @@ def planar_plan(
         table = len(taps) * x_channels * 2 + MOST_ROWS
     else:
         tiles = even_product(dtype, "near", shape.whole_vectors(), channels)  # the planes have room for these
-        words = GATHER.pack(planar=planar, width=width, product=tiles, offsets=taps)
+        words = GATHER.pack(planar=planar, width=width, halved=int(halved), product=tiles, offsets=taps)
         table = len(taps) * 2 + MOST_ROWS
     slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2]
     return Planar(
@@ -216,6 +225,7 @@ def _plan(
     x: tuple[int, ...],
     other: tuple[int, ...],
     sums: bool,
+    halved: bool = False,
 ) -> Planar:
     groups = window.groups
     return planar_plan(
@@ -229,6 +239,7 @@ def _plan(
         three_steps(x, dtype),
         three_steps(other, dtype),
         sums,
+        halved,
     )
 
 
@@ -240,10 +251,14 @@ def gather(
     window: Window,
     gradient: bool,
     finish: Finish | None = None,
+    halved: bool = False,
 ) -> np.ndarray:
-    """Fill ``target`` with the forward pass or the input gradient; both tensors have contiguous channels."""
+    """Fill ``target`` with the forward pass or the input gradient; both tensors have contiguous channels.
+
+    ``halved``: with the maximum of every two by two positions; the finish is then without residual and formula.
+    """
     dtype, channels = x.dtype.char, target.shape[1]
-    plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False)
+    plan = _plan(window, gradient, x.shape[0], x.shape[1], channels, dtype, x.strides, target.strides, False, halved)
     by_tap = w.reshape(window.groups, w.shape[0] // window.groups, w.shape[1], -1)
     order = (0, 3, 1, 2) if gradient else (0, 3, 2, 1)
     weights = np.ascontiguousarray(by_tap.transpose(order), like=w)  # (G, taps, in, out)

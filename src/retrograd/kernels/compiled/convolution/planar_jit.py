@@ -5,15 +5,27 @@ from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import MOST_ROWS, PRODUCT
-from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, dot, finish_line, multiply_panels, rows_of_tile
+from ..machine.microkernel_jit import (
+    NO_FINISH,
+    begin_of_tile,
+    dot,
+    finish_line,
+    finish_vector,
+    multiply_panels,
+    rows_of_tile,
+)
 from ..machine.simd import (
     address,
     deinterleave_first,
+    evens,
+    exceeds,
     full,
     interleave_first,
     lanes,
     load_first,
+    odds,
     offset,
+    select,
     store,
     store_first,
     transpose,
@@ -95,6 +107,30 @@ def _fill_planes(x, image, first_line, lines, first_channel, channels, plan, pla
         _clear(planes, own + (d * plan[PLANAR.lines] + lines) * pitch, plan[PLANAR.right], plane, channels)
 
 
+@helper
+def _larger(value, best):  # type: ignore[no-untyped-def]
+    return select(exceeds(value, best), value, best)
+
+
+@helper
+def _halve(planes, at, lines, pitch, line, target, residual, bounds):  # type: ignore[no-untyped-def]
+    """Finish the lines of a plane, and put the maxima of every two by two positions one after the other at its begin.
+
+    Of equal elements the first one counts, as in ``max_pool``. Lines are read before they are overwritten.
+    """
+    one, to = lanes(planes), at
+    for h in range(0, lines - 1, 2):
+        for w in range(0, line - 1, 2 * one):
+            begin, left = at + h * pitch + w, line - w
+            a = finish_vector(load_first(planes, begin, left), target, 0, 0, residual, bounds)
+            b = finish_vector(load_first(planes, begin + one, left - one), target, 0, 0, residual, bounds)
+            c = finish_vector(load_first(planes, begin + pitch, left), target, 0, 0, residual, bounds)
+            d = finish_vector(load_first(planes, begin + pitch + one, left - one), target, 0, 0, residual, bounds)
+            best = _larger(odds(c, d), _larger(evens(c, d), _larger(odds(a, b), evens(a, b))))
+            store_first(planes, to + w // 2, best, left // 2)
+        to += line // 2
+
+
 def gather(
     task: int,
     worker: int,
@@ -110,7 +146,10 @@ def gather(
     residual: Array,
     bounds: Array,
 ) -> None:
-    """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``."""
+    """Some lines of one image, some groups, of ``target[q] = init + sum over taps of x[q + tap] @ weights[tap]``.
+
+    Or the maxima of every two by two of these.
+    """
     groups, group_block = plan[PLANAR.groups], plan[PLANAR.group_block]
     group_blocks = (groups + group_block - 1) // group_block
     first_group = task % group_blocks * group_block
@@ -127,6 +166,11 @@ def gather(
     own = worker * plane_words
     others = own + group_block * depth * plane
     span, run, line = plan[PLANAR.lines] - plan[PLANAR.block], plan[PLANAR.run], plan[PLANAR.positions + 2]
+    halved = plan[GATHER.halved] == 1
+    first_out, lines_out, pitch_out = first_line, lines, pitch
+    if halved:
+        line //= 2
+        first_out, lines_out, pitch_out = first_line // 2, lines // 2, line
     _fill_planes(x, image, first_line, lines + span, first_group * depth, some * depth, plan, planes, own)
     rows_of_c = worker * scratch_words
     table = rows_of_c + MOST_ROWS
@@ -164,19 +208,25 @@ def gather(
                     1,
                     NO_FINISH,
                 )
-        for h in range(0, lines, run):
-            at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_line + h) * plan[PLANAR.other + 2]
+        if halved:
+            for channel in range(some * columns):
+                row = others + channel * step
+                _halve(planes, row, lines, pitch, plan[PLANAR.positions + 2], target, residual, bounds)
+        for h in range(0, lines_out, run):
+            at = image * plan[PLANAR.other] + d * plan[PLANAR.other + 1] + (first_out + h) * plan[PLANAR.other + 2]
             _flip(
                 planes,
-                others + h * pitch,
+                others + h * pitch_out,
                 step,
                 target,
                 at + first_group * columns,
                 plan[PLANAR.other + 3],
                 some * columns,
-                min(run, lines) * line,
+                min(run, lines_out) * line,
             )
             at += first_group * columns
+            if halved:
+                continue
             if plan[PLANAR.other + 3] == some * columns:
                 finish_line(target, at, min(run, lines) * line * some * columns, residual, bounds)
             else:

@@ -133,6 +133,23 @@ first_lane: Final = _one_lane(lambda count: 0)  # in every lane
 last_lane: Final = _one_lane(lambda count: count - 1)
 
 
+def _every_other(first: int) -> Any:
+    @intrinsic
+    def pick(typing: Any, x: Any, y: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            count = args[0].type.count
+            order = ir.Constant(ir.VectorType(I32, count), list(range(first, 2 * count, 2)))
+            return builder.shuffle_vector(args[0], args[1], order)
+
+        return x(x, y), generate
+
+    return pick
+
+
+evens: Final = _every_other(0)  # the lanes 0, 2, ... of x and then of y
+odds: Final = _every_other(1)
+
+
 @intrinsic
 def any_lane(typing: Any, mask: Any) -> Any:
     """Whether a lane of ``mask`` is set."""
