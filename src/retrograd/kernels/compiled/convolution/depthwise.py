@@ -78,7 +78,8 @@ _TASK_WORK = 100_000  # multiply-adds that are worth a separate task
 _SUMS_WORK = 400_000  # that are worth a partial sum of their own
 _BAND, _LEAST_BAND = 128 << 10, 4  # bytes of rows that stay in L2; rows, at least
 _LINE = 64  # bytes of a cache line
-_AHEAD, _NEAR = 3 * _LINE, 3 << 20  # bytes of channels to prefetch, unless all pixels are no more than these bytes
+_AHEAD = 3 * _LINE  # bytes of channels to prefetch, unless both tensors together stay in L3
+_NEAR = 11 << 20  # bytes of both
 _FAR_TILE = 16  # positions of a tile, at most, where pixels are prefetched: they must stay in L1
 _INTERLEAVED = 256 << 10  # bytes that one phase writes before the next
 _FEW = 2 * _LINE  # bytes of the channels of a pixel that go down a band together: pixels share cache lines
@@ -107,7 +108,7 @@ def depthwise_plan(
     weight_taps: Sequence[int],
 ) -> Depthwise:
     """Plan of the forward pass, or (``gradient``) of the input gradient. ``size``: bytes of an element."""
-    ahead = _ahead(batch * source[0] * size, channels * size)
+    ahead = _ahead(batch * (source[0] + target[0]) * size, channels * size)
     no_product = np.zeros(PRODUCT.words, np.int64)
     found, taps, filled = phases(axes, gradient, batch, target, weight_taps, lambda pixels: no_product)
     words, tasks, most = [], [], 1
@@ -163,9 +164,9 @@ def _together(pixel: int) -> int:
     return -(-pixel // vector_bytes()) if pixel <= _FEW else 1
 
 
-def _ahead(pixels: int, pixel: int) -> int:
+def _ahead(both: int, pixel: int) -> int:
     """Bytes of channels to prefetch: of a pixel with few of them, all, so that it is the next tile that is read."""
-    return 0 if pixels <= _NEAR else _AHEAD if pixel > _FEW else pixel
+    return 0 if both <= _NEAR else _AHEAD if pixel > _FEW else pixel
 
 
 def _again(moves: list[int], step: int) -> int:
@@ -206,7 +207,7 @@ def depthwise_sums_plan(
     moves = [r * last.dilation - last.low for r in range(last.kernel)]
     groups = _groups(moves, list(range(last.kernel)), last.stride, SUMS_TAPS)
     moves_h = np.arange(axes[1].kernel) * axes[1].dilation - axes[1].low
-    ahead = _ahead(batch * x[0] * size, channels * size)
+    ahead = _ahead(batch * (x[0] + g[0]) * size, channels * size)
     most = min(_FAR_TILE, SUMS_TILE) if ahead else SUMS_TILE
     across = -(-last.output // most)
     band = min(axes[1].output, _band(x[2] * axes[1].stride * size), max(1, _BLOCK * across // last.output))
