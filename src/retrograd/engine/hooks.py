@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -117,6 +118,37 @@ def register_post_accumulate_grad_hook(tensor: Tensor, hook: Callable[[Tensor], 
 def _require_callable(name: str, hook: Any) -> None:
     if not callable(hook):
         raise TypeError(f"{name}: hook is {kind_name(hook)}, expected a function")
+
+
+def has_hooks(tensor: Tensor) -> bool:
+    """Return whether a backward would call hooks with the gradient of a tensor."""
+    if tensor._edge is not None:
+        return any(hooks for output, hooks in tensor._edge[0].hooks if output == tensor._edge[1])
+    return bool(getattr(tensor, "_hooks", None) or getattr(tensor, "_post_hooks", None))
+
+
+@contextmanager
+def without_hooks(tensors: Iterable[Tensor], instead: Callable[[Tensor], Any] | None = None) -> Iterator[None]:
+    """Run no hooks of these tensors, or one other hook for all of a tensor.
+
+    For backward passes that compute only a part of a gradient, or are not the user's.
+    """
+    kept: list[tuple[Any, str, Any]] = []
+    other = HookDict() if instead is None else HookDict({-1: instead})
+    for tensor in filter(has_hooks, tensors):
+        if tensor._edge is not None:
+            node, index = tensor._edge[:2]
+            kept.append((node, "hooks", node.hooks))
+            node.hooks = tuple([(output, other if output == index else hooks) for output, hooks in node.hooks])
+        for name in ("_hooks", "_post_hooks") if tensor._edge is None else ():
+            if getattr(tensor, name, None):
+                kept.append((tensor, name, getattr(tensor, name)))
+                setattr(tensor, name, other)
+    try:
+        yield
+    finally:
+        for holder, name, before in reversed(kept):
+            setattr(holder, name, before)
 
 
 # ---- Functions called by the sweep -------------------------------------------------------------------------

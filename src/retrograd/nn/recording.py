@@ -7,7 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import isfinite
 from threading import Lock
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ from weakref import ref
 
 import numpy as np
 
-from ..arrays import copies, empty_like, host, is_constant, span
+from .. import kernel_set
+from ..arrays import copies, empty_like, host, is_constant, shares_memory, span
 from ..engine.arguments import kind_name
 from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.call_site import describe_call_site
@@ -94,8 +95,8 @@ class Recording:
         return [port.array.strides for port in self._upstream_ports] == strides
 
     def run_back(self, upstream: Sequence[np.ndarray]) -> list[np.ndarray | None] | None:
-        """Return the gradients, in new arrays; None after other decisions, or if there are more threads now."""
-        if kernels.get_num_threads() > self.threads:
+        """Return the gradients, in new arrays; None after other decisions, or for other settings of the kernels."""
+        if kernel_set.listeners or kernels._active != "compiled" or kernels.get_num_threads() > self.threads:
             return None
         for port, g in zip(self._upstream_ports, upstream, strict=True):
             port.read(g)
@@ -349,15 +350,17 @@ def _with_numbers_of(run: Callable[..., None], numbers: dict[int, dict[str, floa
 
 def taken(recording: Recording, inference: bool) -> Any:
     """The result of a run, with tensors of its own."""
-    ports = iter(recording.results)
+    found = [wrap(port.taken()) for port in recording.results]
+    for each in found if inference else ():
+        each._grad_req = INFERENCE
+    return with_tensors(recording.steps.result, found)
 
-    def own(_: Tensor) -> Tensor:
-        found = wrap(next(ports).taken())
-        if inference:
-            found._grad_req = INFERENCE
-        return found
 
-    return mapped_tensors(recording.steps.result, own)
+def with_tensors(result: Any, tensors: Sequence[Tensor]) -> Any:
+    """The result of a call with other tensors; one that it contains twice is one tensor again."""
+    others = iter(tensors)
+    found: dict[int, Tensor] = {}
+    return mapped_tensors(result, lambda tensor: found.setdefault(id(tensor), next(others)))
 
 
 def is_container(value: Any) -> bool:
@@ -607,6 +610,9 @@ def changed_before_decisions(call: Call, known: list[np.ndarray]) -> list[np.nda
 _MOST_UNDONE = 1 << 20  # bytes that a replay copies, to put them back after another decision
 
 
+_MOST_COMPARED = 1000  # steps of NumPy's search for a common element
+
+
 def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
     """Why the steps cannot be replayed, which ran again with other numbers."""
     steps = call.steps
@@ -651,4 +657,7 @@ def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
             return "it returns an argument or parameter, or a view of one"
         if id(root(value.array)) in gradients:
             return "it returns the gradient of a parameter, or a view of one: return a clone"
+    results = {id(value): value.array for value in tensors_in(steps.result)}
+    if any(root(a) is root(b) and shares_memory(a, b, _MOST_COMPARED) for a, b in combinations(results.values(), 2)):
+        return "two of its results share memory: return a clone of one"
     return None

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..engine.hooks import has_hooks, registered
 from ..engine.memory_planning import root
 from ..engine.steps import Step
 from ..engine.tensor import Tensor
@@ -60,12 +61,18 @@ class State:
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         leaves = [*self.trained, *grouped] if self.optimizers else self.trained
         self.leaves = [*{id(tensor): tensor for tensor in leaves if tensor._edge is None}.values()]
+        self.results = [tensor for tensor in self.trained if tensor._edge is not None]
+        self.hooked = self._hooked()
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
         self.containers = [(value, content(value)) for value in held if is_container(value) and id(value) not in own]
         self.has_rules = any("_backward_rule" in members for members in self.members)
         self.generators = Generators(self.references.generators.values())
         self.count = changes[0]
         self.is_ready = False  # whether the optimizers have made their states
+
+    def _hooked(self) -> list[Tensor]:
+        """The tensors with hooks, which a call may run."""
+        return [each for each in (*self.leaves, *self.results) if has_hooks(each)]
 
     def holds(self) -> bool:
         """Whether nothing has been replaced."""
@@ -86,6 +93,8 @@ class State:
                 all(map(is_, group, before)) for group, before in zip(now, self.groups, strict=True)
             ):
                 return False
+        if (registered.leaves or self.results) and not is_same((*self._hooked(),), (*self.hooked,)):
+            return False
         return self.references.hold()
 
     @contextmanager

@@ -18,7 +18,6 @@ import numpy as np
 
 from ..arrays import copies, empty
 from ..engine.gradients import listeners
-from ..engine.hooks import registered
 from ..engine.memory_planning import root
 from ..engine.node import FREED
 from ..engine.steps import Steps, update_listeners
@@ -76,8 +75,6 @@ class Training:
         """Whether a replay would do what the call does; finds the numbers of the updates."""
         if [*map(_grad_req, self.parameters)] != self.requests or [*map(_limits, self.parameters)] != self.limits:
             return False
-        if registered.leaves and any(map(_has_hooks, self.parameters)):
-            return False
         for place, update in self.updates.items():
             found = update.optimizer.next_update(update.group, update.batch)
             if found is None:
@@ -131,10 +128,6 @@ class Training:
 
 def _limits(parameter: Tensor) -> Any:
     return getattr(parameter, "_limits", None)  # only a Parameter has them, once they are set
-
-
-def _has_hooks(parameter: Tensor) -> bool:
-    return bool(getattr(parameter, "_hooks", None) or getattr(parameter, "_post_hooks", None))
 
 
 def _alone() -> int:
@@ -239,6 +232,15 @@ def only_known(state: State, arguments: Mapping[int, Tensor]) -> Iterator[None]:
     finally:
         update_listeners.remove(check_step)
         listeners.remove(check_gradients)
+
+
+def refuse_hook(_: Tensor) -> None:
+    """Stand in for the hooks of a tensor while a call is tried, which would not be repeated.
+
+    Raises:
+        UnrecordableError: always.
+    """
+    raise UnrecordableError("a hook of a tensor runs during the call")
 
 
 def is_differentiable(tensor: Tensor) -> bool:

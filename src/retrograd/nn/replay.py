@@ -34,6 +34,7 @@ from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.dtype import default_dtype
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, thread
+from ..engine.hooks import has_hooks, without_hooks
 from ..engine.memory_planning import root
 from ..engine.recording_gate import gate
 from ..engine.steps import Outline, record_steps
@@ -64,6 +65,7 @@ from .recording import (
     taken,
     tensors_in,
     unsafe,
+    with_tensors,
 )
 from .recording_pieces import LEAST, Pieces, put_in_place, separated, without_pieces
 from .recording_references import PLAIN
@@ -74,6 +76,7 @@ from .recording_step import (
     UnrecordableError,
     is_differentiable,
     only_known,
+    refuse_hook,
     updates_of,
     without_copies,
 )
@@ -143,7 +146,7 @@ class Recorder:
                 given.append(id(value))
                 key += array.shape, array.strides, array.dtype.char
                 if mode.enabled and value._requires_grad:
-                    key.append("grad")
+                    key.append("grad, with hooks" if has_hooks(value) else "grad")
                     if given.index(id(value)) == len(given) - 1:
                         trained.append(value)
             elif isinstance(value, PLAIN):
@@ -191,7 +194,8 @@ class Recorder:
             if state.optimizers and not state.is_ready:
                 state.is_ready = True  # the first step makes the states of optimizers
                 return self._whole(args, kwargs)
-            return self._recorded(place, args, kwargs, trained)
+            with older_objects_uncollected():
+                return self._recorded(place, args, kwargs, trained)
         if isinstance(found, str):
             return self._as_usual(found, args, kwargs)
         try:
@@ -206,8 +210,8 @@ class Recorder:
                         found.lock.release()
             elif trained:
                 if found.is_free:
-                    tensors = iter(Replayed.apply(found, arrays, *[trained[place] for place in found.uses]))
-                    return mapped_tensors(found.steps.result, lambda _: next(tensors))
+                    tensors = Replayed.apply(found, arrays, *[trained[place] for place in found.uses])
+                    return with_tensors(found.steps.result, tensors)
             elif found.lock.acquire(blocking=False):  # else another thread replays it
                 try:
                     if found.run(arrays):
@@ -253,7 +257,6 @@ class Recorder:
         self.state, self.found = State(self.function), {}
         return self.state
 
-    @older_objects_uncollected()
     def _recorded(self, place: Any, args: tuple[Any, ...], kwargs: dict[str, Any], trained: list[Tensor]) -> Any:
         """Call the function, and record the call for the next ones."""
         self._drop_first_step(place)
@@ -443,6 +446,8 @@ class Recorder:
             known[id(value)] = found = wrap(arrays[-1])
             if thread.mode.enabled and value._requires_grad:
                 wanted.append(found.requires_grad_())
+                if has_hooks(value):
+                    found.register_hook(refuse_hook)
             return found
 
         given, named = mapped_tensors((args, kwargs), own)
@@ -450,7 +455,8 @@ class Recorder:
         wanted += trained[len(wanted) :]
         assert self.state is not None
         start, random = next_order(), self.state.generators.states()
-        with before.step(numbers) as delivered, only_known(self.state, known):
+        hooked = self.state.hooked
+        with before.step(numbers) as delivered, only_known(self.state, known), without_hooks(hooked, refuse_hook):
             if outline is None:
                 steps = record_steps(self.function, *given, **named)
                 changed = {id(root(array)) for step in steps for array in step.changed}
@@ -490,7 +496,8 @@ class Recorder:
                 uses, leaves = [place for place, _ in separate], [leaf for _, leaf in separate]
                 run = record_steps if outline is None else outline.record
                 try:
-                    back = run(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
+                    with without_hooks(leaves):  # which run when the gradients are delivered
+                        back = run(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
                 except Exception as error:  # an error of the backward pass, which there may be none of
                     raise UnrecordableError(f"its backward fails: {type(error).__name__}: {error}") from error
             if outline is None:
@@ -501,13 +508,12 @@ class Recorder:
                 steps.read_sites += back.read_sites
                 steps.decisions += [(forward + place, each) for place, each in back.decisions]
 
-        def without_graph(tensor: Tensor) -> Tensor:
-            found = wrap(tensor.array)
-            found._requires_grad = tensor._requires_grad
-            return found
-
-        if all(type(value) is Tensor for value in tensors_in(steps.result)):
-            steps.result = mapped_tensors(steps.result, without_graph)
+        every = [*tensors_in(steps.result)]
+        if all(type(value) is Tensor for value in every):
+            bare = [wrap(value.array) for value in every]
+            for value, each in zip(bare, every, strict=True):
+                value._requires_grad = each._requires_grad
+            steps.result = with_tensors(steps.result, bare)
         return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None, uses)
 
     def _computed_again(
@@ -561,14 +567,17 @@ class Recorder:
             if random is not None:
                 default_generator.set_state(random)
             given, named = mapped_tensors((args, kwargs), own, Needed)
-            every = [*tensors_in(self.function(*given, **named))]
+            is_compiled = kernel_set.kernels._active == "compiled"
+            with nullcontext() if is_compiled else kernel_set.use_kernels("compiled"):  # as the call
+                every = [*tensors_in(self.function(*given, **named))]
             results = [value for value in every if value._requires_grad]
             wanted += self.state.trained
             used = [(y, g) for y, g in zip(results, upstream, strict=True) if g is not None]
             outer = [g for _, g in used]
             with separated(results, wanted, before, self.is_piece) as separate:
                 leaves = [leaf for _, leaf in separate or enumerate(wanted)]
-                found = grad([y for y, _ in used], leaves, outer, create_graph=edges is not None, allow_unused=True)
+                with without_hooks(leaves):
+                    found = grad([y for y, _ in used], leaves, outer, create_graph=edges is not None, allow_unused=True)
             if edges is not None:
                 self.found[place] = _TWICE
                 put_in_place(node, every, before)

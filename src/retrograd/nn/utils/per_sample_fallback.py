@@ -10,8 +10,7 @@ linear in that gradient: each Tensor of the output is handled separately, and th
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Container
 from dataclasses import replace
 from typing import Any
 
@@ -22,7 +21,7 @@ from ...engine.aliasing import check_unchanged
 from ...engine.backward_pass import grad
 from ...engine.backward_rules import overridden
 from ...engine.grad_mode import enable_grad
-from ...engine.hooks import HookDict, run_leaf_hooks
+from ...engine.hooks import run_leaf_hooks, without_hooks
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
 from ...ops.shape.shape import Reshape
@@ -253,26 +252,13 @@ def _check_row(call: Call, y: Any, n: int) -> None:
         )
 
 
-@contextmanager
-def _without_hooks(parameters: Sequence[Parameter]) -> Iterator[None]:
-    """Switch off the parameters' hooks on gradients, which are for the sum over all calls."""
-    kept = [(p, p._hooks) for p in parameters if hasattr(p, "_hooks")]
-    for parameter, _ in kept:
-        parameter._hooks = HookDict()
-    try:
-        yield
-    finally:
-        for parameter, hooks in kept:
-            parameter._hooks = hooks
-
-
 def gradients(call: Call, run: Any, g: Tensor, count: int) -> dict[str, Tensor]:
     """Return the parameters' gradients for each sample, from run(n), which computes the result for sample n alone."""
     by_name = own_parameters(call.layer, recurse=True)
     rows = {name: zeros((count, *p.array.shape), p.array.dtype, like=p.array) for name, p in by_name.items()}
     parameters = list(by_name.values())
     check_unchanged(call.y.grad_fn, [*tensors_in([call.args, call.kwargs]), *parameters])  # type: ignore[arg-type]
-    with _without_hooks(parameters):
+    with without_hooks(parameters):  # which are for the sum over all calls
         for n in range(count):
             results = tensors_in(run(n))
             y = results[call.place] if call.place < len(results) else None
