@@ -210,66 +210,67 @@ def transpose(typing: Any, source: Any, source_step: Any, target: Any, target_st
     return types.void(source, types.int64, target, types.int64), generate
 
 
-@intrinsic
-def transpose_first(
-    typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, rows: Any, columns: Any
-) -> Any:
-    """``transpose`` of the first ``rows`` and ``columns`` of source alone; nothing else is read or written."""
+def _each_below(builder: ir.IRBuilder, extent: ir.Value, most: int, emit: Callable[[int], None]) -> list[ir.Block]:
+    """Run the code of ``emit(i)`` for i below ``extent``, 1 to ``most``; the blocks after each, which all lead here.
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        vector = llvm_vector(vector_of(source.dtype))
-        count = vector.count
-
-        def masks(extent: ir.Value, across: ir.Value) -> list[ir.Value]:
-            """Per row: the first ``across`` lanes where the row is below ``extent``, else none."""
-            some = first_lanes(builder, across, count)
-            none = ir.Constant(some.type, None)
-            return [builder.select(builder.icmp_signed("<", I64(i), extent), some, none) for i in range(count)]
-
-        read, written = masks(args[4], args[5]), masks(args[5], args[4])
-        values = []
-        for i in range(count):
-            place = vector_pointer(builder, args[0], builder.mul(args[1], I64(i)), vector)
-            values.append(masked_load(builder, place, read[i], ir.Constant(vector, None)))
-        for i, value in enumerate(_transposed(builder, values)):
-            place = vector_pointer(builder, args[2], builder.mul(args[3], I64(i)), vector)
-            masked_store(builder, value, place, written[i])
-        return context.get_dummy_value()
-
-    return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
-
-
-@intrinsic
-def transpose_padded(
-    typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, rows: Any, columns: Any
-) -> Any:
-    """``transpose`` of the first ``rows`` and ``columns`` of source, both at least 1; whole registers are written.
-
-    In each row of the target, the lanes from ``rows`` on become 0. Without masked stores, which are slow on many CPUs.
+    A masked access with an empty mask is no substitute: where memory is not there, it takes hundreds of cycles.
     """
+    end, blocks = builder.append_basic_block("end"), []
+    for i in range(most):
+        emit(i)
+        blocks.append(builder.block)
+        if i == most - 1:
+            builder.branch(end)
+        else:
+            more = builder.append_basic_block("more")
+            builder.cbranch(builder.icmp_signed(">", extent, I64(i + 1)), more, end)
+            builder.position_at_end(more)
+    builder.position_at_end(end)
+    return blocks
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        vector = llvm_vector(vector_of(source.dtype))
-        count = vector.count
-        some = first_lanes(builder, args[5], count)
-        none = ir.Constant(some.type, None)
 
-        def at_most(i: int, rows: ir.Value) -> ir.Value:
-            last = builder.sub(rows, I64(1))
-            return builder.select(builder.icmp_signed("<", I64(i), last), I64(i), last)
+def _edge_transpose(padded: bool) -> Any:
+    """``transpose`` of the first rows and columns of source; if ``padded``, whole registers are written."""
 
-        values = []
-        for i in range(count):  # even with an empty mask, a load from memory that is not there is slow
-            place = vector_pointer(builder, args[0], builder.mul(args[1], at_most(i, args[4])), vector)
-            mask = builder.select(builder.icmp_signed("<", I64(i), args[4]), some, none)
-            values.append(masked_load(builder, place, mask, ir.Constant(vector, None)))
-        for i, value in reversed([*enumerate(_transposed(builder, values))]):
-            # what lies past the last row is written to that row, and then overwritten
-            place = vector_pointer(builder, args[2], builder.mul(args[3], at_most(i, args[5])), vector)
-            builder.store(value, place).align = vector_align(vector)
-        return context.get_dummy_value()
+    @intrinsic
+    def part(typing: Any, source: Any, source_step: Any, target: Any, target_step: Any, rows: Any, columns: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+            vector = llvm_vector(vector_of(source.dtype))
+            count, zero = vector.count, ir.Constant(vector, None)
+            read, written = first_lanes(builder, args[5], count), first_lanes(builder, args[4], count)
+            rows: list[ir.Value] = []
 
-    return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
+            def load(i: int) -> None:
+                place = vector_pointer(builder, args[0], builder.mul(args[1], I64(i)), vector)
+                rows.append(masked_load(builder, place, read, zero))
+
+            def store(i: int) -> None:
+                place = vector_pointer(builder, args[2], builder.mul(args[3], I64(i)), vector)
+                if padded:  # masked stores are slow on many CPUs
+                    builder.store(columns[i], place).align = vector_align(vector)
+                else:
+                    masked_store(builder, columns[i], place, written)
+
+            blocks = _each_below(builder, args[4], count, load)
+            merged = [builder.phi(vector) for _ in rows]
+            other = zero if padded else ir.Constant(vector, ir.Undefined)
+            for i, row in enumerate(rows):
+                for j, block in enumerate(blocks):
+                    merged[i].add_incoming(row if j >= i else other, block)
+            columns = _transposed(builder, merged)
+            _each_below(builder, args[5], count, store)
+            return context.get_dummy_value()
+
+        return types.void(source, types.int64, target, types.int64, types.int64, types.int64), generate
+
+    return part
+
+
+# transpose_first(source, source_step, target, target_step, rows, columns): ``transpose`` of the first ``rows`` and
+# ``columns`` of source alone, both at least 1. ``transpose_padded``: also writes zeros to the other lanes of each row
+# of the target.
+transpose_first: Final = _edge_transpose(padded=False)
+transpose_padded: Final = _edge_transpose(padded=True)
 
 
 # ---- Interleave a few registers lane by lane into contiguous memory, and back: few channels -------------------------
