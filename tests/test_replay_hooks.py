@@ -190,3 +190,91 @@ def test_the_line_of_a_call_is_the_users() -> None:
     norm = rg.compile(nn.Sequential(nn.BatchNorm1d(5, momentum=None), nn.Linear(5, 3), nn.Tanh()))
     norm(tensor(0))
     assert "norm(tensor(0))" in explain_recording(norm)
+
+
+# ---------------------------------------------------------------- what a call changes
+
+
+@pytest.mark.parametrize("again", ["another layout", "second order", "second backward"])
+def test_running_again_starts_from_the_same_buffers(again: str) -> None:
+    """Where a backward pass runs the call again, it finds the buffers that the call has changed as they were."""
+    rg.manual_seed(1)
+    net = nn.Sequential(nn.utils.spectral_norm(nn.Linear(5, 7)), nn.BatchNorm1d(7), nn.Tanh(), nn.Linear(7, 3))
+    compiled = rg.compile(copy.deepcopy(net))
+    for seed in range(4):
+        for call in (net, compiled):
+            call.zero_grad()
+            x = tensor(seed, trained=True)
+            y = call(x)
+            if again == "second order":
+                (slope,) = rg.autograd.grad(y.square().sum(), x, create_graph=True)
+                slope.square().sum().backward()
+            elif again == "second backward":
+                y.square().sum().backward(retain_graph=True)
+                y.square().sum().backward()
+            else:
+                y.sum().backward()
+        assert gradients(net) == gradients(compiled)
+        states = [[bits(value.numpy()) for value in each.state_dict().values()] for each in (net, compiled)]
+        assert states[0] == states[1]
+
+
+def test_a_parameter_changed_before_the_call_runs_again() -> None:
+    """A bias is not saved for backward; a call that would read it again notices that it has changed."""
+    net = rg.compile(network())
+    g = tensor(4, 3, 3)
+    for seed in range(3):
+        net(tensor(seed)).backward(g)
+    y = net(tensor(5))
+    y.backward(g, retain_graph=True)
+    with rg.no_grad():
+        net[2].bias.add_(1)
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward(g)
+
+
+def test_changes_by_a_replay_are_noticed() -> None:
+    w = tensor(1, 5, trained=True)
+
+    @rg.compile(fullgraph=True)
+    def step(x: rg.Tensor) -> rg.Tensor:
+        w.grad = None
+        loss = (x * w).sin().sum()
+        loss.backward()
+        with rg.no_grad():
+            w.sub_(w.grad, alpha=0.1)
+        return loss
+
+    for seed in range(4):
+        step(tensor(seed))
+    y = (w * w).sum()
+    step(tensor(5))
+    with pytest.raises(RuntimeError, match="changed in place"):
+        y.backward()
+
+
+@pytest.mark.parametrize("kind", ["data", "requires_grad", "history"])
+def test_tensors_that_a_call_assigns_to(kind: str) -> None:
+    found = []
+    for compiled in (False, True):
+        net = network()
+        held = tensor(8, 3, 3)
+
+        def step(x: rg.Tensor, net: nn.Module = net, held: rg.Tensor = held) -> rg.Tensor:
+            net.zero_grad()
+            if kind == "history":
+                held.mul_(net(x)).detach_()
+            if kind == "requires_grad":
+                net[0].requires_grad_(not net[0].weight.requires_grad)
+            loss = (net(x) * held).square().mean()
+            loss.backward()
+            if kind == "data":
+                for p in net.parameters():
+                    p.data = p.data - 0.1 * p.grad
+            return loss
+
+        call = rg.compile(step) if compiled else step
+        losses = [bits(call(tensor(seed)).detach().numpy()) for seed in range(5)]
+        found.append((losses, [bits(p.detach().numpy()) for p in (*net.parameters(), held)]))
+        assert [p.requires_grad for p in net.parameters()] == [kind != "requires_grad"] * 2 + [True] * 2
+    assert found[0] == found[1]

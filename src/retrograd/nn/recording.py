@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import kernel_set
 from ..arrays import copies, empty_like, host, is_constant, shares_memory, span
+from ..engine.aliasing import check_unchanged, mark_changed
 from ..engine.arguments import kind_name
 from ..engine.batch_norm_fusion import with_fused_batch_norms
 from ..engine.call_site import describe_call_site
@@ -73,7 +74,9 @@ class Recording:
         self.uses: Sequence[int] = ()
         self.used: Upstream | None = None  # as recorded; None: all results
         self.again: Callable[..., list[Tensor | None]] | None = None
-        self.undone: list[tuple[np.ndarray, np.ndarray]] = []  # what other decisions must find as before, with copies
+        self.undone: list[tuple[np.ndarray, np.ndarray]] = []  # what another run must find as before, with copies
+        self.marked: list[np.ndarray] = []  # whose changes a backward pass must notice, as in eager mode
+        self.read_again: list[np.ndarray] = []  # that ``again`` reads, and that the call does not change
         self.misses = 0  # how many runs in succession led to other decisions
         self.threads = kernels.get_num_threads()  # for which there is scratch
         self.lock = Lock()
@@ -148,6 +151,8 @@ class Recording:
             self.random = default_generator.get_state()
         if run_parts(self.parts):
             self.misses = 0
+            if self.marked:
+                mark_changed(self.marked, "a recorded call")
             return True
         self.misses += 1
         for array, kept in self.undone:
@@ -294,6 +299,7 @@ def _gradients(ctx: Any, recording: Recording, given: list[Tensor | None]) -> Se
     """The gradients of a call, by its launches where these fit, else by running the function again."""
     assert recording.again is not None
     if thread.mode.enabled:  # the gradients have a graph
+        check_unchanged(ctx, recording.read_again)
         first = {place: at for at, place in reversed([*enumerate(recording.uses)])}
         edges = [ctx.edges[2 + first[each]] for each in sorted(first)]
         with_graph = recording.again(given, recording.random, False, edges, ctx)
@@ -305,6 +311,7 @@ def _gradients(ctx: Any, recording: Recording, given: list[Tensor | None]) -> Se
         found = recording.run_back([g.array for g in given if g is not None])
         if found is not None:
             return [None if y is None else wrap(y) for y in found]
+    check_unchanged(ctx, recording.read_again)
     return recording.again(given, recording.random, not fits)
 
 
@@ -415,7 +422,7 @@ class Call(NamedTuple):
     """The steps of a call and of its backward, and the arrays of its own.
 
     forward, decided: how many steps and decisions belong to the call itself. delivered: the gradients of a
-    training step; None for a call that delivers none. uses: as in ``Recording``.
+    training step; None for a call that delivers none. uses, marked: as in ``Recording``.
     """
 
     steps: Steps
@@ -426,6 +433,7 @@ class Call(NamedTuple):
     grads: list[np.ndarray | None]
     delivered: list[Delivery] | None = None
     uses: Sequence[int] = ()
+    marked: Sequence[np.ndarray] = ()
 
 
 def read_outside(call: Call, held: list[np.ndarray]) -> list[np.ndarray]:
@@ -605,6 +613,22 @@ def changed_before_decisions(call: Call, known: list[np.ndarray]) -> list[np.nda
     last = max((place for place, _ in call.steps.decisions[: call.decided]), default=0)
     changed = {id(root(array)) for step in call.steps[:last] for array in step.changed}
     return [*{id(root(array)): root(array) for array in known if id(root(array)) in changed}.values()]
+
+
+def changed_after_use(call: Call, known: list[np.ndarray]) -> list[np.ndarray]:
+    """The known arrays whose elements a call uses and changes, such as the vectors of a spectral norm.
+
+    Running statistics are not among them: their elements only go into new running statistics.
+    """
+    held = {id(root(array)) for array in known}
+    changed: dict[int, np.ndarray] = {}
+    used: set[int] = set()
+    for step in call.steps[call.forward - 1 :: -1] if call.forward else ():
+        made = {id(root(array)) for array in step.outputs}
+        if not made <= held or made & used:
+            used |= {id(root(array)) for array in step.inputs} & held
+        changed.update({id(root(array)): root(array) for array in step.changed if id(root(array)) in held})
+    return [array for key, array in changed.items() if key in used]
 
 
 _MOST_UNDONE = 1 << 20  # bytes that a replay copies, to put them back after another decision

@@ -58,6 +58,7 @@ class State:
         self.ids = {*map(id, self.tensors)}
         self.memory = {id(root(array)) for array in self.arrays}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
+        self.edges = [tensor._edge for tensor in self.tensors]
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         leaves = [*self.trained, *grouped] if self.optimizers else self.trained
         self.leaves = [*{id(tensor): tensor for tensor in leaves if tensor._edge is None}.values()]
@@ -80,10 +81,7 @@ class State:
             if [*map(type, self.modules)] != self.kinds or not all(map(_same_members, self.modules, self.members)):
                 return False
             self.count = changes[0]
-        tensors = self.tensors  # lists, since the interpreter reads an attribute faster than attrgetter
-        if not all(map(is_, [tensor.array for tensor in tensors], self.arrays)):
-            return False
-        if [tensor._requires_grad for tensor in tensors] != self.flags:
+        if not self.has_same_tensors():
             return False
         if not all(has_content(value, before) for value, before in self.containers):
             return False
@@ -96,6 +94,20 @@ class State:
         if (registered.leaves or self.results) and not is_same((*self._hooked(),), (*self.hooked,)):
             return False
         return self.references.hold()
+
+    def has_same_tensors(self) -> bool:
+        """Whether no tensor has another array or ``requires_grad``."""
+        tensors = self.tensors  # lists, since the interpreter reads an attribute faster than attrgetter
+        return all(map(is_, [tensor.array for tensor in tensors], self.arrays)) and self.flags == [
+            tensor._requires_grad for tensor in tensors
+        ]
+
+    def put_tensors_back(self) -> None:
+        """Let all tensors have their arrays, ``requires_grad`` and places in a graph again."""
+        for tensor, array, flag, edge in zip(self.tensors, self.arrays, self.flags, self.edges, strict=True):
+            if tensor.array is not array:
+                tensor.array = array
+            tensor._requires_grad, tensor._edge = flag, edge
 
     @contextmanager
     def put_back_after(self) -> Iterator[None]:

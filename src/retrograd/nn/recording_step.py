@@ -176,6 +176,7 @@ class Before:
         finally:
             for leaf, grad in zip(self.state.leaves, self._grads, strict=True):
                 leaf._grad = grad
+            self.state.put_tensors_back()
             for optimizer, states in zip(self.state.optimizers, self._states, strict=True):
                 if len(optimizer.state) != len(states):
                     refill(optimizer.state, states)
@@ -186,6 +187,8 @@ class Before:
                     group.update(values)
 
     def _check(self) -> None:
+        if not self.state.has_same_tensors():
+            raise UnrecordableError("it assigns another array or requires_grad to a tensor")
         for optimizer, options, states in zip(self.state.optimizers, self._options, self._states, strict=True):
             if _options(optimizer) != options:
                 raise UnrecordableError(f"it changes an option of {type(optimizer).__name__}")

@@ -27,7 +27,7 @@ import numpy as np
 
 from .. import kernel_set
 from ..arrays import copies, host, return_freed_memory
-from ..engine.aliasing import next_order
+from ..engine.aliasing import change_since, next_order
 from ..engine.arguments import kind_name
 from ..engine.backward_pass import grad
 from ..engine.batch_norm_fusion import with_fused_batch_norms
@@ -51,6 +51,7 @@ from .recording import (
     Recording,
     Replayed,
     Upstream,
+    changed_after_use,
     changed_before_decisions,
     collect_young,
     difference,
@@ -317,7 +318,13 @@ class Recorder:
         if isinstance(simpler, str):
             return simpler
         one = simpler
-        undone = [(array, copies.duplicate(array)) for array in changed_before_decisions(one, held)]
+        to_undo = changed_before_decisions(one, held)
+        if trained and one.delivered is None:  # whose backward may run the call again
+            to_undo += [array for array in changed_after_use(one, held) if not any(array is each for each in to_undo)]
+        changed = {id(root(array)) for step in one.steps for array in step.changed}
+        sources = {id(root(array)) for array in one.steps.sources()} - changed
+        read_again = [array for array in state.arrays if id(root(array)) in sources]
+        undone = [(array, copies.duplicate(array)) for array in to_undo]
         if reason := unsafe(one, held, outline):
             return reason
         del other, outline
@@ -357,13 +364,15 @@ class Recorder:
         if self.is_piece and one.forward < LEAST:
             return _FEW
         found = Recording(steps, one.inputs, forward, decided, training)
-        found.undone = undone
+        found.undone, found.read_again = undone, read_again
+        updated = [] if training is None else [a for update in training.updates.values() for a in update.batch.arrays]
+        found.marked = [array for array in one.marked if not any(array is each for each in updated)]
         if trained and training is None:
             found.set_backward(one.upstream, one.grads, self.upstream.get(place))
             found.uses = one.uses
             found.has_rules = state.has_rules
             needs = mapped_tensors((args, kwargs), lambda tensor: Needed(tensor._requires_grad))
-            found.again = partial(self._computed_again, place, found.inputs, *needs)
+            found.again = partial(self._computed_again, place, found.inputs, undone, *needs)
             read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
             results = enumerate(tensors_in(steps.result))
@@ -514,12 +523,14 @@ class Recorder:
             for value, each in zip(bare, every, strict=True):
                 value._requires_grad = each._requires_grad
             steps.result = with_tensors(steps.result, bare)
-        return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None, uses)
+        marked = [array for array in self.state.arrays if change_since(array, start) is not None]
+        return Call(steps, arrays, forward, decided, upstream, grads, delivered if is_step else None, uses, marked)
 
     def _computed_again(
         self,
         place: Any,
         inputs: list[np.ndarray],
+        undone: list[tuple[np.ndarray, np.ndarray]],
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
         upstream: Sequence[Tensor | None],
@@ -530,9 +541,9 @@ class Recorder:
     ) -> list[Tensor | None]:
         """The gradients of a call with other decisions, or other upstream gradients, than were recorded.
 
-        args, kwargs: of the call, with a ``Needed`` in place of each tensor. random: the state of the
-        random numbers before it. other_layout: record the next call with these strides. node: of the call,
-        if the gradients shall have a graph. edges: of the tensors that it trains.
+        undone: arrays that the call has changed, with copies from before. args, kwargs: of the call, with a ``Needed``
+        in place of each tensor. random: the state of the random numbers before it. other_layout: record the next call
+        with these strides. node: of the call, if the gradients shall have a graph. edges: of the tensors it trains.
         """
         assert self.state is not None
         strides = [None if g is None else g.array.strides for g in upstream]
@@ -564,6 +575,8 @@ class Recorder:
 
         before = next_order()
         with enable_grad(), put_back_after(self.state.arrays, self.state.generators), without_pieces():
+            for array, kept in undone:
+                copies.put(array, kept)
             if random is not None:
                 default_generator.set_state(random)
             given, named = mapped_tensors((args, kwargs), own, Needed)
