@@ -67,6 +67,57 @@ def test_setup_context_is_inherited() -> None:
     assert values(Power.apply(x, 2)) == [4]
 
 
+def test_setup_context_runs_without_recording() -> None:
+    seen = []
+
+    class Watched(Power):
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            seen.append((inputs[1], ctx.needs_input_grad))
+
+    Watched.apply(Tensor([2.0]), 3)
+    with no_grad():
+        Watched.apply(leaf(2), 4)
+    assert seen == [(3, (False, False)), (4, (False, False))]
+
+
+def test_subclasses_of_a_built_in_function() -> None:
+    """Most built-in operators have a forward without ctx; a subclass may use either form."""
+    multiply: Any = (leaf(1) * leaf(1)).grad_fn.function  # type: ignore[union-attr]
+
+    class Doubled(multiply):
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            return g, None, None
+
+    class Kept(Doubled):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+            ctx.seen = x
+            return wrap(x.array * y.array * 2)
+
+    class Apart(Kept):
+        @staticmethod
+        def forward(x: Tensor, y: Tensor) -> Tensor:
+            return wrap(x.array * y.array * 3)
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+            ctx.seen = inputs[1]
+
+    x, y = leaf(2), leaf(5)
+    for function, value, seen in ((Doubled, 10, None), (Kept, 20, x), (Apart, 30, y)):
+        for requires_grad in (True, False):
+            result = function.apply(x if requires_grad else x.detach(), y.detach())
+            assert values(result) == [value] and result.requires_grad is requires_grad
+        x.grad = None
+        result = function.apply(x, y)
+        assert seen is None or result.grad_fn.seen is seen
+        result.backward(leaf(7).detach())
+        assert values(x.grad) == [7]
+    assert values(x * y) == [10]
+
+
 def test_setup_context_of_a_view_with_several_outputs() -> None:
     class Ends(View):
         @staticmethod

@@ -65,7 +65,7 @@ def backward(
     roots = as_tuple(tensors, "backward", "tensors")
     requested = None if inputs is None else as_requested(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
-    starts: list[Any] = [root._edge or root for root in roots]
+    starts: list[Any] = [roots[0]._edge or roots[0]] if len(roots) == 1 else [root._edge or root for root in roots]
     mode = thread.mode
     previous = mode.delivery
     if previous is not None:
@@ -242,6 +242,7 @@ def _sweep(
     captured: dict[tuple[int, int], Entry] = {}
     heap: list[int] = []
     pending: dict[int, list[Any]] = {}  # order -> [node, gradient of output 0, of output 1, ...]
+    lone: Any = None  # the only such entry, as in a chain; it is then in neither `heap` nor `pending`
     made: set[tuple[int, int]] | None = None  # (order, output) whose pending gradient is a buffer of this sweep
     leaves: dict[int, Entry] = {}
     retained: dict[int, Entry] = {}  # by the id of the result
@@ -252,12 +253,12 @@ def _sweep(
     gradient: Any
     grads: Any = upstream
     mode = thread.mode
-    previous = mode.enabled, mode.watch, mode.rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
-    inspect = None if mode.watch is None else getattr(mode.watch, "after_backward", None)  # anomaly detection
+    rules, watch = mode.rules, mode.watch
+    previous = mode.enabled, watch, rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
+    inspect = None if watch is None else getattr(watch, "after_backward", None)  # anomaly detection
     quiet = _NONE  # nodes whose hooks the enclosing sweep runs
     enclosing: Region | None = None  # the region whose rule does not run in this sweep
     outer: EnclosingSweep | None = None
-    rules = mode.rules
     if rules is not None:
         enclosing = rules.region  # a layer that calls `grad` in its forward
         rules = rules.during_sweep()
@@ -287,19 +288,26 @@ def _sweep(
                     if data.shape != shape or (data.dtype is not dtype and data.dtype != dtype):
                         refuse_gradient(node, grads, gradient, edge)
                     order = target.order
-                    entry = pending.get(order)
+                    if lone is None:
+                        entry = pending.get(order) if heap else None
+                    else:
+                        entry = lone if lone[0] is target else None
                     if entry is None:
                         if paths is not None and order not in paths:
                             continue
                         if target.outputs is None:
-                            pending[order] = [target, gradient]
+                            entry = [target, gradient]
                         else:
-                            pending[order] = entry = [target] + [None] * len(target.outputs)
+                            entry = [target] + [None] * len(target.outputs)
                             entry[output + 1] = gradient
-                        if heap:
-                            heappush(heap, order)
-                        else:  # as in a chain
-                            heap.append(order)
+                        if lone is None and not heap:
+                            lone = entry
+                            continue
+                        if lone is not None:
+                            heap.append(lone[0].order)
+                            pending[heap[0]], lone = lone, None
+                        pending[order] = entry
+                        heappush(heap, order)
                     elif entry[output + 1] is None:
                         entry[output + 1] = gradient
                     else:
@@ -318,13 +326,16 @@ def _sweep(
                         leaf[1] = _sum(leaf[1], gradient, create_graph, leaf[2])
                         leaf[2] = True
             gradient = data = entry = grads = None  # drop references, so that nothing outlives its use
-            if ready is not None and heap and ready.order < heap[0]:
-                ready.emit(heap[0], leaves)
-            if not heap:
+            if lone is not None:
+                entry, lone = lone, None
+                order = entry[0].order
+            elif heap:
+                order = heappop(heap)
+                entry = pending.pop(order)
+            else:
                 break
-
-            order = heappop(heap) if len(heap) > 1 else heap.pop()
-            entry = pending.pop(order)
+            if ready is not None and ready.order < order:
+                ready.emit(order, leaves)
             node = entry[0]
             edges = node.edges
             try:
@@ -408,7 +419,7 @@ def _sweep(
         )
         if identity:
             gate.active.remove(identity)
-    return [*leaves.values(), *retained.values()], captured
+    return [*leaves.values(), *retained.values()] if retained else [*leaves.values()], captured
 
 
 _NONE: Set[int] = frozenset()
@@ -539,6 +550,8 @@ def check_grad_options(only_inputs: Any, is_grads_batched: Any) -> None:
 def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
     if isinstance(tensors, Tensor):
         return (tensors,)
+    if type(tensors) is tuple and len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return tensors
     result: tuple[Any, ...] = tensors if type(tensors) is tuple else tuple(as_list(caller, name, tensors, "Tensors"))
     if not result:
         raise ValueError(f"{caller}: {name} is empty; pass at least one Tensor")
@@ -552,28 +565,24 @@ def as_tuple(tensors: Any, caller: str, name: str) -> tuple[Tensor, ...]:
 def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create_graph: bool) -> list[Tensor]:
     """Return the checked upstream gradient of each root."""
     gradients: Sequence[Any]
-    if upstream is None:
+    if type(upstream) is tuple:
+        gradients = upstream
+    elif upstream is None:
         gradients = (None,) * len(roots)
     elif isinstance(upstream, Tensor):
         gradients = (upstream,)
-    elif type(upstream) is tuple:
-        gradients = upstream
     else:
         gradients = as_list(caller, _argument(caller), upstream, "Tensors")
     if len(gradients) != len(roots):
         raise RuntimeError(
             f"{caller}: {len(gradients)} upstream gradients for {len(roots)} tensors; pass one (or None) for each"
         )
-    result = []
-    for root, gradient in zip(roots, gradients):  # noqa: B905, their numbers are equal
-        if isinstance(gradient, Tensor) and (edge := root._edge) is not None:  # the usual case
-            _, _, shape, dtype = edge
-            array = gradient.array
-            if array.shape == shape and (array.dtype is dtype or array.dtype == dtype):
-                result.append(alias(gradient) if create_graph else wrap(array))
-                continue
-        result.append(_upstream_of(root, gradient, len(result), caller, create_graph))
-    return result
+    if len(roots) == 1:
+        return [_upstream_of(roots[0], gradients[0], 0, caller, create_graph)]
+    return [
+        _upstream_of(root, gradient, position, caller, create_graph)
+        for position, (root, gradient) in enumerate(zip(roots, gradients, strict=True))
+    ]
 
 
 def _argument(caller: str) -> str:
@@ -582,6 +591,11 @@ def _argument(caller: str) -> str:
 
 def _upstream_of(root: Tensor, gradient: Any, position: int, caller: str, create_graph: bool) -> Tensor:
     """Return the upstream gradient of one root: 1 if none is given."""
+    edge = root._edge
+    if edge is not None and isinstance(gradient, Tensor):  # the usual case
+        array = gradient.array
+        if array.shape == edge[2] and array.dtype is edge[3]:
+            return alias(gradient) if create_graph else wrap(array)
     if not root._requires_grad:
         raise RuntimeError(
             f"{caller}: tensor {position} does not require grad and has no grad_fn; "
@@ -649,14 +663,12 @@ def check_gradient_types(node: Node, grads: Sequence[Any]) -> None:
 def argument_names(node: Node) -> list[str]:
     """Return the names of the arguments with which the forward of a Function was called."""
     count = len(node.edges)
-    forward = getattr(node.function, "forward", None)
-    plain = getattr(forward, "without_ctx", None)
     names: list[str] = []
     try:
-        parameters = [*inspect.signature(plain or forward).parameters.values()]  # type: ignore[arg-type]
+        parameters = [*inspect.signature(node.function.forward).parameters.values()]
     except (TypeError, ValueError):
         parameters = []
-    for parameter in parameters if plain else parameters[1:]:
+    for parameter in parameters[node.function._takes_ctx :]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}[{index}]" for index in range(count - len(names))]
             break

@@ -30,7 +30,7 @@ from numpy import ndarray
 from .aliasing import next_order
 from .call_site import in_package, user_call_site
 from .grad_mode import INFERENCE, thread
-from .node import Node, SavedOutput, classify_saved, with_history
+from .node import Node, classify_saved, saved_output, with_history
 from .tensor import Tensor, wrap
 
 # ---- Function: an operation with its gradient -----------------------------------------------------------------------
@@ -91,13 +91,26 @@ class Function:
 
     _depth = 1  # callers of apply that are known to be inside this package
     _user_defined = True  # defined outside this package
+    _takes_ctx = True  # the parameter ctx of forward; otherwise setup_context gets it
+    # (forward, setup_context) of a Function of this package without ctx in forward, which computes a new Tensor from
+    # arrays. A call that is not recorded needs no node and no setup_context.
+    _pure: Any = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         cls._user_defined = not in_package[sys._getframe(1).f_code.co_filename]
         cls._depth = 1 if cls._user_defined else 2  # in this package a public function calls apply
-        if cls.setup_context is not Function.setup_context and "_joined" not in cls.__dict__:
-            _join_setup_context(cls)
+        own = cls.__dict__
+        if cls._user_defined:
+            cls._pure = None
+        if "setup_context" in own:
+            cls._takes_ctx = False
+            if not cls._user_defined:
+                cls._pure = cls.forward, cls.setup_context
+        elif "forward" in own:
+            above: Any = next(base for base in cls.__mro__ if "setup_context" in base.__dict__)
+            if above is Function or not above._user_defined:
+                cls._takes_ctx, cls._pure = True, None
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
@@ -110,122 +123,161 @@ class Function:
         if mode.watch is not None:
             return mode.watch(cls, args)
         enabled = mode.enabled
-        node = begin(cls, args) if enabled else None
-        record = node is not None
-        if node is None:
-            node = Node()
-            node.function = cls
-            node.saved = ()
-            node.outputs = None
-            node.needs_input_grad = (False,) * len(args)
+        node: Any = None
+        if enabled:
+            for arg in args:
+                if isinstance(arg, Tensor) and arg._requires_grad:
+                    node = _node_to_record(cls, args)
+                    break
+        pure = cls._pure
+        if pure is None:
+            return _apply_with_ctx(cls, args, node)
+        forward, setup_context = pure
         mode.enabled = False
         try:
-            output = cls.forward(node, *args)
+            if len(args) == 2:  # faster than *args
+                first, second = args
+                output = forward(first, second)
+            else:
+                output = forward(*args)
+            if node is not None:
+                setup_context(node, args, output)
         finally:
             mode.enabled = enabled
-        if not record:
-            if type(output) is Tensor and not output._requires_grad:
-                for arg in args:
-                    if arg is output:
-                        break
-                else:
-                    if mode.inference:
-                        output._grad_req = INFERENCE
-                    return output
-            result = _strip_history(node, output, args)
-            if mode.inference:
-                for item in result if type(result) is tuple else (result,):
-                    if not _is_in(item, node.dirty):
-                        item._grad_req = INFERENCE
-            return result
-        if cls._user_defined:
-            node.kinds = (*map(type, args),)
-        saved = node.saved
-        if saved:
-            place = mode.site
-            node.call_site = user_call_site(cls._depth) if place is None else place
-        if type(output) is not Tensor or node.outputs is not None or output._requires_grad:
-            return _record_outputs(node, output, args)
-        for arg in args:
-            if arg is output:
-                return _record_outputs(node, output, args)
-        data = output.array
-        dtype = data.dtype
-        if dtype.kind != "f":
-            return output
-        node.order = next_order()
-        if saved:
-            items: list[Any] = []
-            for item in saved:  # the usual cases of classify_saved
-                if item is output:
-                    items.append(SavedOutput(data, 0))
-                elif type(item) is ndarray:  # a constant
-                    items.append(item)
-                elif isinstance(item, Tensor) and item._requires_grad:  # an argument
-                    items.append((item, item.array))
-                else:
-                    classify_saved(node, args, (output,))
-                    break
-            else:
-                node.saved = items
-        output._requires_grad = True
-        output._edge = (node, 0, data.shape, dtype)
-        if mode.rules is not None:
-            mode.rules.add_to_region(node, args, ((data.shape, dtype),))
+        if node is not None:
+            if node.saved:
+                place = mode.site
+                node.call_site = user_call_site(2) if place is None else place
+            _record(node, output, args)
+        elif mode.inference:
+            output._grad_req = INFERENCE
         return output
 
 
-def begin(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
+def _apply_with_ctx(cls: type[Function], args: tuple[Any, ...], node: Any) -> Any:
+    """Run the forward of a call, with a node if it is recorded; forward may do everything that is documented."""
+    mode = thread.mode
+    enabled = mode.enabled
+    record = node is not None
+    if node is None:
+        node = Node()
+        node.function, node.saved, node.outputs = cls, (), None
+        node.needs_input_grad = (False,) * len(args)
+    mode.enabled = False
+    try:
+        if cls._takes_ctx:
+            output = cls.forward(node, *args)
+        else:
+            output = cls.forward(*args)
+            cls.setup_context(node, args, output)
+    finally:
+        mode.enabled = enabled
+    plain = type(output) is Tensor and not output._requires_grad
+    if plain:
+        for arg in args:
+            if arg is output:
+                plain = False
+                break
+    if not record:
+        if not plain:
+            return _without_history(node, output, args)
+        if mode.inference:
+            output._grad_req = INFERENCE
+        return output
+    depth = cls._depth
+    if cls._user_defined:
+        node.kinds = (*map(type, args),)
+    if node.saved:
+        place = mode.site
+        node.call_site = user_call_site(depth + 1) if place is None else place
+    if not plain or node.outputs is not None:
+        return _record_outputs(node, output, args)
+    _record(node, output, args)
+    return output
+
+
+def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
     """Return the node of a call before its forward runs; None if no argument requires a gradient."""
-    edges: list[Any] = []
-    needs: list[bool] = []
-    record = False
-    for arg in args:
-        if isinstance(arg, Tensor) and arg._requires_grad:
-            edge: Any = arg._edge
-            if edge is None and arg._grad_req != "null":
-                edge = arg
-            if edge is not None:
-                edges.append(edge)
+    edge: Any = None
+    other: Any = None
+    if len(args) == 2:  # as the loop below, which is slower
+        first, second = args
+        if isinstance(first, Tensor) and first._requires_grad:
+            edge = first._edge
+            if edge is None and first._grad_req != "null":
+                edge = first
+        if isinstance(second, Tensor) and second._requires_grad:
+            other = second._edge
+            if other is None and second._grad_req != "null":
+                other = second
+        if edge is None and other is None:
+            return None
+        node = Node()
+        node.edges, node.needs_input_grad = (edge, other), (edge is not None, other is not None)
+    else:
+        edges: list[Any] = []
+        needs: list[bool] = []
+        record = False
+        for arg in args:
+            edge = None
+            if isinstance(arg, Tensor) and arg._requires_grad:
+                edge = arg._edge
+                if edge is None and arg._grad_req != "null":
+                    edge = arg
+            edges.append(edge)
+            if edge is None:
+                needs.append(False)
+            else:
                 needs.append(True)
                 record = True
-                continue
-        edges.append(None)
-        needs.append(False)
-    if not record:
-        return None
-    node = Node()
-    node.function = cls
-    node.saved = ()
-    node.outputs = None
-    node.edges = (*edges,)
-    node.needs_input_grad = (*needs,)
+        if not record:
+            return None
+        node = Node()
+        node.edges, node.needs_input_grad = (*edges,), (*needs,)
+    node.function, node.saved, node.outputs = cls, (), None
     return node
 
 
-def _join_setup_context(cls: type[Function]) -> None:
-    """Let `apply` run a subclass of `cls` whose forward calls cls.forward without ctx, then cls.setup_context."""
+def _record(node: Node, output: Tensor, args: tuple[Any, ...]) -> None:
+    """Record a call with one output, a new Tensor."""
+    data = output.array
+    dtype = data.dtype
+    if dtype.kind != "f":
+        return
+    node.order = next_order()
+    saved = node.saved
+    if saved and type(saved) is not list:
+        items: list[Any] = []
+        for item in saved:  # the usual cases of classify_saved
+            if isinstance(item, Tensor):
+                if item is output:
+                    items.append(saved_output(data, 0))
+                    continue
+                if item._requires_grad:  # an argument
+                    items.append((item, item.array))
+                    continue
+            elif type(item) is ndarray:  # a constant
+                items.append(item)
+                continue
+            classify_saved(node, args, (output,))
+            break
+        else:
+            node.saved = items
+    output._requires_grad = True
+    output._edge = (node, 0, data.shape, dtype)
+    rules = thread.mode.rules
+    if rules is not None:
+        rules.add_to_region(node, args, ((data.shape, dtype),))
 
-    def forward(ctx: Any, *args: Any) -> Any:
-        output = cls.forward(*args)
-        cls.setup_context(ctx, args, output)
-        return output
 
-    forward.without_ctx = cls.forward  # type: ignore[attr-defined]  # for messages that name its arguments
-    members = {
-        "_joined": True,
-        "__doc__": cls.__doc__,
-        "__module__": cls.__module__,
-        "__qualname__": cls.__qualname__,
-        "forward": staticmethod(forward),
-    }
-    joined = type(cls.__name__, (cls,), members)
-    joined._depth = 1 if cls._depth == 1 else 2  # type: ignore[attr-defined]
-    joined._user_defined = cls._user_defined  # type: ignore[attr-defined]
-    # A joined base has an apply bound to its own subclass; the classmethod is further up.
-    candidates = (base.__dict__.get("apply") for base in cls.__mro__)
-    apply: Any = next(item for item in candidates if isinstance(item, classmethod))
-    cls.apply = apply.__get__(None, joined)  # type: ignore[method-assign]
+def _without_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:
+    """Return the outputs of a call that is not recorded in the general case: tuples, and arguments among them."""
+    result = _strip_history(node, output, args)
+    if thread.mode.inference:
+        for item in result if type(result) is tuple else (result,):
+            if not _is_in(item, node.dirty):
+                item._grad_req = INFERENCE
+    return result
 
 
 def _strip_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:

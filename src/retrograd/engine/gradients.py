@@ -43,9 +43,10 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for heard in listeners:
         heard(entries)
     with process.lock:
-        for entry in entries:
-            if entry[0]._grad is not None and entry[0]._grad_req == "add":
-                _check_addition(entry[0]._grad.array, entry[1].array)
+        for tensor, gradient, _ in entries:
+            if tensor._grad is not None and tensor._grad_req == "add":
+                _check_addition(tensor._grad.array, gradient.array)
+        gradient = None  # it would count as a reference
         for entry in entries:
             tensor = entry[0]
             if tensor._grad is None or tensor._grad_req == "write":

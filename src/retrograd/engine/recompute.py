@@ -18,7 +18,7 @@ from .aliasing import check_unchanged, next_order, saved_array
 from .call_site import user_call_site
 from .function import Function
 from .grad_mode import enable_grad, thread
-from .node import Node, SavedIntermediate, SavedOutput
+from .node import Node, SavedIntermediate, SavedOutput, saved_output
 from .tensor import Tensor, wrap
 
 _apply: Any = Function.apply.__func__  # type: ignore[attr-defined]
@@ -84,7 +84,7 @@ class Dropped:
         if array is item:
             return array
         if self.kind is SavedOutput:
-            return SavedOutput(array, self.index)
+            return saved_output(array, self.index)
         if self.kind is SavedIntermediate:
             return SavedIntermediate(array)
         tensor = wrap(array)

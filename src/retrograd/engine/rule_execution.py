@@ -407,7 +407,7 @@ class _WithBackward:
 
     def __init__(self, cls: Any, backward: Callable[..., Any]) -> None:
         self.__name__, self.__qualname__ = cls.__name__, cls.__qualname__
-        self.forward, self._rule = cls.forward, backward
+        self.forward, self._takes_ctx, self._rule = cls.forward, cls._takes_ctx, backward
 
     def backward(self, ctx: Node, *grads: Tensor) -> tuple[Any, ...]:
         """Return the rule's gradients; the rule may omit trailing arguments without a gradient, such as numbers."""

@@ -165,7 +165,7 @@ def _first_paragraph(thing: Any) -> str:
 def _returned(function: type[Function]) -> Iterator[tuple[str, str]]:
     """Yield (argument, expression of its gradient) for a backward that assigns each name once and then returns."""
     passes = inspect.unwrap(function.backward)
-    names = [*inspect.signature(inspect.unwrap(function.forward)).parameters][1:]
+    names = [*inspect.signature(inspect.unwrap(function.forward)).parameters][function._takes_ctx :]
     body = ast.parse(textwrap.dedent(inspect.getsource(passes))).body[0].body  # type: ignore[attr-defined]
     values: dict[str, ast.expr] = {}
     for statement in body:

@@ -207,14 +207,12 @@ def _outputs(node: Node, shapes: Mapping[tuple[int, int], Any]) -> tuple[Output,
 
 def _argument_names(function: type[Function], count: int) -> list[str]:
     """Return the names that forward gives to the arguments of `apply`."""
-    joined = "_joined" in vars(function)  # made from a forward without ctx
-    forward: Any = function.__mro__[joined].forward  # type: ignore[attr-defined]
     try:
-        parameters = list(inspect.signature(forward).parameters.values())
+        parameters = list(inspect.signature(function.forward).parameters.values())
     except (TypeError, ValueError):  # a callable without an inspectable signature
         parameters = []
     names: list[str] = []
-    for parameter in parameters if joined else parameters[1:]:
+    for parameter in parameters[function._takes_ctx :]:
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}[{n}]" for n in range(count - len(names))]
         elif parameter.kind is not parameter.KEYWORD_ONLY:

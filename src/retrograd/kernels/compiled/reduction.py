@@ -14,6 +14,7 @@ from math import prod as product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import empty, ndarray
 
 from .machine.launch import Kernel, kernel
 from .machine.plan_tracing import call, is_planned
@@ -119,7 +120,7 @@ def _reduce(
         assert plan is not None  # a copy is dense
     shape, back, passes = plan
     dtype = x.dtype
-    y = np.empty(shape, dtype, like=x)
+    y = empty(shape, dtype) if type(x) is ndarray else empty(shape, dtype, like=x)
     if len(passes) == 1:
         rows, tasks, _, numbers = passes[0]
         first[0 if rows else 1][dtype.char](tasks, x, y, *numbers)

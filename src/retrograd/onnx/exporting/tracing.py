@@ -245,7 +245,11 @@ class Recorder(Interpreter):
         """Record the calls in a user's Function's forward in its place; its backward is not exported."""
         node = Node()
         node.function, node.saved, node.outputs, node.needs_input_grad = cls, (), None, (False,) * len(args)
-        return cls.forward(node, *args)
+        if cls._takes_ctx:
+            return cls.forward(node, *args)
+        output = cls.forward(*args)
+        cls.setup_context(node, args, output)
+        return output
 
     def call(self, operator: Operator, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._hidden:

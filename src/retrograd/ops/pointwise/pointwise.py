@@ -12,12 +12,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...arrays import from_host, zeros
-from ...engine.aliasing import next_order
-from ...engine.call_site import user_call_site
-from ...engine.function import Function, begin
+from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.grad_mode import thread
-from ...engine.node import SavedOutput, classify_saved
+from ...engine.node import saved_output
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
@@ -252,7 +250,7 @@ class Backward:
         self._name: str = getattr(fused, "kernel", "")
         self._two = fused is not None and form(fused).results == len(self.saved) == 2 and not numbers
 
-    def __call__(
+    def run(
         self,
         g: Tensor,
         ctx: Any,
@@ -265,7 +263,7 @@ class Backward:
             if not shapes and needs_grad == (True, True):
                 return g, g
             found: list[Any] = [g if needed else None for needed in needs_grad]
-        elif recording():
+        elif thread.mode.enabled:
             saved = ctx.saved_tensors
             found = [g if needed else None for needed in needs_grad]
             for formula, operands, own, _, (place,) in self._parts(needs_grad):
@@ -351,8 +349,6 @@ class Pointwise(Function):
         super().__init_subclass__(**kwargs)
         if definition is None:
             if not formula:  # a variant of another operator
-                if "forward" in cls.__dict__:
-                    setattr(cls, "apply", classmethod(_general))  # noqa: B010  mypy refuses the assignment
                 return
             value, parts = value or formula, gradients_of(formula)
             shown = *[FORMULAS[each] for each in (value,) if each in FORMULAS], *dict.fromkeys(parts)
@@ -361,12 +357,9 @@ class Pointwise(Function):
         cls.formula, cls.formulas = staticmethod(definition.value), definition.shown or (definition.value,)
         cls.__doc__ = cls.__doc__ or definition.value.__doc__
         cls._definition = definition
-        for name, function in zip(("forward", "backward"), _passes(definition), strict=True):
+        for name, function in zip(("forward", "setup_context", "backward"), _passes(definition), strict=True):
             setattr(cls, name, staticmethod(function))
-        apply = _quick_apply(definition)
-        if apply is not None:
-            apply.__name__ = "apply"
-            setattr(cls, "apply", classmethod(apply))  # noqa: B010  mypy refuses the assignment
+        cls._takes_ctx, cls._pure = False, (cls.forward, cls.setup_context)
 
     @classmethod
     def backward_with(cls, edited: Callable[..., Any]) -> Callable[..., Any] | None:
@@ -412,8 +405,8 @@ def make_function(
     return type(name, bases, members, definition=_Definition(value, parts, fused))
 
 
-def _passes(definition: _Definition) -> tuple[Any, Any]:
-    """Make forward and backward; see ``Backward``."""
+def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
+    """Make forward, setup_context and backward; see ``Backward``."""
     value, parts, fused, _ = definition
     name, (operands, numbers, *_) = value.kernel, form(value)
     count, gradients = len(operands), Backward(parts, fused, numbers)
@@ -421,48 +414,59 @@ def _passes(definition: _Definition) -> tuple[Any, Any]:
     rest = (None,) * len(numbers)  # numbers have no gradient
     of_part: str = "" if not parts or parts[0] is same_grad else getattr(parts[0], "kernel", "")
 
-    def forward_of_one(ctx: Any, x: Tensor, *values: float) -> Tensor:
-        y = wrap((_loaded.get(name) or _load(value))(x.array, *values))
+    def forward_of_one(x: Tensor, *values: float) -> Tensor:
+        return wrap((_loaded.get(name) or _load(value))(x.array, *values))
+
+    def forward_of_one_alone(x: Tensor) -> Tensor:
+        return wrap((_loaded.get(name) or _load(value))(x.array))
+
+    def setup_of_one(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         if saved:
-            ctx.save_for_backward(x if saved[0] >= 0 else y)
+            ctx.saved = [saved_output(output.array, 0) if saved[0] < 0 else (inputs[0], inputs[0].array)]
         if takes_numbers:
-            ctx.numbers = values
-        return y
+            ctx.numbers = inputs[1:]
 
     def backward_of_one(ctx: Any, g: Tensor) -> Any:
         own = ctx.numbers if takes_numbers else ()
-        if not of_part or recording():
+        if not of_part or thread.mode.enabled:
             gx = run(parts[0], (g, *ctx.saved_tensors), own)
-        else:
+        elif own or not saved:
             gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, *(saved and ctx.saved_arrays), *own))
+        else:
+            gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, ctx.saved_arrays[0]))
         return (gx, *rest) if rest else gx
 
-    def forward_of_two(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
+    def forward_of_two(x: Tensor, y: Tensor) -> Tensor:
+        return wrap((_loaded.get(name) or _load(value))(x.array, y.array))
+
+    def setup_of_two(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, y = inputs
         a, b = x.array, y.array
         if saved:
-            ctx.save_for_backward(x, y)
-        if a.shape != b.shape:
+            ctx.saved = [(x, a), (y, b)] if x._requires_grad and y._requires_grad else inputs
+        shape = output.array.shape
+        if a.shape != shape or b.shape != shape:
             ctx.shapes = a.shape, b.shape
-        return wrap((_loaded.get(name) or _load(value))(a, b))
 
     def backward_of_two(ctx: Any, g: Tensor) -> Any:
-        return gradients(g, ctx, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
+        return gradients.run(g, ctx, (), getattr(ctx, "shapes", ()), ctx.needs_input_grad)
 
-    def forward(ctx: Any, *values: Any) -> Tensor:
-        arrays = [tensor.array for tensor in values[:count]]
-        ctx.save_for_backward(*[values[place] for place in saved])
-        ctx.shapes, ctx.numbers = [array.shape for array in arrays], values[count:]
-        return wrap(kernel(value)(*arrays, *values[count:]))
+    def forward(*values: Any) -> Tensor:
+        return wrap(kernel(value)(*[tensor.array for tensor in values[:count]], *values[count:]))
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.saved = tuple([inputs[place] for place in saved])
+        ctx.shapes, ctx.numbers = [tensor.array.shape for tensor in inputs[:count]], inputs[count:]
 
     def backward(ctx: Any, g: Tensor) -> Any:
-        found = gradients(g, ctx, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
+        found = gradients.run(g, ctx, ctx.numbers, ctx.shapes, ctx.needs_input_grad[:count])
         return found + rest
 
     if count == 1:
-        return forward_of_one, backward_of_one
+        return forward_of_one if numbers else forward_of_one_alone, setup_of_one, backward_of_one
     if count == 2 and not numbers and saved in ([], [0, 1]):
-        return forward_of_two, backward_of_two
-    return forward, backward
+        return forward_of_two, setup_of_two, backward_of_two
+    return forward, setup, backward
 
 
 def _saved(definition: _Definition) -> tuple[list[int], bool]:
@@ -472,79 +476,3 @@ def _saved(definition: _Definition) -> tuple[list[int], bool]:
     names = Backward(parts, fused, numbers).saved
     saved = [operands.index(each) if each in operands else -1 for each in names]
     return saved, bool(numbers and parts) and form(parts[0]).numbers == numbers
-
-
-# ---- The bookkeeping of a call, without what small tensors seldom need ----------------------------------------------
-
-_general: Any = Function.apply.__func__  # type: ignore[attr-defined]
-
-
-def _quick_apply(definition: _Definition) -> Any:
-    """Make ``apply`` for the usual call of one or two operands; None for other operators.
-
-    It is ``Function.apply`` except for its speed: where a result is small, the bookkeeping takes longer than the
-    arithmetic. Under a rule, in anomaly detection and in inference_mode it is ``Function.apply`` itself.
-    """
-    value = definition.value
-    name, (operands, numbers, *_) = value.kernel, form(value)
-    saved, takes_numbers = _saved(definition)
-    saves, saves_result = bool(saved), saved[:1] == [-1]
-
-    def apply_to_one(cls: type[Function], x: Tensor, *values: float) -> Any:
-        mode = thread.mode
-        if mode.watch is not None or mode.rules is not None or mode.inference:
-            return _general(cls, x, *values)
-        enabled, a = mode.enabled, x.array
-        mode.enabled = False
-        try:
-            data = (_loaded.get(name) or _load(value))(a, *values)
-        finally:
-            mode.enabled = enabled
-        y = wrap(data)
-        node: Any = begin(cls, (x, *values)) if enabled and x._requires_grad else None
-        if node is None:
-            return y
-        if saves:
-            node.saved = [SavedOutput(data, 0) if saves_result else (x, a)]
-            node.call_site = user_call_site(2) if mode.site is None else mode.site
-        if takes_numbers:
-            node.numbers = values
-        node.order = next_order()
-        y._requires_grad = True
-        y._edge = node, 0, data.shape, data.dtype
-        return y
-
-    def apply_to_two(cls: type[Function], x: Tensor, y: Tensor) -> Any:
-        mode = thread.mode
-        if mode.watch is not None or mode.rules is not None or mode.inference:
-            return _general(cls, x, y)
-        enabled, a, b = mode.enabled, x.array, y.array
-        mode.enabled = False
-        try:
-            data = (_loaded.get(name) or _load(value))(a, b)
-        finally:
-            mode.enabled = enabled
-        z = wrap(data)
-        node: Any = begin(cls, (x, y)) if enabled and (x._requires_grad or y._requires_grad) else None
-        if node is None:
-            return z
-        if saves:
-            if x._requires_grad and y._requires_grad:
-                node.saved = [(x, a), (y, b)]
-            else:
-                node.saved = x, y
-                classify_saved(node, (x, y), (z,))
-            node.call_site = user_call_site(2) if mode.site is None else mode.site
-        shape = data.shape
-        if a.shape != shape or b.shape != shape:
-            node.shapes = a.shape, b.shape
-        node.order = next_order()
-        z._requires_grad = True
-        z._edge = node, 0, shape, data.dtype
-        return z
-
-    if form(value).truth:  # which has no gradient
-        return None
-    if len(operands) == 1:
-        return apply_to_one
-    return apply_to_two if len(operands) == 2 and not numbers and saved in ([], [0, 1]) else None

@@ -39,9 +39,12 @@ class Linear(Function):
     gradient = "x: g w; w: gT x; b: g, the last two summed over all leading axes"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-        ctx.save_for_backward(x, w)
+    def forward(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
         return wrap(_multiplied(x.array, w.array.T, None if b is None else b.array))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs[:2])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -56,13 +59,16 @@ class LinearWeightGrad(Function):
     """gT x, summed over all leading axes; x (..., Ci), g (..., Co) -> (Co, Ci)"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, g: Tensor) -> Tensor:
-        ctx.save_for_backward(x, g)
+    def forward(x: Tensor, g: Tensor) -> Tensor:
         xs, gs = x.array, g.array
         if xs.ndim != 2:
             rows = math.prod(xs.shape[:-1])
             xs, gs = reshaped(xs, (rows, xs.shape[-1])), reshaped(gs, (rows, gs.shape[-1]))
         return wrap(kernels.matmul(xs.T, gs).T)  # in the memory order of a weight, (Ci, Co)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -75,20 +81,14 @@ class MatMul(Function):
 
     gradient = "x: g yT; y: xT g; each summed over the axes that were broadcast"
 
-    @classmethod
-    def apply(cls, x: Tensor, y: Tensor) -> Tensor:
-        """As ``Function.apply``; if nothing is recorded, without its bookkeeping, which counts in small products."""
-        mode = thread.mode
-        recorded = mode.enabled and (x._requires_grad or y._requires_grad)
-        if recorded or mode.inference or mode.watch is not None:
-            return super().apply(x, y)
+    @staticmethod
+    def forward(x: Tensor, y: Tensor) -> Tensor:
         a, b = x.array, y.array
         return wrap(kernels.matmul(a, b) if a.dtype.kind == "f" and a.ndim > 1 else _multiplied(a, b))
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(x, y)
-        return wrap(_multiplied(x.array, y.array))
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -190,6 +190,11 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(linear, locals())) is not None:
         return seen
+    if isinstance(input, Tensor) and isinstance(weight, Tensor) and (bias is None or isinstance(bias, Tensor)):
+        sx, sw, dtype = input.array.shape, weight.array.shape, input.array.dtype
+        fits = len(sw) == 2 and sx and sx[-1] == sw[1] and dtype.char in "fd" and weight.array.dtype is dtype
+        if fits and (bias is None or (bias.array.shape == sw[:1] and bias.array.dtype is dtype)):
+            return Linear.apply(input, weight, bias)  # the usual case
     require_same("linear", "input", input, "weight", weight, True)
     sx, sw = input.array.shape, weight.array.shape
     if not 0 < len(sw) < 3 or not sx or sx[-1] != sw[-1]:

@@ -25,9 +25,13 @@ class Sum(Function):
     gradient = "x: g, repeated over the axes that were summed"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+    def forward(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         return wrap(kernels.sum(x.array, axes, keepdims))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, ctx.axes, ctx.keepdims = inputs
+        ctx.input_shape = x.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

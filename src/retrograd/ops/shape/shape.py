@@ -54,9 +54,12 @@ class Reshape(View):
     """x in another shape, with the elements in C order."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
-        ctx.input_shape = x.array.shape
+    def forward(x: Tensor, shape: tuple[int, ...]) -> Tensor:
         return wrap(reshaped(x.array, shape))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.input_shape = inputs[0].array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
