@@ -1,39 +1,48 @@
 # mypy: ignore-errors
 """Kernels of cross entropy and of the negative log-likelihood over one axis of a dense array: (outer, length, inner).
 
-As in ``softmax_jit.py``: ``rows`` if the class axis is innermost, else ``columns``. Nothing of the size of x is written
-except the gradient: the maximum and the logarithm of the sum are saved for each position. A position counts if its
-label is a class and not ``ignored``, with the weight of its class if ``weighted`` is 1. With smoothing e, the target is
-1 - e of the label plus e / length of every class. ``sums`` has three numbers per task: the sums of the losses and of
-their weights, and the number of labels that are neither a class nor ignored. All positions share one g if g_step is 0.
+As in ``softmax_jit.py``: ``rows`` if the class axis is innermost, else ``columns``; ``few`` for innermost classes
+that fit a register. Nothing of the size of x is written except the gradient: the maximum and the logarithm of the sum
+are saved for each position. A position counts if its label is a class and not ``ignored``, with the weight of its class
+if ``weighted`` is 1. With smoothing e, the target is 1 - e of the label plus e / length of every class. ``sums`` has
+three numbers per task: the sums of the losses and of their weights, and the number of labels that are neither a class
+nor ignored. All positions share one g if g_step is 0.
 """
 
 from __future__ import annotations
 
 import math as scalar
 
-from .machine.compiler import Array, Table
+from .machine.compiler import Array, Table, helper
 from .machine.simd import (
     ahead,
     ahead_by,
     buffer,
+    deinterleave_first,
     full,
+    interleave_first,
     lanes,
     largest,
     load,
     load_first,
     load_first_or,
+    offset,
     select,
     store,
     store_first,
     total,
+    transpose_first,
     until_aligned,
 )
 from .math.elementary_jit import exp, exp_negative, log
+from .math.exponential_jit import expm1
 from .memory.layout import CHUNK
 
 _INFINITY = float("inf")
 _maxima, _sums, _shifts = buffer(CHUNK // 32), buffer(CHUNK // 32), buffer(CHUNK // 32)
+_MOST_LANES = 16
+_classes = buffer(_MOST_LANES * _MOST_LANES)  # registers of one class each
+_scales, _picked = buffer(_MOST_LANES), buffer(_MOST_LANES)
 _soon = ahead_by(0)
 _SOON = 8  # positions of prefetch
 
@@ -106,6 +115,68 @@ def rows(
             sum_of_weights += w
         elif label != ignored:
             wrong += 1.0
+    sums[3 * task], sums[3 * task + 1], sums[3 * task + 2] = sum_of_losses, sum_of_weights, wrong
+
+
+@helper
+def _by_class(x, v, length, n):  # type: ignore[no-untyped-def]
+    """Registers of one class each, of n positions with ``length`` classes."""
+    one = lanes(x)
+    if 2 * length <= one:
+        deinterleave_first(x, v, one, length, n)
+    else:
+        transpose_first(x, length, v, one, n, length)
+
+
+def few(
+    task: int,
+    worker: int,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    loss: Array,
+    tops: Array,
+    logs: Array,
+    sums: Array,
+    ignored: int,
+    weighted: int,
+    rows: int,
+    length: int,
+    per_task: int,
+    smoothing: float,
+) -> None:
+    """As ``rows``, with a position in each lane."""
+    sum_of_losses, sum_of_weights, wrong = 0.0, 0.0, 0.0
+    v, one, last = _classes(x), lanes(x), min(rows, (task + 1) * per_task)
+    for row in range(task * per_task, last, one):
+        n = min(one, last - row)
+        _by_class(offset(x, row * length), v, length, n)
+        top, s = full(x, -_INFINITY), full(x, 0.0)
+        for c in range(length):
+            top = select(load(v, c * one) > top, load(v, c * one), top)
+        shift = s
+        for c in range(length):
+            t = load(v, c * one) - top
+            store(v, c * one, t)
+            s = s + exp_negative(t)
+            shift = shift + t
+        store_first(tops, row, top, n)
+        store_first(logs, row, log(s), n)
+        shifts = _picked(x)
+        store(shifts, 0, shift)
+        for i in range(n):
+            label = labels[row + i]
+            loss[row + i] = 0.0
+            if 0 <= label < length and label != ignored:
+                y = logs[row + i] - v[label * one + i]
+                if smoothing > 0.0:
+                    y = (1.0 - smoothing) * y + smoothing * (logs[row + i] - shifts[i] / length)
+                w = weight[label] if weighted == 1 else 1.0
+                loss[row + i] = y * w
+                sum_of_losses += loss[row + i]
+                sum_of_weights += w
+            elif label != ignored:
+                wrong += 1.0
     sums[3 * task], sums[3 * task + 1], sums[3 * task + 2] = sum_of_losses, sum_of_weights, wrong
 
 
@@ -219,6 +290,54 @@ def rows_grad(
                 store_first(gx, i, y, end - i)
             y = scalar.expm1((x[begin + label] - tops[row]) - logs[row])
             gx[begin + label] = share_of_g * (y + (smoothing - share))
+
+
+def few_grad(
+    task: int,
+    worker: int,
+    g: Array,
+    x: Array,
+    labels: Table,
+    weight: Array,
+    tops: Array,
+    logs: Array,
+    gx: Array,
+    g_step: int,
+    ignored: int,
+    weighted: int,
+    factor: float,
+    rows: int,
+    length: int,
+    per_task: int,
+    smoothing: float,
+) -> None:
+    """As ``rows_grad``, with a position in each lane."""
+    share, v, scales, chosen = smoothing / length, _classes(x), _scales(x), _picked(x)
+    one, last = lanes(x), min(rows, (task + 1) * per_task)
+    for row in range(task * per_task, last, one):
+        n = min(one, last - row)
+        _by_class(offset(x, row * length), v, length, n)
+        for i in range(n):
+            label = labels[row + i]
+            scales[i], chosen[i] = 0.0, 0.0
+            if 0 <= label < length and label != ignored:
+                scales[i] = g[(row + i) * g_step] * factor * (weight[label] if weighted == 1 else 1.0)
+                chosen[i] = v[label * one + i]
+        scale, top, logarithm = load(scales, 0), load_first(tops, row, n), load_first(logs, row, n)
+        for c in range(length):
+            store(v, c * one, (exp((load(v, c * one) - top) - logarithm) - share) * scale)
+        store(chosen, 0, (expm1((load(chosen, 0) - top) - logarithm) + (smoothing - share)) * scale)
+        for i in range(n):
+            label = labels[row + i]
+            if 0 <= label < length and label != ignored:
+                v[label * one + i] = chosen[i]
+            else:
+                for c in range(length):
+                    v[c * one + i] = 0.0
+        if 2 * length <= one:
+            interleave_first(v, one, offset(gx, row * length), length, n)
+        else:
+            transpose_first(v, one, offset(gx, row * length), length, length, n)
 
 
 def columns_grad(

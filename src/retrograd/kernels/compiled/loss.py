@@ -13,6 +13,7 @@ import numpy as np
 from ...formulas.losses import LOSSES, minus_first
 from .machine.launch import Kernel, kernel
 from .machine.scratch import per_thread
+from .machine.target import vector_bytes
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks
 from .moments import total
 from .normalization import softmax_plan
@@ -89,6 +90,7 @@ def _ordered(operands: tuple[np.ndarray, ...]) -> tuple[np.ndarray, np.ndarray, 
 
 _ROWS, _COLUMNS = kernel("cross_entropy.rows"), kernel("cross_entropy.columns")
 _ROWS_GRAD, _COLUMNS_GRAD = kernel("cross_entropy.rows_grad"), kernel("cross_entropy.columns_grad")
+_FEW, _FEW_GRAD = kernel("cross_entropy.few"), kernel("cross_entropy.few_grad")
 _PICKED, _PUT = kernel("cross_entropy.picked"), kernel("cross_entropy.put")
 _PLACES = 2048  # positions per task
 
@@ -103,7 +105,8 @@ def cross_entropy(
         return _nothing(x, labels, ignored, loss, tops, logs)
     rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
     sums = np.empty((tasks, 3), dtype, like=x)
-    (_ROWS if rows else _COLUMNS)[dtype.char](
+    launch = (_FEW if _are_few(x) else _ROWS) if rows else _COLUMNS
+    launch[dtype.char](
         tasks,
         x,
         _in_c_order(labels),
@@ -118,6 +121,11 @@ def cross_entropy(
         smoothing,
     )
     return loss, tops, logs, _total(sums)
+
+
+def _are_few(x: np.ndarray) -> bool:
+    """Whether all classes of a position fit a register."""
+    return 2 <= x.shape[1] <= vector_bytes() // x.itemsize
 
 
 def cross_entropy_grad(
@@ -135,7 +143,8 @@ def cross_entropy_grad(
     gx = np.empty_like(x)
     if x.size:
         rows, tasks, numbers = softmax_plan(x.shape, x.strides, 1)
-        (_ROWS_GRAD if rows else _COLUMNS_GRAD)[x.dtype.char](
+        launch = (_FEW_GRAD if _are_few(x) else _ROWS_GRAD) if rows else _COLUMNS_GRAD
+        launch[x.dtype.char](
             tasks,
             _in_c_order(g),
             x,
