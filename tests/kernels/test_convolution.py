@@ -231,6 +231,7 @@ FORMS = {
     "narrow in groups": ("narrow", Case(conv_window((9, 30), 3, 1, 1, 1, 3), 2, 21, 39, True)),
     "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 17, 3, True)),
     "planar in blocks": ("planar", Case(conv_window((21, 200), 3, 1, 1), 1, 30, 5, True)),
+    "planar of short lines": ("planar", Case(conv_window((9, 8), 1), 2, 17, 3, True)),
     "planar in groups": ("planar", Case(conv_window((9, 30), 3, 1, 1, 1, 5), 2, 15, 10, True)),
     "depthwise": ("depthwise", Case(conv_window((9, 30), 3, 1, 1, 1, 37), 2, 37, 37, True)),
     "depthwise of few": ("depthwise", Case(conv_window((9, 30), 3, 2, 1, 1, 3), 2, 3, 3, True)),

@@ -15,6 +15,7 @@ import math as scalar
 
 from .machine.compiler import Array, Table, helper
 from .machine.simd import (
+    MOST_INTERLEAVED,
     ahead,
     ahead_by,
     buffer,
@@ -122,7 +123,7 @@ def rows(
 def _by_class(x, v, length, n):  # type: ignore[no-untyped-def]
     """Registers of one class each, of n positions with ``length`` classes."""
     one = lanes(x)
-    if 2 * length <= one:
+    if length <= min(one, MOST_INTERLEAVED):
         deinterleave_first(x, v, one, length, n)
     else:
         transpose_first(x, length, v, one, n, length)
@@ -334,7 +335,7 @@ def few_grad(
             else:
                 for c in range(length):
                     v[c * one + i] = 0.0
-        if 2 * length <= one:
+        if length <= min(one, MOST_INTERLEAVED):
             interleave_first(v, one, offset(gx, row * length), length, n)
         else:
             transpose_first(v, one, offset(gx, row * length), length, length, n)

@@ -178,7 +178,7 @@ def planar_plan(
         tiles = even_product(dtype, "near", shape.whole_vectors(), channels)  # the planes have room for these
         words = GATHER.pack(planar=planar, width=width, halved=int(halved), product=tiles, offsets=taps)
         table = len(taps) * 2 + MOST_ROWS
-    slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2]
+    slack = width + (spans[0] * lines + spans[1]) * pitch + spans[2] + (2 * lanes if halved else 0)
     return Planar(
         words,
         (parts if sums else items) * -(-groups // group_block),

@@ -15,6 +15,7 @@ from ..machine.microkernel_jit import (
     rows_of_tile,
 )
 from ..machine.simd import (
+    MOST_INTERLEAVED,
     address,
     deinterleave_first,
     evens,
@@ -22,6 +23,7 @@ from ..machine.simd import (
     full,
     interleave_first,
     lanes,
+    load,
     load_first,
     odds,
     offset,
@@ -37,25 +39,35 @@ _STEPS = 128  # of whole registers
 
 
 @helper
+def _copy(source, at, target, to, count):  # type: ignore[no-untyped-def]
+    """``target[to + i] = source[at + i]`` for i < count: the last register overlaps the one before."""
+    one = lanes(source)
+    for i in range(0, count - one + 1, one):
+        store(target, to + i, load(source, at + i))
+    if count >= one:
+        store(target, to + count - one, load(source, at + count - one))
+    else:
+        store_first(target, to, load_first(source, at, count), count)
+
+
+@helper
 def _flip(source, at, source_step, target, to, target_step, rows, columns):  # type: ignore[no-untyped-def]
     """``target[to + j*target_step + i] = source[at + i*source_step + j]`` for i < rows, j < columns."""
     if columns == 1 and source_step == 1:
-        for i in range(0, rows, lanes(source)):
-            store_first(target, to + i, load_first(source, at + i, rows - i), rows - i)
+        _copy(source, at, target, to, rows)
         return
     if rows == 1 and target_step == 1:
-        for j in range(0, columns, lanes(source)):
-            store_first(target, to + j, load_first(source, at + j, columns - j), columns - j)
+        _copy(source, at, target, to, columns)
         return
     one = lanes(source)  # a constant, for which the masks of whole blocks are optimized away
-    if target_step == rows and rows <= one // 2:
+    if target_step == rows and rows <= min(one, MOST_INTERLEAVED):
         for j in range(0, columns - one + 1, one):
             interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, one)
         j = columns // one * one
         if j < columns:
             interleave_first(offset(source, at + j), source_step, offset(target, to + j * rows), rows, columns - j)
         return
-    if source_step == columns and columns <= one // 2:
+    if source_step == columns and columns <= min(one, MOST_INTERLEAVED):
         for i in range(0, rows - one + 1, one):
             deinterleave_first(offset(source, at + i * columns), offset(target, to + i), target_step, columns, one)
         i = rows // one * one
@@ -75,10 +87,12 @@ def _flip(source, at, source_step, target, to, target_step, rows, columns):  # t
 @helper
 def _clear(planes, at, count, step, channels):  # type: ignore[no-untyped-def]
     """Zero ``count`` elements of every channel's plane."""
-    zero = full(planes, 0.0)
+    zero, one = full(planes, 0.0), lanes(planes)
     for _ in range(channels if count > 0 else 0):
-        for i in range(0, count, lanes(planes)):
-            store_first(planes, at + i, zero, count - i)
+        for i in range(0, count - one + 1, one):
+            store(planes, at + i, zero)
+        for i in range(count // one * one, count):
+            planes[at + i] = 0.0
         at += step
 
 
@@ -116,18 +130,22 @@ def _larger(value, best):  # type: ignore[no-untyped-def]
 def _halve(planes, at, lines, pitch, line, target, residual, bounds):  # type: ignore[no-untyped-def]
     """Finish the lines of a plane, and put the maxima of every two by two positions one after the other at its begin.
 
-    Of equal elements the first one counts, as in ``max_pool``. Lines are read before they are overwritten.
+    Of equal elements the first one counts, as in ``max_pool``. Lines are read before they are overwritten; what is
+    written past the end of one is overwritten by the next, unless the lines are shorter than a register.
     """
     one, to = lanes(planes), at
     for h in range(0, lines - 1, 2):
         for w in range(0, line - 1, 2 * one):
-            begin, left = at + h * pitch + w, line - w
-            a = finish_vector(load_first(planes, begin, left), target, 0, 0, residual, bounds)
-            b = finish_vector(load_first(planes, begin + one, left - one), target, 0, 0, residual, bounds)
-            c = finish_vector(load_first(planes, begin + pitch, left), target, 0, 0, residual, bounds)
-            d = finish_vector(load_first(planes, begin + pitch + one, left - one), target, 0, 0, residual, bounds)
+            begin = at + h * pitch + w
+            a = finish_vector(load(planes, begin), target, 0, 0, residual, bounds)
+            b = finish_vector(load(planes, begin + one), target, 0, 0, residual, bounds)
+            c = finish_vector(load(planes, begin + pitch), target, 0, 0, residual, bounds)
+            d = finish_vector(load(planes, begin + pitch + one), target, 0, 0, residual, bounds)
             best = _larger(odds(c, d), _larger(evens(c, d), _larger(odds(a, b), evens(a, b))))
-            store_first(planes, to + w // 2, best, left // 2)
+            if 2 * pitch >= line // 2 + one:
+                store(planes, to + w // 2, best)
+            else:
+                store_first(planes, to + w // 2, best, (line - w) // 2)
         to += line // 2
 
 

@@ -22,12 +22,14 @@ from .simd import (
     first_lanes,
     full,
     lanes,
+    load,
     load_first,
     masked_load,
     masked_store,
     offset,
     select,
     splat,
+    store,
     store_first,
     suffix,
     word_at,
@@ -469,9 +471,14 @@ def finish_vector(value, y, at, count, residual, bounds):  # type: ignore[no-unt
 @helper
 def finish_line(y, at, count, residual, bounds):  # type: ignore[no-untyped-def]
     """The same for ``count`` results that are stored already, and then the formula."""
-    for i in range(at, at + count if address(bounds) != address(y) else at, lanes(y)):
-        left = at + count - i
-        store_first(y, i, finish_vector(load_first(y, i, left), y, i, left, residual, bounds), left)
+    one = lanes(y)
+    if address(bounds) != address(y):
+        last = at + count // one * one
+        for i in range(at, last, one):
+            store(y, i, finish_vector(load(y, i), y, i, one, residual, bounds))
+        left = at + count - last
+        if left > 0:
+            store_first(y, last, finish_vector(load_first(y, last, left), y, last, left, residual, bounds), left)
     apply_formula(finish_of(y, bounds, residual), address(offset(y, at)), 1, 0, count)
 
 

@@ -9,6 +9,7 @@ imported only to compile a kernel.
 """
 
 from .across_lanes import (
+    MOST_INTERLEAVED,
     all_lanes,
     any_lane,
     deinterleave_first,

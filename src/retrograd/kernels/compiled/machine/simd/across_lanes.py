@@ -276,6 +276,7 @@ transpose_padded: Final = _edge_transpose(padded=True)
 # ---- Interleave a few registers lane by lane into contiguous memory, and back: few channels -------------------------
 # of adjacent positions. Two stages of shuffles: pairs of channels first, whose registers then serve several results.
 
+MOST_INTERLEAVED = 8  # channels, and at most one for each lane
 Place = tuple[int, int]  # channel, position
 Register = tuple[ir.Value, list[Place]]
 
@@ -346,7 +347,7 @@ def _dense(
 def interleave_first(typing: Any, source: Any, step: Any, target: Any, channels: Any, positions: Any) -> Any:
     """``target[p*channels + c] = source[c*step + p]`` for p below ``positions``, at most the lanes.
 
-    Nothing happens unless there are 2 to half as many channels as lanes.
+    Nothing happens unless there are 2 to ``MOST_INTERLEAVED`` channels, and no more than lanes.
     """
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
@@ -361,7 +362,7 @@ def interleave_first(typing: Any, source: Any, step: Any, target: Any, channels:
             for value, (place, some) in zip(merged, _dense(builder, args[2], args[4], count, vector), strict=True):
                 masked_store(builder, value, place, some)
 
-        _for_every_count(builder, args[3], vector.count // 2, emit)
+        _for_every_count(builder, args[3], min(vector.count, MOST_INTERLEAVED), emit)
         return context.get_dummy_value()
 
     return types.void(source, types.int64, target, types.int64, types.int64), generate
@@ -383,7 +384,7 @@ def deinterleave_first(typing: Any, source: Any, target: Any, step: Any, channel
             for value, place in zip(_rearrange(builder, sources, _by_channel(count, vector.count)), rows, strict=True):
                 masked_store(builder, value, place, mask)
 
-        _for_every_count(builder, args[3], vector.count // 2, emit)
+        _for_every_count(builder, args[3], min(vector.count, MOST_INTERLEAVED), emit)
         return context.get_dummy_value()
 
     return types.void(source, target, types.int64, types.int64, types.int64), generate
