@@ -263,7 +263,7 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
     """Estimated time of a form of the weight gradient for each position of g."""
     groups, taps, copied_axes = window.groups, window.taps, form == "narrow"
     depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
-    shape, copied = tile(dtype, "dense", columns), 0.0
+    shape, copied = tile(dtype, "sums", columns), 0.0
     if form == "planar":
         tiles = [-(-extent // most) for extent, most in zip((columns, taps * depth), dot_tile(), strict=True)]
         empty = -(-line // shape.lanes) * shape.lanes / line

@@ -394,8 +394,9 @@ def weight_grad(
                 entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
             for group in range(group_first, group_last):
                 for tile in range(tile_first, tile_last):
-                    # a task's first tile reads its part of g first, which is then in L1
-                    product = offset(plan, REDUCE.product if tile == tile_first else REDUCE.others)
+                    # a task's first tile reads its part of g first, which is then in L1, as copied lines are
+                    far = tile == tile_first and (tap == tap_first or plan[REDUCE.copy] == 0)
+                    product = offset(plan, REDUCE.product if far else REDUCE.others)
                     first, rows = rows_of_tile(product, tile)
                     for i in range(rows):
                         scratch[rows_of_c + i] = (

@@ -388,15 +388,19 @@ def reduce_plan(
     ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see axes.py.
     """
     size, width = 4 if dtype == "f" else 8, axes[2].output
-    shape = tile(dtype, "dense", columns, 2 if width < _SHORT else 4)
+    shape = tile(dtype, "sums", columns, 2 if width < _SHORT else 4)
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
     elements = taps * rows * columns * groups
     work = lines * width * elements
     target_tasks = max(1, min(MOST_PARTS, work // TASK_WORK))
     panel_line = shape.width * size * width
     chunk = max(1, min(lines, _NEAR // panel_line))
-    near = shape.panels > 1 and chunk * panel_line <= 2 * _NEAR
-    # a task's first tile reads its part of g first; with one panel, every tile reads x first
+    copy = 0
+    if line is not None:
+        reach = (width - 1) * axes[2].stride * x[3] // size + rows
+        copy = reach if low != 0 or reach > line else 0
+    # A task's first tile reads its part of g first. With one panel, every tile reads x first, unless that was copied.
+    near = (shape.panels > 1 or copy > 0) and chunk * panel_line <= 2 * _NEAR
     words = even_product(dtype, "dense", shape, rows, True)
     tiles = int(words[PRODUCT.tiles])
     parts, most = 1, min(target_tasks, -(-lines // chunk), 2 + _PARTIALS // (elements * size))
@@ -412,10 +416,6 @@ def reduce_plan(
         REDUCE_TASK.pack(part=part, **_ranges(names, (*piece, part), (*extents, lines), (*cuts, parts)))
         for part, *piece in product(range(parts), *map(range, cuts))
     ]
-    copy = 0
-    if line is not None:
-        reach = (width - 1) * axes[2].stride * x[3] // size + rows
-        copy = reach if low != 0 or reach > line else 0
     plan = REDUCE.pack(
         window=window_words(axes, x, g),
         x_group=rows * size,

@@ -58,15 +58,16 @@ ARGUMENTS = (
     "residual",  # with bounds: 0, or bytes from C to an array of the same layout that is added before
 )
 ROW_SLOTS = 8  # words of a table entry in the rows form: at least the rows of its tiles, a whole vector of addresses
-MOST_ROWS = 16  # words for the row addresses of C
+MOST_ROWS = 32  # words for the row addresses of C
 # the word of ``bounds`` with the address of a formula that is then applied to the stored result (0: none); its record,
 # an array and numbers, follows
 FINISH_FORMULA = 2
 
 # Rows of the tile with 1, 2, ... vectors of columns. The rows form holds one pointer per row: more than eight do not
-# fit the registers. A wide tile reads A less often, so that B may come from L2.
-_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6)}
-_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6)}
+# fit the registers. A wide tile reads A less often, so that B may come from L2. The tiles "sums" are for the dense form
+# where A stays in L1: taller ones would read parts of more cache lines of a large A.
+_ROWS_OF_32 = {"rows": (8, 8, 8, 6), "dense": (16, 14, 8, 6), "line": (28, 13, 8, 6), "sums": (28, 14, 8, 6)}
+_ROWS_OF_16 = {"rows": (8, 6), "dense": (12, 6), "line": (12, 6), "sums": (12, 6)}
 _FAR = {"near_rows": "rows", "near": "dense"}
 _DOT_OF_32, _DOT_OF_16 = (6, 4), (3, 3)
 

@@ -246,9 +246,8 @@ def build(name: str, dtype: str, form: str, rows: int, vectors: int, masked: boo
                     builder.call(prefetch, [builder.gep(ahead, [I64(j * lanes * size)]), *_SOON])
             if not by_rows and not by_line and not near:
                 ahead = builder.gep(column, [ahead_of_a])
-                builder.call(prefetch, [ahead, *_SOON])
-                if rows > 1:
-                    builder.call(prefetch, [builder.gep(ahead, [I64((rows - 1) * size)]), *_SOON])
+                for i in sorted({*range(0, rows, _CACHE_LINE // size), rows - 1}):
+                    builder.call(prefetch, [builder.gep(ahead, [I64(i * size)]), *_SOON])
             if by_line and not second:  # prefetch the rows of the next tile, piece by piece
                 ahead = builder.add(builder.mul(lda, I64(rows)), builder.mul(k, I64(rows * size)))
                 for line in range(0, steps * rows * size, _CACHE_LINE):
