@@ -37,7 +37,8 @@ LAYERS: list[tuple[str, dict[str, Any], bool, bool, bool]] = [
 ]
 # steps, sequences, inputs, units: one row, few rows, rows and units that fill no tile, no register, no panel
 SHAPES = [(1, 1, 1, 3), (5, 1, 7, 33), (4, 3, 16, 16), (3, 7, 5, 17), (2, 19, 33, 70)]
-LARGE = [(3, 16, 40, 300), (4, 40, 20, 33), (3, 66, 10, 180)]  # cut into columns, into rows, into rows
+# cut into columns, into rows and chunks of steps, into rows
+LARGE = [(3, 16, 40, 300), (30, 40, 20, 33), (3, 66, 10, 180)]
 
 
 def layer(
@@ -179,12 +180,22 @@ def test_the_bits_do_not_depend_on_threads(
         options = {**options, "projection": shape[3] - 1}
     what, given, gradients = layer("lstm", options, shape, np.float32, lengths, True, False)
     found = []
-    for count in (1, 2, 2):
+    for count in (1, 2, 2, 3):
         kernels.set_num_threads(count)
         found.append(results(kernels, what, given, gradients, False))
+        without_gradients = kernels.recurrent(*given, what, False, False)[:3]
+        for one, two in zip(found[0], without_gradients, strict=False):
+            np.testing.assert_array_equal(one, two)
     for other in found[1:]:
         for one, two in zip(found[0], other, strict=True):
             np.testing.assert_array_equal(one, two)
+
+
+def test_inputs_are_computed_in_chunks_if_every_thread_has_its_rows() -> None:
+    what = recurrence("test", "lstm", 20, 33)
+    chunks = [recurrent_plan(what, 30, 40, "f", threads=threads).chunk for threads in (0, 1, 2)]
+    assert chunks[0] == 0 and 1 < chunks[1] == chunks[2] < 30
+    assert recurrent_plan(recurrence("test", "lstm", 40, 300), 3, 16, "f", threads=2).chunk == 0  # cut into columns
 
 
 def test_two_threads_of_python_at_once(threads: None) -> None:

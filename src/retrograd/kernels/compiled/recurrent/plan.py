@@ -10,7 +10,7 @@ padded, too: [direction][t][n][unit].
 from __future__ import annotations
 
 from functools import lru_cache
-from math import ceil
+from math import ceil, gcd
 from typing import NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ PRODUCT = record(  # of rows and a panel of B with all its columns, which are cu
 LAYER = record(
     steps=1,
     rows=1,
+    inputs=1,
     units=1,
     output=1,
     directions=1,
@@ -61,6 +62,8 @@ LAYER = record(
     column_blocks=1,
     forward_block=1,
     backward_block=1,  # units of a column block; the last one may have fewer
+    chunk=1,  # steps whose x W_ih^T the chain computes at a time, just before it; 0: all were computed before
+    packed_x=1,
     packed_h=1,
     packed_output=1,
     packed_gates=1,
@@ -96,11 +99,13 @@ WEIGHT = record(  # the gradient of a weight matrix: sums over the rows of all s
 
 MOST_ENTRIES, _ENTRIES_BYTES = 16, 64 << 10
 _FEW = 4  # rows up to which the operands are in L1 and are not prefetched
+_LOW = 6  # rows of a tile with four vectors
 _COPY_BYTES = 512 << 10
 _CHUNK, _LEAST_PANELS = 512, 8  # rows; panels for which a copy pays
 _SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half of L2
 _LEAST_WORK = 60_000  # multiply-adds of a column block in a step
-_ALONE_BYTES = 256 << 10  # of h of a block, if one thread computes: it stays in L2
+_FIT_BYTES = 256 << 10  # of h of a block, if every thread has one: it stays in L2
+_CHUNK_BYTES, _ROWS_OF_CHUNK = 384 << 10, 48  # of pre-activations, at most, unless they have fewer rows
 _LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to have two of them
 _ROWS_OF_PIECE, _BYTES_OF_PIECE = 192, 384 << 10
 
@@ -135,6 +140,7 @@ class Plan(NamedTuple):
     from_output: Packed
     to_x: Packed
     columns: int  # column blocks of a step
+    chunk: int  # steps, as in LAYER
 
 
 class _Product(NamedTuple):
@@ -153,8 +159,9 @@ def lanes_of(dtype: str) -> int:
 
 
 def _vectors(total: int, rows: int) -> int:
-    """Vectors of a sub-panel, of ``total`` in the panel, for ``rows`` rows."""
-    widest = 8 if rows <= 2 and registers() == 32 else 4 if registers() == 32 else 2
+    """Vectors of a sub-panel, of ``total`` in the panel, for ``rows`` rows: two with the tallest tiles, which read it
+    least often, and more for few rows, which need the independent sums."""
+    widest = 2 if registers() != 32 or rows > _LOW else 4 if rows > 2 else 8
     return min(widest, total)
 
 
@@ -210,22 +217,28 @@ def _counts(counts: set[int], ragged: bool) -> set[int]:
     return set(range(1, max(counts) + 1)) if ragged else counts
 
 
-def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int, alone: bool) -> tuple[int, int]:
-    """Row blocks and column blocks of a step."""
+def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int, threads: int) -> tuple[int, int]:
+    """Row blocks and column blocks of a step. Threads with equal shares compute as many rows together as L2 holds."""
     work = spec.gates * spec.hidden * spec.output
-    if alone:
-        return max(1, rows * spec.output * _size(dtype) // _ALONE_BYTES), 1
-    if work * _size(dtype) <= _SPLIT_COLUMNS or rows > 64:
+    least = max(1, threads // gcd(max(1, threads), spec.directions))  # row blocks for equal shares
+    split_columns = work * _size(dtype) > _SPLIT_COLUMNS and rows <= 64
+    if threads == 1 or (threads and not split_columns and rows >= least * _LEAST_ROWS):
+        return least * max(1, rows * spec.output * _size(dtype) // (least * _FIT_BYTES)), 1
+    if not split_columns:
         return max(1, min(2, rows // _LEAST_ROWS), min(16, rows // _ROWS_OF_BLOCK)), 1
     return 1, max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
 
 
+def _chunk(steps: int, rows: int, dtype: str, step: int) -> int:
+    """Steps whose pre-activations, of ``step`` elements for a row, stay in L2 until their steps are computed."""
+    fitting = max(_CHUNK_BYTES // (rows * step * _size(dtype)), ceil(_ROWS_OF_CHUNK / rows))
+    return min(steps, fitting)
+
+
 @lru_cache(maxsize=1024)
-def recurrent_plan(
-    spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False, alone: bool = False
-) -> Plan:
-    """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows. ``alone``: for one
-    thread, whose blocks of rows are as large as the cache allows: they fill tiles better. The bits are the same.
+def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: bool = False, threads: int = 0) -> Plan:
+    """``ragged``: sequences end before the last step, so that a block or piece may have fewer rows. ``threads``: how
+    the work is cut, if not 0; the bits are the same.
     """
     lanes = lanes_of(dtype)
     D, H, P, inputs, gates = spec.directions, spec.hidden, spec.output, spec.input, spec.gates
@@ -235,7 +248,7 @@ def recurrent_plan(
     panels, width = ceil(H / per_panel), gates * per_panel
     padded = panels * per_panel
     output_padded = ceil(P / lanes) * lanes if projected else padded
-    row_blocks, column_blocks = _blocks(spec, rows, dtype, panels, alone)
+    row_blocks, column_blocks = _blocks(spec, rows, dtype, panels, threads)
     piece = max(1, min(_ROWS_OF_PIECE, _BYTES_OF_PIECE // (inputs * _size(dtype))))
     piece = max(piece // 48 * 48, 48)
     target_tasks = min(MOST_TASKS, D * total * gates * H * inputs // TASK_WORK)
@@ -243,7 +256,13 @@ def recurrent_plan(
     to_x_piece = min(192, max(48, ceil(ceil(total / max(1, min(target_tasks, 8))) / 12) * 12))
 
     blocks = _counts(_cut(rows, row_blocks), ragged)
-    from_x = _product(dtype, _counts(_pieces(total, piece), ragged), total, width, inputs)
+    chunk = 0
+    if threads and column_blocks == 1 and D * row_blocks % threads == 0:
+        chunk = _chunk(steps, rows, dtype, panels * slots * per_panel)
+        piece_rows = blocks if row_blocks > 1 else {rows * count for count in _pieces(steps, chunk)}
+    else:
+        piece_rows = _pieces(total, piece)
+    from_x = _product(dtype, _counts(piece_rows, ragged), total, width, inputs)
     from_h = _product(dtype, blocks, rows, width, P)
     from_gates = _product(dtype, blocks, rows, output_padded, width)
     to_x = _product(dtype, _counts(_pieces(total, to_x_piece), ragged), total, inputs, width)
@@ -276,6 +295,7 @@ def recurrent_plan(
     words = LAYER.pack(
         steps=steps,
         rows=rows,
+        inputs=inputs,
         units=H,
         output=P,
         directions=D,
@@ -299,6 +319,8 @@ def recurrent_plan(
         column_blocks=column_blocks,
         forward_block=ceil(panels / column_blocks) * per_panel,
         backward_block=ceil(ceil(padded / unit) / column_blocks) * unit,
+        chunk=chunk,
+        packed_x=x.step,
         packed_h=h.step,
         packed_output=output.step,
         packed_gates=to_h.step,
@@ -329,6 +351,7 @@ def recurrent_plan(
         to_u,
         of_gx,
         column_blocks,
+        chunk,
     )
 
 
@@ -338,7 +361,8 @@ def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) 
 
 def _registers_of_units(slots: int, rows: int, total: int) -> int:
     """Registers of hidden units in a panel, to fill the width of a micro-kernel."""
-    fitting = max(1, _vectors(64, rows) // slots)
+    most = 2 if registers() != 32 else 4 if rows > 2 else 8
+    fitting = max(1, most // slots)
     return min(fitting, 1 << (total - 1).bit_length())
 
 

@@ -228,6 +228,48 @@ def _run_of_rows(lengths, rows, row, end):
     return max(row, min(stop, end))
 
 
+@helper
+def start_panel(plan, table, x, w, init, a, d, p, first, end, move, kept, lengths):
+    """``a = init + x W_ih^T`` for the active ones of the rows first..end of all steps, in panel p of direction d.
+
+    ``kept``: rows of a panel in ``a``; row r is at ``r + move``.
+    """
+    L = lanes(a)
+    size = address(offset(x, 1)) - address(x)
+    of_step, inputs, packed = plan[LAYER.rows], plan[LAYER.inputs], plan[LAYER.packed_x]
+    panels, slots, per_panel = plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel]
+    step = slots * per_panel
+    begin = (d * panels + p) * step
+    row = first
+    while row < end:
+        stop = _run_of_rows(lengths, of_step, row, end)
+        target = begin * kept + (row + move) * step
+        rows_product(
+            plan,
+            LAYER.from_x,
+            table,
+            address(offset(x, row * inputs)),
+            inputs * size,
+            0,
+            1,
+            inputs,
+            address(offset(w, d * packed + p * (packed // panels))),
+            address(offset(a, target)),
+            step * size,
+            0,
+            plan[LAYER.from_x + PRODUCT.sub_panels],
+            stop - row,
+            address(offset(init, begin)),
+            0,
+        )
+        for slot in range(plan[LAYER.gates], slots):  # of a GRU: m
+            for j in range(slot * per_panel, (slot + 1) * per_panel, L):
+                value = load(init, begin + j)
+                for at in range(target + j, target + j + (stop - row) * step, step):
+                    store(a, at, value)
+        row = stop if stop == end else (stop // of_step + 1) * of_step
+
+
 def from_x(
     task: int,
     worker: int,
@@ -236,8 +278,6 @@ def from_x(
     init: Array,
     a: Array,
     plan: Table,
-    inputs: int,
-    packed: int,
     piece: int,
     groups: int,
     lengths: Table,
@@ -245,46 +285,26 @@ def from_x(
     scratch_words: int,
 ) -> None:
     """Start the pre-activations, ``a = init + x @ W_ih^T``, for a piece of all rows and a group of panels."""
-    L = lanes(a)
-    size = address(offset(x, 1)) - address(x)
-    table = offset(scratch, worker * scratch_words)
-    total = plan[LAYER.steps] * plan[LAYER.rows]
+    total, panels = plan[LAYER.steps] * plan[LAYER.rows], plan[LAYER.panels]
     pieces = (total + piece - 1) // piece
     d, rest = task // (pieces * groups), task % (pieces * groups)
     first, group = rest // groups * piece, rest % groups
-    end, of_step = min(total, first + piece), plan[LAYER.rows]
-    panels, slots, per_panel = plan[LAYER.panels], plan[LAYER.slots], plan[LAYER.units_per_panel]
-    step = slots * per_panel
     for p in range(group * panels // groups, (group + 1) * panels // groups):
-        begin = (d * panels + p) * step
-        row = first
-        while row < end:
-            stop = _run_of_rows(lengths, of_step, row, end)
-            target = begin * total + row * step
-            rows_product(
-                plan,
-                LAYER.from_x,
-                table,
-                address(offset(x, row * inputs)),
-                inputs * size,
-                0,
-                1,
-                inputs,
-                address(offset(w, d * packed + p * (packed // panels))),
-                address(offset(a, target)),
-                step * size,
-                0,
-                plan[LAYER.from_x + PRODUCT.sub_panels],
-                stop - row,
-                address(offset(init, begin)),
-                0,
-            )
-            for slot in range(plan[LAYER.gates], slots):  # of a GRU: m
-                for j in range(slot * per_panel, (slot + 1) * per_panel, L):
-                    value = load(init, begin + j)
-                    for at in range(target + j, target + j + (stop - row) * step, step):
-                        store(a, at, value)
-            row = stop if stop == end else (stop // of_step + 1) * of_step
+        start_panel(
+            plan,
+            offset(scratch, worker * scratch_words),
+            x,
+            w,
+            init,
+            a,
+            d,
+            p,
+            first,
+            min(total, first + piece),
+            0,
+            total,
+            lengths,
+        )
 
 
 def to_x(

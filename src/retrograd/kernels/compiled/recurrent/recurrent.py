@@ -125,20 +125,22 @@ def recurrent(
     cells = cells and spec.cells
     if N == 0:
         return _empty_batch(x, spec, cells)
-    plan = recurrent_plan(spec, T, N, dtype, lengths is not None, get_num_threads() == 1)
+    plan = recurrent_plan(spec, T, N, dtype, lengths is not None, get_num_threads())
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
     own_y = D > 1 or lengths is not None
     h_ring = T + 1 if save or not own_y else 2
     c_ring = T + 1 if save or cells else 2
     u_ring = T if save else 1
-    panel_row = plan.panels * plan.slots * plan.units_per_panel
     gates_kept, u_kept = save and not spec.mode.startswith("rnn"), save and projected
-    count, u_count = D * T * N * panel_row, projected * D * u_ring * N * plan.padded
-    init, packed, to_output, gates, u = carved(
+    a_ring = plan.chunk if plan.chunk and not gates_kept else T
+    panel_row = plan.panels * plan.slots * plan.units_per_panel
+    count, u_count = D * a_ring * N * panel_row, projected * D * u_ring * N * plan.padded
+    init, packed, packed_x, to_output, gates, u = carved(
         dtype,
         D * panel_row,
-        max(plan.x.elements, plan.h.elements),
+        plan.h.elements if plan.chunk else max(plan.x.elements, plan.h.elements),
+        plan.x.elements if plan.chunk else 0,
         projected * plan.output.elements,
         0 if gates_kept else count,
         0 if u_kept else u_count,
@@ -151,7 +153,11 @@ def recurrent(
     if u_kept:
         u = aligned(u_count, dtype)
     scratch, ends = per_thread(plan.scratch, "i8"), all_steps(T, N) if lengths is None else lengths
-    _start_gates(np.ascontiguousarray(x, like=x), weights, spec, plan, init, packed, gates, ends, scratch)
+    x = np.ascontiguousarray(x, like=x)
+    _pack_input(weights, spec, plan, init, packed_x if plan.chunk else packed)
+    if not plan.chunk:
+        tasks, piece, groups = plan.from_x_tasks
+        _FROM_X[dtype](tasks, x, packed, init, gates, words, piece, groups, ends, scratch, plan.scratch)
     pack_columns([weight.w_hh for weight in weights], plan.h, packed, words)
     if projected:
         pack_columns([weight.w_hr for weight in weights], plan.output, to_output, words)
@@ -167,6 +173,9 @@ def recurrent(
     low, high = spec.clip or (0.0, 0.0)
     _FORWARD[dtype](
         plan.tasks,
+        x,
+        packed_x,
+        init,
         gates,
         packed,
         to_output,
@@ -180,6 +189,7 @@ def recurrent(
         words,
         low,
         high,
+        a_ring,
         h_ring,
         c_ring,
         u_ring,
@@ -202,18 +212,8 @@ def recurrent(
     return y, hn, cn, _all_cells(c, lengths, spec) if cells else None, saved
 
 
-def _start_gates(
-    x: np.ndarray,
-    weights: Sequence[Weights],
-    spec: Recurrence,
-    plan: Plan,
-    init: np.ndarray,
-    packed: np.ndarray,
-    gates: np.ndarray,
-    ends: np.ndarray,
-    scratch: np.ndarray,
-) -> None:
-    """Fill ``gates`` with x W_ih^T and the biases, at the active steps."""
+def _pack_input(weights: Sequence[Weights], spec: Recurrence, plan: Plan, init: np.ndarray, packed: np.ndarray) -> None:
+    """Pack W_ih of each direction, and fill ``init`` with the biases, the initial row of the pre-activations."""
     matrices = [weight.w_ih for weight in weights]
     if spec.bias:
         biases, kind = [(weight.b_ih, weight.b_hh) for weight in weights], 2 if spec.mode == "gru" else 1
@@ -221,10 +221,6 @@ def _start_gates(
     else:
         init.fill(0)
         pack_columns(matrices, plan.x, packed, plan.words)
-    tasks, piece, groups = plan.from_x_tasks
-    _FROM_X[x.dtype.char](
-        tasks, x, packed, init, gates, plan.words, spec.input, plan.x.step, piece, groups, ends, scratch, plan.scratch
-    )
 
 
 def _all_cells(c: np.ndarray, lengths: np.ndarray | None, spec: Recurrence) -> np.ndarray:
@@ -278,7 +274,7 @@ def recurrent_grad(
             "recurrent_grad: the forward pass ran on another kernel set; run forward and backward on the same one"
         )
     ragged = lengths is not None
-    plan = recurrent_plan(spec, T, N, dtype, ragged, get_num_threads() == 1)
+    plan = recurrent_plan(spec, T, N, dtype, ragged, get_num_threads())
     words, projected = plan.words, spec.projection > 0
     weights = [contiguous(w) for w in weights]
     memory = weight_plan(spec, T, N, dtype, ragged).memory if needs_grad[3] else 0

@@ -15,7 +15,7 @@ from ..machine.simd import address, offset, with_denormals_as, without_denormals
 from ..machine.threads_jit import add, exchange_if, get, pause
 from . import cells_jit as of_rows
 from .plan import CACHE_LINE, GRU, LAYER, LSTM, PRODUCT
-from .products_jit import active_end, rows_product
+from .products_jit import active_end, rows_product, start_panel
 
 _yield = types.ExternalFunction("sched_yield", types.int32())
 
@@ -40,6 +40,9 @@ def _wait(state, done):
 def forward(
     task: int,
     worker: int,
+    x: Array,
+    w_x: Array,
+    init: Array,
     a: Array,
     w: Array,
     w_out: Array,
@@ -53,6 +56,7 @@ def forward(
     plan: Table,
     low: float,
     high: float,
+    a_ring: int,
     h_ring: int,
     c_ring: int,
     u_ring: int,
@@ -61,9 +65,9 @@ def forward(
     scratch_words: int,
     state: Table,
 ) -> None:
-    """All steps of a chain. ``a`` holds x W_ih^T and the biases and becomes the gates.
+    """All steps of a chain. ``a`` holds x W_ih^T and the biases, unless computed here, and becomes the gates.
 
-    The rings: steps of h, c and u = o * tanh(c) that are kept. ``own_y``: y does not share the memory of h; required
+    The rings: steps of a, h, c and u = o * tanh(c) that are kept. ``own_y``: y does not share the memory of h; required
     with lengths.
     """
     size = address(offset(a, 1)) - address(a)
@@ -79,9 +83,16 @@ def forward(
     reverse, width = plan[LAYER.reverse + d], plan[LAYER.directions] * P
     n0, n1 = block * N // blocks, (block + 1) * N // blocks
     shared = address(offset(state, CACHE_LINE * chain * (columns + 1)))
-    phases = 1 + projected
+    phases, chunk = 1 + projected, plan[LAYER.chunk]
     for s in range(steps):
         t = steps - 1 - s if reverse == 1 else s
+        if chunk > 0 and (s == 0 or t % chunk == (chunk - 1) * reverse):
+            first_t, end_t = t // chunk * chunk, min(steps, t // chunk * chunk + chunk)
+            move, at_a_time = (first_t % a_ring - first_t) * N, N if n1 - n0 < N else (end_t - first_t) * N
+            for p in range(panels):
+                for row in range(first_t * N, end_t * N, at_a_time):
+                    end = row + n1 if n1 - n0 < N else row + at_a_time
+                    start_panel(plan, table, x, w_x, init, a, d, p, row + n0, end, move, a_ring * N, lengths)
         last_n = active_end(lengths, t, n0, n1)
         h_before = ((d * h_ring + (t + reverse) % h_ring) * N + n0) * P
         h_after = ((d * h_ring + (t + 1 - reverse) % h_ring) * N + n0) * P
@@ -97,7 +108,8 @@ def forward(
                     continue
                 if phase == 0:
                     for p in range(b * block_units // U, min(panels, (b + 1) * block_units // U)):
-                        unit, count, q = p * U, min(U, H - p * U), (((d * panels + p) * steps + t) * N + n0) * step
+                        unit, count = p * U, min(U, H - p * U)
+                        q = (((d * panels + p) * a_ring + t % a_ring) * N + n0) * step
                         if last_n > n0:
                             rows_product(
                                 plan,
