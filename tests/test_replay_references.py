@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import pickle
+import warnings
 from argparse import Namespace
 from collections import OrderedDict, UserDict, UserList, defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -10,9 +12,11 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import count
 from logging import getLogger
 from operator import attrgetter
+from pathlib import Path
 from threading import local
 from types import SimpleNamespace
 from typing import Any
@@ -381,15 +385,71 @@ def test_lazy_modules_get_their_values_first() -> None:
     assert "launches" in explain_recording(compiled)
 
 
-def test_reasons() -> None:
+def written(x: rg.Tensor, write: Callable[[Any, BytesIO], None]) -> bytes:
+    file = BytesIO()
+    write(x, file)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x: len(str(x)) > 75,
+        lambda x: len(f"{x}") > 75,
+        lambda x: len(x._repr_html_()) > 75,
+        lambda x: len(np.array2string(x)) > 75,
+        lambda x: np.array_equal(x, X),
+        lambda x: np.histogram(x, [0, 1.5])[0][0] > 4,
+        lambda x: np.interp(0.5, [0, 1], x[0, :2]) > 0.5,
+        lambda x: pickle.dumps(x) == pickle.dumps(X),
+        lambda x: written(x, rg.save) == written(X, rg.save),
+        lambda x: written(x, lambda y, file: np.save(file, y)) == written(X, lambda y, file: np.save(file, y)),
+    ],
+)
+def test_choices_by_elements_that_other_code_reads(read: Callable[[rg.Tensor], bool]) -> None:
+    """A trial finds the same choice for other numbers, so the read itself must be seen."""
+
+    def chosen(x: rg.Tensor) -> rg.Tensor:
+        return x * 2 if read(x) else x * 3
+
+    compiled = rg.compile(chosen)
+    for x in (X + 1, X + 1, X, X * 1e-5, X):
+        assert bits(compiled(x).numpy()) == bits(chosen(x).numpy())
+    assert "runs as usual, since Python reads" in explain_recording(compiled)
+    assert np.shape(X) == (3, 4) and not rg.record_steps(np.shape, X).reads
+
+
+def test_a_result_with_a_gradient_of_its_own() -> None:
+    net = nn.Linear(4, 2)
+
+    def under_no_grad(x: rg.Tensor) -> rg.Tensor:
+        with rg.enable_grad():
+            return net(x).tanh()
+
+    compiled = rg.compile(under_no_grad)
+    for seed in range(3):
+        net.zero_grad()
+        with rg.no_grad():
+            y = compiled(X * seed)
+        y.sum().backward()
+        assert net.weight.grad is not None
+    assert "its result requires a gradient" in explain_recording(compiled)
+
+
+def test_reasons(tmp_path: Path) -> None:
     numbers, owner = iter(range(9)), Slots
-    weak, log = ref(owner), getLogger(__name__)
+    weak, log, text = ref(owner), getLogger(__name__), tmp_path / "factor"
+    text.write_text("2")
     for function, reason in (
         (lambda x: x * next(numbers), "range_iterator, whose values are not known"),
         (lambda x: (log.debug("a call"), x * 2)[1], "a logger, whose messages"),
         (lambda x: x * weak()().factor, "ReferenceType, whose values are not known"),
         (lambda x: x * globals()["FACTOR"], "the function uses globals"),
+        (lambda x: x * float(text.read_text()), "the function uses read_text"),
+        (lambda x: (warnings.warn("a call", stacklevel=1), x * 2)[1], "the function uses warn"),
     ):
         compiled = rg.compile(function)
-        compiled(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compiled(X)
         assert reason in explain_recording(compiled)

@@ -22,11 +22,11 @@ def kind_name(value: Any) -> str:
 
 def excerpt(value: Any, most: int = 60) -> str:
     """Return a repr in one line for a message; for an array or a Tensor, only its class and shape."""
+    if isinstance(value, (type, FunctionType)):
+        return value.__name__
     shape = getattr(value, "shape", None)
     if isinstance(value, np.ndarray) or (shape is not None and hasattr(value, "numpy")):
         return f"<{type(value).__name__} of shape {tuple(shape or ())}>"
-    if isinstance(value, (type, FunctionType)):
-        return value.__name__
     text = " ".join(repr(value).split())
     return text if len(text) <= most else f"{text[:most]}..."
 

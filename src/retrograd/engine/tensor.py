@@ -498,6 +498,7 @@ class Tensor(Elements):
 
     def __getstate__(self) -> object:
         self._refuse_history("copy.copy or pickle")
+        shared(self.array, "a tensor to write")
         state: Any = object.__getstate__(self)
         members, slots = state if type(state) is tuple else (state, {})
         dropped = ("_hooks", "_post_hooks", "_view", "_views")
@@ -520,7 +521,7 @@ class Tensor(Elements):
     # ---- Display -------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        parts = [format_elements(self.array)]
+        parts = [format_elements(shared(self.array, "a tensor as text"))]
         if not self.array.size and self.array.ndim != 1:
             parts.append(f"shape={self.array.shape}")
         if self.array.dtype not in (default_dtype(), INT64, BOOL) or not self.array.size:

@@ -15,6 +15,7 @@ from html import escape
 import numpy as np
 
 from .._files.terminal import bytes_text, display_name
+from ..arrays import shared
 from ..engine.tensor import Tensor
 from ..nn.parameter import is_lazy
 
@@ -152,7 +153,7 @@ def as_html(tensor: Tensor) -> str:
     kind = escape(display_name(type(tensor).__name__))
     if is_lazy(tensor):
         return _page(f"<b>{kind}</b> not initialized", [], "")
-    array = tensor.array
+    array = shared(tensor.array, "a tensor as text")
     sample = _sample(array)
     lines = [f"{array.size:,} element{'s' * (array.size != 1)}, {bytes_text(array.nbytes)}"]
     if array.size:

@@ -24,6 +24,7 @@ from .._files.atomic import write_atomically
 from .._files.formats import other_format
 from .._files.state import brief, checked_bools, reason
 from .._files.untrusted import STRICT_JSON, as_path, open_untrusted, read_untrusted
+from ..arrays import shared
 from ..engine.arguments import kind_name
 from ..engine.dtype import ALLOWED
 from ..engine.tensor import Tensor
@@ -112,7 +113,7 @@ def save_safetensors(
         raise TypeError(f"save_safetensors: expected a Module or a dict of Tensors, got {kind_name(state)}{hint}")
     arrays = {}
     for key, value in state.items():
-        array = value.array if isinstance(value, Tensor) else value
+        array = shared(value.array, "a tensor to write") if isinstance(value, Tensor) else value
         if not isinstance(key, str) or not isinstance(array, np.ndarray):
             raise TypeError(f"save_safetensors: {key!r} is {kind_name(value)}; expected str keys and Tensors or arrays")
         if array.dtype not in ALLOWED:

@@ -34,7 +34,8 @@ from .recording_references import (
 )
 
 _FUNCTIONS = {"print", "input", "open", "breakpoint", "exec", "eval", "globals"}  # would not be repeated or compared
-_METHODS = {"register_hook", "retain_grad", "environ", "getenv", ELEMENTS}
+_METHODS = {"register_hook", "retain_grad", "environ", "getenv", "stdout", "stderr", "warn", ELEMENTS}
+_METHODS |= {"open", "load", "read_text", "read_bytes", "fromfile", "loadtxt"}  # files, which may change
 _REGISTRIES = ("_parameter_names", "_buffer_names", "_child_names")
 
 

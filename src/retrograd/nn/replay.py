@@ -491,6 +491,8 @@ class Recorder:
         if is_step:
             if any(map(is_differentiable, differentiable)):
                 raise UnrecordableError("it delivers gradients, and returns a result that can be differentiated")
+        elif differentiable and not trained and not self.frozen:
+            raise UnrecordableError("its result requires a gradient, in no_grad or of a tensor that the call makes")
         elif trained and differentiable:
             draw = Generator()
             steps_of = strides or [y.array.strides for y in differentiable]

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import from_host
+from ..arrays import from_host, shared
 from ..engine.dtype import ALLOWED
 from ..engine.operator import OPERATORS
 from ..engine.subgraph import replace_tensors, tensors_in
@@ -362,11 +362,11 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 # ---- The protocols ---------------------------------------------------------------------------------------------------
 
-# functions that read no elements, or whose result has no gradient
-_WITHOUT_GRADIENT = {
-    *("array_equal", "array_equiv", "array_repr", "array_str", "array2string", "can_cast", "iscomplexobj", "isrealobj"),
-    *("may_share_memory", "ndim", "result_type", "shape", "shares_memory", "size"),
+_WITHOUT_ELEMENTS = {  # functions that read no elements
+    *("can_cast", "iscomplexobj", "isrealobj", "may_share_memory", "ndim", "result_type", "shape", "shares_memory"),
+    "size",
 }
+_WITHOUT_GRADIENT = {"array_equal", "array_equiv", "array_repr", "array_str", "array2string"}  # their results have none
 _WRITERS = {
     "copyto": "tensor.copy_(src)",
     "fill_diagonal": "tensor.fill_diagonal_(value)",
@@ -412,6 +412,8 @@ def array_function(self: Tensor, func: Callable[..., Any], types: Any, args: Any
     Raises: as ``array_ufunc``.
     """
     name = f"{func.__module__}.{func.__name__}".removeprefix("numpy.")
+    if name in _WITHOUT_ELEMENTS:
+        return func(*_arrays(args, is_read=False), **_arrays(kwargs, is_read=False))
     if name in _WITHOUT_GRADIENT:
         return func(*_arrays(args), **_arrays(kwargs))
     return _run(name, FUNCTIONS.get(name), func, args, kwargs)
@@ -480,9 +482,12 @@ def _tensors(value: Any, operands: list[Tensor]) -> Any:
     return replace_tensors(value, {id(array): as_operand(array, operands) for array in arrays}, np.ndarray)
 
 
-def _arrays(value: Any) -> Any:
+def _arrays(value: Any, is_read: bool = True) -> Any:
     """Replace the Tensors in a value by their arrays."""
-    return replace_tensors(value, {id(tensor): tensor.array for tensor in tensors_in((value,))})
+    found = {id(tensor): tensor.array for tensor in tensors_in((value,))}
+    for array in found.values() if is_read else ():
+        shared(array, "an array of NumPy")
+    return replace_tensors(value, found)
 
 
 def _along(function: Callable[..., Tensor], method: str) -> Callable[..., Tensor]:

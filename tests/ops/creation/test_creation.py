@@ -131,3 +131,17 @@ def test_histogram_counts_against_the_edges_that_it_returns() -> None:
         inside = (edges.numpy()[:-1, None] <= x) & (x < edges.numpy()[1:, None])
         inside[-1] |= x == edges.numpy()[-1]
         np.testing.assert_array_equal(counts.numpy(), inside.sum(1))
+
+
+def test_full_of_a_tensor_with_one_element() -> None:
+    for value in (rg.tensor(2.5), rg.tensor(3), rg.tensor(True), rg.tensor(2.5, dtype=rg.float64)):
+        found = rg.full((2, 3), value)
+        assert found.dtype == value.dtype and found.tolist() == [[value.item()] * 3] * 2
+    assert rg.full((2,), rg.tensor(3), dtype=rg.float32).tolist() == [3.0, 3.0]
+    with pytest.raises((TypeError, ValueError), match="fill_value"):
+        rg.full((2,), rg.ones(2))
+
+
+def test_a_class_in_place_of_a_type_is_named() -> None:
+    with pytest.raises(TypeError, match="dtype=Tensor is not an element type"):
+        rg.ones(2, dtype=rg.Tensor)

@@ -14,6 +14,7 @@ import numpy as np
 
 from ..._files.atomic import write_atomically
 from ..._files.state import brief
+from ...arrays import shared
 from ...engine.arguments import kind_name
 from ...engine.call_site import warn_user
 from ...nn.module import Module
@@ -67,6 +68,8 @@ def save(
         obj = obj.state_dict()
     pickler = Pickler()
     content = pickler.pickled(obj)
+    for storage in pickler.storages:
+        shared(storage, "a tensor to write")
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "write") or isinstance(f, io.TextIOBase):
             swapped = isinstance(obj, (str, os.PathLike))
