@@ -1212,6 +1212,33 @@ def test_what_is_frozen_does_not_change() -> None:
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(frozen))(x.detach()).numpy(), before)
 
 
+class CountingInABuffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(9, 9)
+        self.register_buffer("calls", rg.zeros(1))
+
+    def forward(self, x: rg.Tensor) -> rg.Tensor:
+        self.calls.add_(1)
+        return self.linear(x) * self.calls
+
+
+def test_a_frozen_module_that_changes_a_buffer_runs_as_usual() -> None:
+    net = CountingInABuffer().eval()
+    frozen = net.freeze()
+    for _ in range(4):
+        assert bits(net(image()).detach().numpy()) == bits(frozen(image()).numpy())
+    assert "it changes a parameter or buffer" in explain_recording(frozen)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_freezing_by_a_call_with_numbers_that_are_not_finite(number: float) -> None:
+    net = nn.Sequential(nn.Linear(9, 9), nn.ReLU(), nn.Linear(9, 2)).eval()
+    frozen, x = net.freeze(), image()
+    frozen(x * number)  # an error if NumPy warns
+    assert rg.allclose(frozen(x), net(x), atol=1e-5)
+
+
 def test_freezing_in_training_mode_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"freeze: Sequential is in training mode; call eval\(\) first"):
         network().train().freeze()

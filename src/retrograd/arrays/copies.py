@@ -57,7 +57,8 @@ def same_bits(x: Array, y: Array) -> bool:
 
 def about_equal(x: Array, y: Array) -> bool:
     """Return whether the elements differ by rounding only, or by a thousandth of the largest one."""
-    return bool(np.allclose(x, y, 1e-3, 1e-3 * np.abs(y).max(initial=0), equal_nan=True))
+    largest = np.abs(y[np.isfinite(y)]).max(initial=0)
+    return bool(np.allclose(x, y, 1e-3, 1e-3 * largest, equal_nan=True))
 
 
 def scaled(x: Array, factors: Array, axis: int) -> Array:

@@ -341,6 +341,8 @@ class Recorder:
         return_freed_memory()  # the arena is zeroed memory, fresh from the system
         forward = one.forward
         if self.frozen:
+            if not changed.isdisjoint({id(root(array)) for array in held}):
+                return "it changes a parameter or buffer, which would be constant"
             steps = frozen_steps(one, held)
             if isinstance(steps, str):
                 return steps

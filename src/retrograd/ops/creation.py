@@ -147,10 +147,10 @@ def full(
         return seen
     check_options("full", options)
     shape = extents_of("full", (size,))
-    is_tensor = isinstance(fill_value, Tensor)
-    kind = as_dtype(dtype or (fill_value.array.dtype if is_tensor else type(fill_value)))
-    is_element = is_tensor or is_number(fill_value)
-    number = as_element("full", "fill_value", fill_value, kind) if is_element else fill_value
+    value: Any = fill_value
+    kind = as_dtype(dtype or (value.array.dtype if isinstance(value, Tensor) else type(value)))
+    is_element = isinstance(value, Tensor) or is_number(value)
+    number = as_element("full", "fill_value", value, kind) if is_element else value
     return Tensor(arrays.full(shape, number), requires_grad, kind, device=options.get("device"))
 
 
