@@ -96,6 +96,11 @@ def test_sources_of_any_strides(kernel_set: Any, layout: str, dtype: type) -> No
         check(kernel_set, x, shape, tuple(range(len(shape))))
 
 
+def test_rows_of_every_width(kernel_set: Any) -> None:
+    for width in range(1, 70):
+        check(kernel_set, some((2, 3, width), np.float32), (2, 3, width), (0, 1, 2))
+
+
 def test_flipped_repeated_and_stepped(kernel_set: Any) -> None:
     x, y = some((5, 12, 40), np.float32), np.zeros((5, 12, 40), np.float32)
     for steps in product((1, -1, 2, -3), repeat=3):

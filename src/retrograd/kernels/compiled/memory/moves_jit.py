@@ -66,11 +66,14 @@ def _neighbors(function: Callable[[Any, Any], Any]) -> Body:
                 store(y, j, function(load_wide(y, j), load_wide(x, i)))
                 j += four
                 i += four
-            while j < end:
-                m = min(one, end - j)
-                store_first(y, j, function(load_first(y, j, m), load_first(x, i, m)), m)
-                j += m
-                i += m
+            while j + one <= end:  # short rows
+                ahead(x, i)
+                ahead(y, j)
+                store(y, j, function(load(y, j), load(x, i)))
+                j += one
+                i += one
+            if j < end:
+                store_first(y, j, function(load_first(y, j, end - j), load_first(x, i, end - j)), end - j)
         elif kind == FILL:
             j, end, value = to + first, to + last, full(x, x[at])
             while j + one <= end:
