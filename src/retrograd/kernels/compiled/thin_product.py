@@ -112,6 +112,8 @@ _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than
 _FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
+_L2_SHARE = 1 << 19  # bytes of B that stay in L2
+_OF_FAR, _MOST_OF_FAR = 1.5, (3, 12)  # cycles per line beyond, by tiles of rows; at most, in long and short columns
 
 
 def _choices(
@@ -160,13 +162,17 @@ def _choices(
         width = min(lanes // height, columns)
         pieces, cells = -(-depth // lanes), height * width
         phases = _phases(cells, (room - width - 1) // cells, pieces)
-        each = max(cells / 2, (height + width) * (1 + touched) / 4, _CHAINS / 2 / phases)
+        loaded = (height + width) * (touched if depth % lanes else 1)  # lines
+        each = max(cells / 2, loaded / 2, _CHAINS / 2 / phases)
         if rows > height and width * depth * size > _NEAR:
             each += width * lanes * size / _FROM_L2
         if columns > width and rows * depth * size > _NEAR:  # rows of A leave L1 before the next columns of B
             each += height * lanes * size / _FROM_L2 / _near_tiles(width, depth, size)
-        tiles = -(-rows // height) * -(-columns // width)
+        tiles_of_rows = -(-rows // height)
+        tiles = tiles_of_rows * -(-columns // width)
         cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_DOTS) + _OF_CALL
+        if rows > height and content > _L2_SHARE:  # the first rows of A wait for the columns of B, some at a time
+            cycles += content / _LINE * min(_OF_FAR * tiles_of_rows, _MOST_OF_FAR[depth * size < _PERIOD])
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
 
 
