@@ -29,7 +29,7 @@ FAR = 1 << 24  # bytes beyond the caches: below, an exponential takes longer tha
 
 
 class _Epilogue(NamedTuple):
-    """What follows a sum: these steps, and the array that holds the result in the end.
+    """The steps that follow a sum, and the array that holds the result in the end.
 
     residual: an array that is added, and the step that does so. bounds: those of a clamp after that. formula: one that
     is computed last, with these numbers. pool: the windows over whose positions the maximum is taken in the end.
@@ -180,7 +180,7 @@ def _longer(steps: Steps, uses: Uses, found: _Epilogue, at: int, end: int) -> _E
 
 
 def _other(summands: tuple[Any, ...], y: np.ndarray) -> np.ndarray | None:
-    """What is added to y, if it has the layout of y."""
+    """Return the array that is added to y, if it has the layout of y."""
     for one, other in (summands, summands[::-1]):
         if _fits(one, y):
             return other if _fits_layout(other, y) and root(other) is not root(y) else None

@@ -390,7 +390,7 @@ def mapped_tensors(value: Any, function: Callable[[Any], Any], kind: type = Tens
 
 
 def form_of(value: Any) -> Any:
-    """What changes when something is put into, or taken out of, the containers among the arguments of a call."""
+    """Return a fingerprint of the containers among the arguments of a call; it changes with what they contain."""
     if isinstance(value, (tuple, list)):
         return type(value), *map(form_of, value)
     if isinstance(value, dict):
@@ -516,7 +516,7 @@ def collect_young() -> None:
 
 
 def difference(call: Call, again: Call) -> str | None:
-    """What differs between the steps of two calls; the second one has layouts in place of arrays."""
+    """Return a difference between the steps of two calls; the second one has layouts in place of arrays."""
     steps, others = call.steps, again.steps
     if reason := _value_read(steps):
         return reason
@@ -559,7 +559,7 @@ def _reader(steps: Steps, array: np.ndarray) -> str:
 
 
 def _value_read(steps: Steps) -> str | None:
-    """What Python reads from an array other than the answer to a question that can be asked again."""
+    """Return the first read of an array by Python that no decision repeats."""
     decisions = iter([*[each.why for _, each in steps.decisions], None])
     following = next(decisions)
     for why, site in zip(steps.reads, steps.read_sites, strict=True):

@@ -1,4 +1,4 @@
-"""What the code of a function and of a module's class reads besides arguments: where it is, and what was there.
+"""References: the values that the code of a function reads besides its arguments, with their places.
 
 Globals, closures, defaults, methods, imports, and attributes of objects, all the way down through functions of the
 user. Code of this package, of the standard library and of installed packages is not looked into, except the forward of
@@ -365,7 +365,7 @@ def _is_of_user_class(kind: type) -> bool:
 
 
 def content(value: Any) -> Any:
-    """What a list, a tuple, a dict or a set contains, all the way down, in tuples; other values as they are."""
+    """Return the content of a list, tuple, dict, set or small array in nested tuples; other values as they are."""
     if isinstance(value, dict):
         return dict, *((key, content(each)) for key, each in value.items())
     if isinstance(value, np.ndarray) and value.nbytes <= _MOST_BYTES:
@@ -406,7 +406,7 @@ def refill(value: Any, before: Any) -> None:
     (value.update if isinstance(value, (dict, set)) else value.extend)(before)
 
 
-def is_container(value: Any) -> bool:
+def has_changeable_content(value: Any) -> bool:
     """Whether the content of a value may change while it is the same object."""
     return isinstance(value, _CHANGEABLE) or (
         isinstance(value, tuple) and not all(isinstance(each, PLAIN) for each in value)

@@ -1,4 +1,4 @@
-"""What a recording of ``compile`` depends on: the modules and tensors of a function, compared before each replay."""
+"""State: the modules and tensors that a recording of ``compile`` depends on, compared before each replay."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from .recording_references import (
     ELEMENTS,
     References,
     content,
+    has_changeable_content,
     has_content,
-    is_container,
     is_same,
     names_in,
     refill,
@@ -66,7 +66,8 @@ class State:
         self.results = [tensor for tensor in self.trained if tensor._edge is not None]
         self.hooked = self._hooked()
         own = {id(members[name]) for members in self.members for name in _REGISTRIES}  # with these, the count changes
-        self.containers = [(value, content(value)) for value in held if is_container(value) and id(value) not in own]
+        changeable = [value for value in held if has_changeable_content(value) and id(value) not in own]
+        self.containers = [(value, content(value)) for value in changeable]
         self.has_rules = any("_backward_rule" in members for members in self.members)
         self.generators = Generators(self.references.generators.values())
         self.count = changes[0]

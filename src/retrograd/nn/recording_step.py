@@ -59,7 +59,7 @@ class Delivery(NamedTuple):
 
 
 class Training:
-    """What a recorded training step changes besides elements of arrays, and what must be as it was recorded."""
+    """The gradients and updates of a recorded training step, which a replay leaves behind as the call does."""
 
     def __init__(self, deliveries: Sequence[Delivery], updates: Mapping[int, Update]) -> None:
         self.deliveries, self.updates = [*deliveries], {**updates}
@@ -144,7 +144,7 @@ _ALONE = _alone()
 
 
 class Before:
-    """What a recorded training step may change: gradients, and the state and options of optimizers."""
+    """Gradients, and state and options of optimizers, as they were before a trial of a training step."""
 
     def __init__(self, state: State) -> None:
         self.state = state
