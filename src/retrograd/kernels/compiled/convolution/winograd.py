@@ -16,10 +16,10 @@ import numpy as np
 
 from ....specs.convolution_options import suits
 from ....specs.geometry import Window
-from ..machine.launch import kernel
+from ..machine.launch import kernel, pool
 from ..machine.microkernel import PRODUCT, tile
 from ..machine.plan_tracing import is_planned
-from ..machine.scratch import aligned, cores, per_thread, shared
+from ..machine.scratch import aligned, carved, cores, per_thread, shared
 from ..memory.finish import Finish
 from ..memory.layout import usual_strides
 from ..memory.moves import copy
@@ -27,12 +27,13 @@ from ..memory.packing import zeros_of
 from .axes import three_axes, three_steps, three_strides
 from .winograd_plan import PAIRS, WINOGRAD, Transformed, transform_plan, transform_sum_plan
 
-_FILTER_BYTES, _PARTS = 640 << 10, 4  # of the transformed weights of some filters, at least; about how many such parts
+_FILTER_BYTES, _PARTS = 640 << 10, 4  # of the transformed weights of some filters; how many such parts, at least
 
 _gather = kernel("convolution.winograd.gather")
 _weight_grad = kernel("convolution.winograd.weight_grad")
 _transform = kernel("convolution.winograd.transform")
 _transform_both = kernel("convolution.winograd.transform_both")
+_some_filters = kernel("convolution.winograd.filters")
 _multiply = kernel("convolution.winograd.multiply_pairs")
 _accumulate = kernel("convolution.winograd.accumulate")
 _transform_back = kernel("convolution.winograd.transform_back")
@@ -152,29 +153,66 @@ def _call(
     return _Call(plan, zeros_of(max(depth, columns) + 64, dtype), axes[0].kernel, *words)
 
 
+class _Filters(NamedTuple):
+    """Filters that are transformed some at a time."""
+
+    calls: list[tuple[slice, _Call]]
+    own: int  # elements per thread, or per task
+    words: np.ndarray  # for each part the first filter and the place of its plan, then the plans
+
+
 @lru_cache(maxsize=4096)
 def _filters(
     window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...], sums: bool
-) -> list[tuple[slice, _Call]]:
-    """The filters that are transformed together, with their calls; an empty list if all are.
+) -> _Filters | None:
+    """The filters that are transformed together, with their calls; None if all are.
 
-    All are where they are shared by a convolution for each residue, or no larger than the transformed input.
+    All are where they are shared by a convolution for each residue, or smaller than the transformed input.
     """
     size, shape = 4 if dtype == "f" else 8, tile(dtype, "dense" if sums else "rows", columns)
     of_filter = window.taps // window.kernel[-1] ** 2 * PAIRS * depth * size
-    most = max(_FILTER_BYTES, of_filter * columns // _PARTS)
-    vectors = max(2, most // (of_filter * shape.lanes))
-    some = max(vectors // shape.vectors * shape.vectors, min(vectors, shape.vectors)) * shape.lanes
-    if some >= columns or len(residues(window)) > 1:
-        return []
-    found = []
-    for begin in range(0, columns, some):
-        count = min(some, columns - begin)
-        call = _call(window, batch, depth, count, dtype, x, y, sums, True)
-        if len(call.plan.blocks) > 1 or PAIRS * int(call.plan.words[WINOGRAD.input_step]) * size > of_filter * columns:
-            return []
-        found.append((slice(begin, begin + count), call))
-    return found
+    if len(residues(window)) > 1:
+        return None
+    whole = _call(window, batch, depth, columns, dtype, x, y, sums, True)
+    of_input = PAIRS * int(whole.plan.words[WINOGRAD.input_step]) * size
+    if len(whole.plan.blocks) > 1 or of_input > of_filter * columns:
+        return None
+    most = of_filter * columns // _PARTS  # a part reads all of the transformed input
+    vectors = max(
+        2 if sums else shape.vectors,
+        max(_FILTER_BYTES, most if sums else min(most, of_input)) // (of_filter * shape.lanes),
+    )
+    total = -(-columns // shape.lanes)
+    if sums:
+        parts = -(-total // max(vectors // shape.vectors * shape.vectors, min(vectors, shape.vectors)))
+    else:  # of equal size for two threads
+        parts = 2 * -(-total // (2 * min(vectors, max(2, total // _PARTS))))
+    parts = min(parts, total)
+    if parts < 2:
+        return None
+    calls = []
+    for part in range(parts):
+        begin, end = (min(columns, place * total // parts * shape.lanes) for place in (part, part + 1))
+        calls.append((slice(begin, end), _call(window, batch, depth, end - begin, dtype, x, y, sums, True)))
+    return _Filters(calls, *_plans_of(calls, window, dtype))
+
+
+def _plans_of(calls: list[tuple[slice, _Call]], window: Window, dtype: str) -> tuple[int, np.ndarray]:
+    """The elements per thread, and the words of ``_Filters``."""
+    lanes, plans = tile(dtype, "rows", 1).lanes, list[np.ndarray]()
+    words: list[int] = []
+    places: dict[int, int] = {}
+    own, end = 0, 2 * len(calls)
+    for part, call in calls:
+        count = part.stop - part.start
+        if count not in places:
+            places[count] = end
+            plans.append(call.plan.words)
+            end += len(call.plan.words)
+            turning = window.taps * lanes * -(-count // lanes) * lanes
+            own = max(own, call.plan.weights + PAIRS * int(call.plan.words[WINOGRAD.product_step]) + turning)
+        words += part.start, places[count]
+    return -(-own // lanes) * lanes, np.concatenate([np.array(words, np.int64), *plans])
 
 
 def _dense(w: np.ndarray) -> np.ndarray:
@@ -205,8 +243,8 @@ def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, 
     for _, _, phase in phases(window):
         target = (x[0], x[1], 2 * x[2], 2 * x[3])
         found = _filters(phase, batch, outputs, inputs, dtype, y, target, False)
-        if found:
-            most = max(most, _memory_of_filters(found) + 4 * outputs * max(part.stop - part.start for part, _ in found))
+        if found is not None:
+            most = max(most, _memory_of_filters(found, False) + 4 * inputs * outputs)
             continue
         plan = _call(phase, batch, outputs, inputs, dtype, y, target, False).plan
         # plus the taps of a phase in another order
@@ -214,9 +252,11 @@ def _temporary_of_phases(window: Window, batch: int, inputs: int, outputs: int, 
     return most * size
 
 
-def _memory_of_filters(found: list[tuple[slice, _Call]]) -> int:
-    """Elements of the transformed weights of some filters, or of their gradient, and of the tiles."""
-    return max(call.plan.weights for _, call in found) + max(call.plan.work for _, call in found)
+def _memory_of_filters(found: _Filters, sums: bool) -> int:
+    """Elements of the tiles, and of the transformed weights of some filters, or of their gradient."""
+    if sums:
+        return max(call.plan.weights for _, call in found.calls) + max(call.plan.work for _, call in found.calls)
+    return max(call.plan.work for _, call in found.calls) + min(cores(), len(found.calls)) * found.own
 
 
 def input_grad(g: np.ndarray, w: np.ndarray, bias: np.ndarray | None, gx: np.ndarray, window: Window) -> np.ndarray:
@@ -248,8 +288,8 @@ def _transformed(
     """``w`` is (*R, channels of x, channels of y)."""
     if not is_planned(x):  # a frozen network keeps the transformed weights of all filters
         found = _filters(window, x.shape[0], *w.shape[-2:], x.dtype.char, x.strides, y.strides, False)
-        if found:
-            return _by_filters(x, w, bias, y, turned, finish, found, window.kernel[-1])
+        if found is not None:
+            return _by_filters(x, w, bias, y, turned, finish, found)
     w, transformed = _dense(w), None
     for read, written, part in residues(window):
         some = y[written]
@@ -265,27 +305,33 @@ def _by_filters(
     y: np.ndarray,
     turned: int,
     finish: Finish | None,
-    found: list[tuple[slice, _Call]],
-    side: int,
+    found: _Filters,
 ) -> np.ndarray:
-    """Fill ``y``, some filters at a time."""
-    dtype, depth, columns = x.dtype.char, *w.shape[-2:]
-    work = shared(max(call.plan.work for _, call in found), dtype)
-    table, dense = per_thread(max(call.plan.table for _, call in found), "i8"), w.flags.c_contiguous
-    transformed = aligned(max(call.plan.weights for _, call in found), dtype)
-    for part, (plan, zeros, taps, width, panels, _, together, step) in found:
-        some, some_y = w[..., part], y[:, part]
-        count, row = some.shape[-1], columns
-        if not dense:
-            some, row = _dense(some), count
-        after = (some_y, some_y) if finish is None else (finish[0][:, part], finish[1])
-        init, block = zeros if bias is None else bias[part], plan.blocks[0]
-        if part.start == 0:
-            _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, 0, table, plan.table)
-        _weights[dtype](taps * depth, some, transformed, depth, row, count, width, panels, step, taps, side, turned)
-        _multiply[dtype](PAIRS // together, transformed, zeros, work, plan.words, 0, table, plan.table)
-        lines = (block.last - block.first) * block.lines
-        _transform_back[dtype](lines, work, init, some_y, plan.words, 0, table, plan.table, *after)
+    """Fill ``y``: each task some filters, whose weights it transforms itself."""
+    dtype, by_filter = x.dtype.char, not w.flags.c_contiguous and w.swapaxes(-1, -2).flags.c_contiguous
+    plan, zeros = found.calls[0][1][:2]
+    tasks, threads = len(found.calls), pool.threads
+    work, own = carved(dtype, plan.work, min(tasks, threads) * found.own)
+    table, block = per_thread(plan.table, "i8"), plan.blocks[0]
+    _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, 0, table, plan.table)
+    _some_filters[dtype](
+        tasks,
+        w if by_filter else _dense(w),
+        zeros if bias is None else bias,
+        y,
+        zeros,
+        work,
+        own,
+        found.own,
+        tasks < threads,
+        found.words,
+        w.shape[-1],
+        by_filter,
+        turned,
+        table,
+        plan.table,
+        *((y, y) if finish is None else finish),
+    )
     return y
 
 
@@ -341,8 +387,8 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     dtype, depth, columns = x.dtype.char, x.shape[1], g.shape[1]
     gw = np.empty((*window.kernel, depth, columns), x.dtype, like=x)
     filters = _filters(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
-    if filters:
-        return _sums_by_filters(x, g, gw, filters, window.kernel[-1])
+    if filters is not None:
+        return _sums_by_filters(x, g, gw, filters.calls, window.kernel[-1])
     work = []
     for read, written, part in residues(window):
         some_x, some_g = x[read], g[written]
@@ -418,9 +464,8 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     if gradient:
         window, inputs, outputs, x, y = turned_window(window), outputs, inputs, y, x
     filters = _filters(window, batch, inputs, outputs, dtype, x, y, sums)
-    if filters:
-        reordered = inputs * filters[0][0].stop * window.taps if gradient else 0
-        return (_memory_of_filters(filters) + reordered) * size
+    if filters is not None:
+        return _memory_of_filters(filters, sums) * size
     weights, most = 0, 0
     for read, written, part in residues(window):
         strides = (_strides_of(each, index) for each, index in ((x, read), (y, written)))

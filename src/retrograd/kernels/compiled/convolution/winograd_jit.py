@@ -15,7 +15,7 @@ from __future__ import annotations
 from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
 from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, multiply, rows_of_tile
-from ..machine.simd import address, ahead_by, counting, lanes, offset, store
+from ..machine.simd import address, ahead_by, counting, lanes, offset, store, transpose, transpose_first
 from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
 from .winograd_transforms_jit import (
     addresses_of_tile,
@@ -25,6 +25,7 @@ from .winograd_transforms_jit import (
     transform_gradient,
     transform_input,
     transform_product,
+    weights_of_channel,
 )
 
 # ---- Memory that a convolution by Winograd's transforms soon needs, prefetched while it multiplies ------------------
@@ -109,6 +110,8 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
 # ---- One task of a convolution by Winograd's transforms. Its plan is made in winograd_plan.py -----------------------
 
 
+# weights of more bytes are prefetched so many rows ahead: their pieces form no stream that a CPU recognizes
+_FAR, _ROWS_AHEAD = 4 << 20, 8
 _TERMS = 64  # channels summed before they are added to the others, which keeps the error small
 
 
@@ -220,8 +223,8 @@ def _reached(plan, block, slice, tap):  # type: ignore[no-untyped-def]
 
 
 @helper
-def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: ignore[no-untyped-def]
-    """M_e = sum over taps along D of V_e U_e, overwriting the V of the previous pair."""
+def _multiply(pair, block, weights, zeros, plan, v, m, table):  # type: ignore[no-untyped-def]
+    """M_e = sum over taps along D of V_e U_e, of matrices that begin at the addresses v and m."""
     slice_first, slice_last, _, _, _, _ = block
     rows = _rows_of_pair(plan, block, pair)
     if rows == 0:
@@ -236,7 +239,6 @@ def _multiply(pair, block, weights, zeros, plan, matrices, table):  # type: igno
     extra = together - least * tiles
     step_v, step_m = plan[WINOGRAD.depth_step] * size, plan[WINOGRAD.column_step] * size
     matrix = plan[WINOGRAD.before + pair] * plan[WINOGRAD.input_step]
-    v, m = address(offset(matrices, plan[WINOGRAD.read])), address(offset(matrices, plan[WINOGRAD.written]))
     for span in range(spans):
         entries, tap_first = 0, 0
         reached = 0
@@ -377,6 +379,7 @@ def gather(
     block = _block(plan, task)
     lines_of_x, lines_of_y = _lines_of(block)
     _transform_inputs(x, plan, block, 0, lines_of_x, address(zeros), table, offset(matrices, plan[WINOGRAD.read]))
+    v, m = address(offset(matrices, plan[WINOGRAD.read])), address(offset(matrices, plan[WINOGRAD.written]))
     last, size = plan[WINOGRAD.count] - 1, plan[WINOGRAD.size]
     next_x, lines_of_next = input_lines(plan, _block(plan, min(task + 1, last)))
     this_y, lines_of_this = output_lines(plan, block)
@@ -384,7 +387,7 @@ def gather(
         if task < last:
             read_soon(x, next_x, lines_of_next, pair, size)
         write_soon(y, this_y, lines_of_this, pair, size)
-        _multiply(pair, block, weights, address(zeros), plan, matrices, offset(table, 2 * POINTS * SLOTS))
+        _multiply(pair, block, weights, address(zeros), plan, v, m, offset(table, 2 * POINTS * SLOTS))
     _transform_outputs(y, plan, block, 0, lines_of_y, init, table, matrices, True, residual, bounds)
 
 
@@ -490,8 +493,110 @@ def multiply_pairs(
 ) -> None:
     """M_e for the pairs of points that share a spare matrix, and a block that all threads share."""
     table, block = offset(scratch, worker * scratch_words), _block(plan, index)
+    v, m = address(offset(work, plan[WINOGRAD.read])), address(offset(work, plan[WINOGRAD.written]))
     for pair in range(task * plan[WINOGRAD.together], (task + 1) * plan[WINOGRAD.together]):
-        _multiply(pair, block, weights, address(zeros), plan, work, table)
+        _multiply(pair, block, weights, address(zeros), plan, v, m, table)
+
+
+@helper
+def _weights_of_filters(w, begin, all_filters, by_filter, turned, plan, target, turning):  # type: ignore[no-untyped-def]
+    """U of the filters of a plan, which begin at ``begin``. ``turning``: memory for a register of channels."""
+    one, depth, columns, side = lanes(w), plan[WINOGRAD.depth], plan[WINOGRAD.columns], plan[WINOGRAD.side]
+    taps, width, step = plan[WINOGRAD.taps], plan[WINOGRAD.width], plan[WINOGRAD.weight_step]
+    panels, row = plan[WINOGRAD.product + PRODUCT.panels], (columns + one - 1) // one * one
+    far = taps * side * side * depth * all_filters * plan[WINOGRAD.size] > _FAR
+    for first in range(0, depth, one):
+        some = min(one, depth - first)
+        for tap in range(taps * side * side if by_filter != 0 else 0):
+            for k in range(0, columns, one):
+                source = offset(w, (tap * all_filters + begin + k) * depth + first)
+                end = offset(turning, tap * one * row + k)
+                if some == one and columns - k >= one:
+                    transpose(source, depth, end, row)
+                else:
+                    transpose_first(source, depth, end, row, min(one, columns - k), some)
+        for t in range(taps):
+            for c in range(first, first + some):
+                if by_filter != 0:
+                    weights_of_channel(
+                        turning,
+                        one * row,
+                        (c - first) * row,
+                        target,
+                        t,
+                        c,
+                        depth,
+                        columns,
+                        width,
+                        panels,
+                        step,
+                        taps,
+                        side,
+                        turned,
+                    )
+                else:
+                    for tap in range(t * side * side, (t + 1) * side * side if far else 0):
+                        at = (tap * depth + c + _ROWS_AHEAD) * all_filters + begin
+                        for k in range(0, columns, _CACHE_LINE // plan[WINOGRAD.size]):
+                            _read(w, at + k)
+                    weights_of_channel(
+                        w,
+                        depth * all_filters,
+                        c * all_filters + begin,
+                        target,
+                        t,
+                        c,
+                        depth,
+                        columns,
+                        width,
+                        panels,
+                        step,
+                        taps,
+                        side,
+                        turned,
+                    )
+
+
+def filters(
+    task: int,
+    worker: int,
+    w: Array,
+    init: Array,
+    y: Array,
+    zeros: Array,
+    work: Array,
+    own: Array,
+    own_words: int,
+    of_task: int,
+    plans: Table,
+    all_filters: int,
+    by_filter: int,
+    turned: int,
+    scratch: Table,
+    scratch_words: int,
+    residual: Array,
+    bounds: Array,
+) -> None:
+    """The output of some filters, whose U and M stay in the cache of one core; V is in ``work``.
+
+    w is (taps, side, side, depth, filters), or (..., filters, depth) if ``by_filter``. ``own``: memory for each thread;
+    ``of_task``: for each task, where they are fewer.
+    """
+    begin, plan = plans[2 * task], offset(plans, plans[2 * task + 1])
+    table, block = offset(scratch, worker * scratch_words), _block(plan, 0)
+    transformed = offset(own, (task if of_task != 0 else worker) * own_words)
+    products = offset(transformed, plan[WINOGRAD.taps] * plan[WINOGRAD.tap_step])
+    turning = offset(products, PAIRS * plan[WINOGRAD.product_step])
+    _weights_of_filters(w, begin, all_filters, by_filter, turned, plan, transformed, turning)
+    v, m = address(offset(work, plan[WINOGRAD.read])), address(products)
+    for pair in range(PAIRS):
+        _multiply(pair, block, transformed, address(zeros), plan, v, m, offset(table, 2 * POINTS * SLOTS))
+    _, lines = _lines_of(block)
+    first = offset(init, 0 if address(init) == address(zeros) else begin)
+    limits = offset(bounds, begin if address(bounds) == address(y) else 0)
+    _transform_outputs(
+        offset(y, begin), plan, block, 0, lines, first, table, products, True, offset(residual, begin), limits
+    )
 
 
 def transform_back(

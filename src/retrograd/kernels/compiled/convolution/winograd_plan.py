@@ -78,7 +78,9 @@ PART = record(first=1, last=1)  # blocks
 # spare matrix.
 #
 # Where the transformed weights are larger than the transformed input, one block has all of the input, which is
-# transformed once; then the weights are transformed, multiplied and forgotten, some filters at a time.
+# transformed once; then the weights are transformed, multiplied and forgotten, some filters at a time. In the forward
+# pass and the input gradient, a task does all of that for its filters: lines that another core has written are slow to
+# read, on many CPUs slower than memory.
 
 _TOGETHER = 3  # pairs of a task, where threads share a block
 _BLOCK_BYTES, _SHARED_BYTES = 448 << 10, 2 << 20  # tiles of a block of one core, and of one that all cores share

@@ -351,37 +351,19 @@ def _tap(w, at, step, tap, side, left):  # type: ignore[no-untyped-def]
     return full(w, 0.0)
 
 
-def weights(
-    task: int,
-    worker: int,
-    w: Array,
-    target: Array,
-    depth: int,
-    row: int,
-    columns: int,
-    width: int,
-    panels: int,
-    step: int,
-    taps: int,
-    side: int,
-    turned: int,
-) -> None:
-    """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c.
-
-    w is (taps, side, side, depth, row), of which the first ``columns`` are read. ``turned``: of the kernel flipped on
-    every axis, for the input gradient.
-    Two taps have only the pairs of the first four points. ``step``: elements from a pair to the next.
-    """
-    values, one = _values(w), lanes(w)
-    tap, sign, c = depth * row, 1, task % depth
-    area = side * side
-    first, own = task // depth * area * tap, task // depth * PAIRS * step
+@helper
+def weights_of_channel(  # type: ignore[no-untyped-def]
+    w, tap, at_c, target, t, c, depth, columns, width, panels, step, taps, side, turned
+):
+    """``weights`` for one t and c; ``tap`` elements from one tap of w to the next, and ``at_c`` before the channel."""
+    values, one, area = _values(w), lanes(w), side * side
+    first, own, sign = t * area * tap, t * PAIRS * step, 1
     if turned != 0:
         first, sign = (taps * area - 1) * tap - first, -1
     for panel in range(panels):
         for k in range(panel * width, min((panel + 1) * width, (columns + one - 1) // one * one), one):
             left = columns - k
-            begin = first + c * row + k
+            begin = first + at_c + k
             for i in range(side):
                 at = begin + sign * side * i * tap
                 v0, v1, v2, v3, v4, v5 = points_of_weights(
@@ -404,6 +386,31 @@ def weights(
                 )
                 to = own + j * step + (panel * depth + c) * width + k - panel * width
                 keep(target, to, POINTS * step, v0, v1, v2, v3, v4, v5)
+
+
+def weights(
+    task: int,
+    worker: int,
+    w: Array,
+    target: Array,
+    depth: int,
+    row: int,
+    columns: int,
+    width: int,
+    panels: int,
+    step: int,
+    taps: int,
+    side: int,
+    turned: int,
+) -> None:
+    """``target[t, e, panel, c, k] = (G w[t, :, :, c, k] G^T)_e`` for one t and c.
+
+    w is (taps, side, side, depth, row), of which the first ``columns`` are read. ``turned``: of the kernel flipped on
+    every axis, for the input gradient.
+    Two taps have only the pairs of the first four points. ``step``: elements from a pair to the next.
+    """
+    t, c = task // depth, task % depth
+    weights_of_channel(w, depth * row, c * row, target, t, c, depth, columns, width, panels, step, taps, side, turned)
 
 
 def weights_back(
