@@ -104,6 +104,23 @@ def test_larger_than_one_block(kernel_set: Any, M: int, K: int, N: int, layouts:
     check(kernel_set, source, (M, K), (K, N), bias=True)
 
 
+@textbook_at_night
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("second", ["contiguous", "fortran"])
+@pytest.mark.parametrize(("M", "K", "N"), [(550, 202, 2), (131, 600, 3), (1001, 64, 5)])
+def test_few_columns_of_a_transposed_matrix(kernel_set: Any, M: int, K: int, N: int, second: str, dtype: type) -> None:
+    """As the gradient of a weight with few outputs: the rows of the transposed product are whole vectors."""
+    check(kernel_set, Source(np.random.default_rng(0), dtype, ("fortran", second)), (M, K), (K, N))
+
+
+def test_few_columns_are_turned_where_that_pays() -> None:
+    def turned(M: int, K: int, N: int, biased: bool) -> bool:
+        return bool(matmul._call((M, K), (4, 4 * M), (K, N), (4 * N, 4), 4, biased).turned)
+
+    assert turned(550, 202, 2, False) and not turned(550, 202, 2, True)
+    assert not turned(64, 64, 3, False) and not turned(550, 202, 40, False)
+
+
 def laid_out(rng: np.random.Generator, shape: tuple[int, ...], dtype: type, transposed: bool) -> np.ndarray:
     x = numbers(rng, shape if not transposed else (*shape[:-2], shape[-1], shape[-2]), dtype)
     return x.swapaxes(-1, -2) if transposed else x

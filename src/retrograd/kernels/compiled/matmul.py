@@ -235,6 +235,19 @@ class _Call(NamedTuple):
     packed: int  # elements per thread
     words: np.ndarray  # the plan
     init: np.ndarray  # the initial row without bias
+    turned: bool = False  # the transposed product and a copy of it are faster
+
+
+_NARROW, _OF_TURNING = 8, 8000  # columns of C up to which whole vectors of its rows may pay; cycles of the copy
+
+
+def _cheapest(
+    rows: int, columns: int, depth: int, dense: bool, packing: bool, b_steps: tuple[int, int], dtype: str
+) -> tuple[thin.Choice | None, float]:
+    """The thin product to use, or None for tiles, and the estimated time."""
+    choice = thin.choose(rows, columns, depth, dense, *b_steps, dtype)
+    by_tiles = tiles_cycles(rows, columns, depth, "dense" if dense else "rows", packing, b_steps, dtype)
+    return (choice, choice.cycles) if choice is not None and choice.cycles < by_tiles else (None, by_tiles)
 
 
 @lru_cache(maxsize=4096)
@@ -287,8 +300,12 @@ def _call(
     offsets_of_c = range(0, prod(batch) * rows * columns, rows * columns)
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
-    choice = thin.choose(rows, columns, depth, rows_apart, *b_steps, dtype)
-    if choice is not None and choice.cycles < tiles_cycles(rows, columns, depth, form, packing, b_steps, dtype):
+    choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype)
+    if rows_apart and 1 < columns <= _NARROW and len(a_shape) == len(b_shape) == 2 and not biased:
+        _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
+        if other + _OF_TURNING < cycles:
+            return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype), True)
+    if choice is not None:
         plan = plan_thin(choice, rows, columns, depth, rows_apart, a_steps, b_steps, dtype, all_offsets)
     else:
         plan = plan_product(rows, columns, depth, form, a_steps, b_steps, packing, dtype, all_offsets)
@@ -303,9 +320,11 @@ def matmul(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.n
 
 def _multiplied(a: np.ndarray, b: np.ndarray, bias: np.ndarray | None = None) -> np.ndarray:
     """As ``matmul``, for arrays of any layouts."""
-    shape, launch, swapped, tasks, packed, words, init = _call(
+    shape, launch, swapped, tasks, packed, words, init, turned = _call(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
+    if turned:
+        return _turned(matmul(b.T, a.T))
     c = empty(shape, a.dtype) if type(a) is ndarray else empty(shape, a.dtype, like=a)
     if launch is None:
         if c.size == 0 or a.shape[-1] == 0:
@@ -339,9 +358,12 @@ def matmul_clamp(
 ) -> np.ndarray:
     """min(max(a @ b + bias + residual, low), high), while the sums are in registers, and then the formula of it."""
     given: Given = residual, low, high, formula, numbers
-    shape, launch, swapped, tasks, packed, words, init = _call(
+    shape, launch, swapped, tasks, packed, words, init, turned = _call(
         a.shape, a.strides, b.shape, b.strides, a.itemsize, bias is not None
     )
+    if turned:
+        residual = None if residual is None else residual.T
+        return _turned(matmul_clamp(b.T, a.T, None, residual, low, high, formula, numbers))
     if launch is None:
         if 0 in (*shape, a.shape[-1]):
             return finish_by_numpy(matmul(a, b, bias), given)
@@ -354,6 +376,11 @@ def matmul_clamp(
     memory = per_thread(packed, c.dtype.char) if packed else c
     launch(tasks, a, b, init, c, memory, packed, words, *finish_arrays(c, given))
     return c
+
+
+def _turned(c: np.ndarray) -> np.ndarray:
+    """The transposed matrix, in C order."""
+    return channels_last(c[np.newaxis])[0].T
 
 
 def _readable(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
