@@ -199,6 +199,13 @@ NARROW = {
     "groups in space": Case(
         conv_window((4, 5, 12), (3, 2, 3), (2, 1, 2), ((1, 1), (0, 1), (2, 0)), 1, 3), 2, 9, 39, False
     ),
+    "taps next to each other": Case(conv_window((6, 33), (3, 8), 1, (2, 3)), 2, 3, 7, True),
+    "groups of taps of different sizes": Case(conv_window((5, 60), (2, 11), (1, 2), (1, 5)), 2, 5, 4, True),
+    "groups of taps of stride 3 and dilation 2": Case(
+        conv_window((5, 50), (3, 9), (2, 3), (1, 8), (1, 2)), 2, 4, 3, True
+    ),
+    "rows of taps in the padding alone": Case(conv_window((2, 3, 20), (3, 3, 5), 1, (4, 3, 2)), 1, 3, 6, True),
+    "groups of taps in groups": Case(conv_window((7, 19), 5, 1, 2, 1, 4), 2, 12, 20, True),
 }
 
 
@@ -228,6 +235,7 @@ FORMS = {
     "direct in groups": ("direct", Case(conv_window((7, 9), 3, 1, 1, 1, 3), 2, 30, 60, True)),
     "narrow": ("narrow", Case(conv_window((9, 30), 5, 2, 2), 2, 3, 37, True)),
     "narrow in blocks": ("narrow", Case(conv_window((9, 30), 5, 1, 2), 2, 16, 20, False)),
+    "narrow with groups of taps": ("narrow", Case(conv_window((9, 30), 9, 1, 4), 2, 3, 6, True)),
     "narrow in groups": ("narrow", Case(conv_window((9, 30), 3, 1, 1, 1, 3), 2, 21, 39, True)),
     "planar": ("planar", Case(conv_window((9, 30), 3, 1, 1), 2, 17, 3, True)),
     "planar in blocks": ("planar", Case(conv_window((21, 200), 3, 1, 1), 1, 30, 5, True)),

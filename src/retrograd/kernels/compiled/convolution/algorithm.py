@@ -230,7 +230,8 @@ _REDUCE, _DOT = 6, 40  # a sum of the lanes of a register, added to memory; a ti
 _SUM_LINE = 25  # a tile of the weight gradient for a line, besides its terms
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
 _CALL = 6000  # a kernel
-_OF_GROUPS = 1.2  # factor of tiles of a group: they read and write parts of cache lines
+# factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
+_OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
 # positions, in registers, after which planar sums lanes
 _SEGMENT = 128
 
@@ -295,7 +296,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     read, written = (window.output, window.input) if gradient else (window.input, window.output)
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
-        terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype) * (_OF_GROUPS if groups > 1 else 1)
+        terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype)
         return terms + groups * packed + _CALL
     if form == "fold":
         width, steps = window.kernel[-1] * columns, -(-window.kernel[-1] // window.stride[-1])
@@ -313,7 +314,8 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         terms = window.taps * depth * tiles * _term(columns / tiles, shape.vectors) / shape.width
         flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
         line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
-        return groups * pixels * (terms * line / written[-1] + flips)
+        each = groups * pixels * (terms * line / written[-1] + flips)
+        return each * (_PLANES_OF_GROUPS if groups > 1 else 1)
     if form == "line":
         shape = tile(dtype, "line", columns)
         product = sum(

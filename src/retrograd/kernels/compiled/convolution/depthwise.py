@@ -20,7 +20,7 @@ from ..memory.layout import fill, usual_strides
 from ..memory.packing import zeros_of
 from .axes import Axis, three_axes, three_steps
 from .direct import add_parts, sum_parts
-from .direct_plan import MOST_PARTS, PHASE, WINDOW, phases, window_words
+from .direct_plan import MOST_PARTS, PHASE, WINDOW, groups_of_taps, phases, window_words
 
 # ---- Plans that divide a depthwise convolution (one channel per group) into tasks -----------------------------------
 
@@ -177,21 +177,11 @@ def _again(moves: list[int], step: int) -> int:
 
 def _groups(moves: list[int], weights: list[int], step: int, most: int) -> list[np.ndarray]:
     """GROUP of each run of taps whose moves differ by ``step``, cut into parts of at most ``most``."""
-    runs: list[list[tuple[int, int]]] = []
-    for move, weight in sorted(zip(moves, weights, strict=True)):
-        run = next((run for run in runs if run[-1][0] + step == move), None)
-        if run is None:
-            runs.append([(move, weight)])
-        else:
-            run.append((move, weight))
     found = []
-    for run in runs:
-        parts = -(-len(run) // most)
-        for part in range(parts):
-            (move, weight), *others = run[part * len(run) // parts : (part + 1) * len(run) // parts]
-            weight_step = others[0][1] - weight if others else 0
-            place = {"weight": weight - weights[0], "weight_step": weight_step}
-            found.append(GROUP.pack(move=move, **place, taps=1 + len(others)))
+    for first, *others in groups_of_taps(moves, step, most):
+        weight_step = weights[others[0]] - weights[first] if others else 0
+        place = {"weight": weights[first] - weights[0], "weight_step": weight_step}
+        found.append(GROUP.pack(move=moves[first], **place, taps=1 + len(others)))
     return found
 
 

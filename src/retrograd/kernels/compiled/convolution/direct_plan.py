@@ -105,6 +105,22 @@ def axis_phases(
     ]
 
 
+def groups_of_taps(moves: Sequence[int], step: int, most: int) -> list[list[int]]:
+    """Groups of at most ``most`` taps, by their places in ``moves``, each ``step`` further than the one before."""
+    runs: list[list[int]] = []
+    for place in sorted(range(len(moves)), key=moves.__getitem__):
+        run = next((run for run in runs if moves[run[-1]] + step == moves[place]), None)
+        if run is None:
+            runs.append([place])
+        else:
+            run.append(place)
+    found = []
+    for run in runs:
+        parts = -(-len(run) // most)
+        found += [run[part * len(run) // parts : (part + 1) * len(run) // parts] for part in range(parts)]
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class Phase:
     """Positions that share their taps."""

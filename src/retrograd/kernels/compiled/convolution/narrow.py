@@ -4,6 +4,9 @@ If the channels that are read are few, the products of single taps are too short
 addresses for each tile of pixels costs as much as its products. Here one table serves all positions of a line, and its
 entries are terms, pairs of a tap and a channel: the micro-kernel adds their products in one loop. Each task copies the
 lines that it reads, with their padding, so that all positions of a line are alike.
+
+If the channels that are written fit one vector, a number that is read serves one multiply-add, and loads are the limit.
+Then the entries are groups of up to three taps next to each other: a number is read once for all of them.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from ..memory.finish import Finish
 from ..memory.layout import nested_strides, usual_strides
 from ..memory.packing import pack_weights, packed_elements, zeros_of
 from .axes import LARGE_WEIGHTS, Axis, three_axes, three_strides
-from .direct_plan import axis_phases
+from .direct_plan import axis_phases, groups_of_taps
 
 # ---- The micro-kernel -----------------------------------------------------------------------------------------------
 
@@ -47,21 +50,32 @@ TERM_ARGUMENTS = (
     "bounds",  # as in microkernel.py
     "residual",
 )
+# The same for terms in groups: the A of up to three taps, one after the other, are those of adjacent positions, so that
+# each number is read once for all of them; B of tap t is t times b_step further. With one vector of columns.
+SLIDE_ARGUMENTS = (
+    "table",  # address of the addresses of A[0] of the first tap of each group: all with three taps, with two, with one
+    "places",  # address of the offsets of B of the first tap of each group
+    "threes",
+    "twos",
+    "ones",  # how many groups
+    *TERM_ARGUMENTS[2:],
+)
 _ROWS_OF_32, _ROWS_OF_16 = (28, 13, 8, 6), (12, 6, 4)  # of the tile with 1, 2, ... vectors of columns
+_SLIDING = 3 if registers() == 32 else 2  # taps of a group, at most: their rows of B stay in registers
 _MOST_TERMS, _MOST_COPIED, _MOST_PHASES = 2048, 1 << 16, 64
-_BLOCK = 112  # most terms that are summed before they are added to those before, see microkernel.py
+BLOCK = 112  # most terms that are summed before they are added to those before, see microkernel.py
 
 
 @cache
-def _micro(dtype: str, rows: int, vectors: int) -> int:
+def _micro(dtype: str, rows: int, vectors: int, slide: bool = False) -> int:
     """Address of the micro-kernel for a tile of ``rows`` x ``vectors``, compiled on first use."""
-    name = f"terms_{dtype}_{rows}x{vectors}"
+    name = f"{'slide' if slide else 'terms'}_{dtype}_{rows}x{vectors}"
 
     def compile() -> bytes:
         from ..machine.compiler import emit
         from .narrow_jit import build
 
-        return b"\n" + emit(build(name, dtype, rows, vectors), name)
+        return b"\n" + emit(build(name, dtype, rows, vectors, slide), name)
 
     return load(name, compile)[0]
 
@@ -78,6 +92,7 @@ NARROW = record(
     size=1,
     groups=1,
     columns=1,  # bytes of an element; groups; channels of one that are written
+    depth=1,  # and those of one that are read
     width=1,
     panels=1,
     tail=1,  # columns of a panel; panels; columns of the last vector of the last panel
@@ -92,6 +107,8 @@ NARROW = record(
     pitch=1,  # 1: lines are copied, to this many zeros, then elements; elements from one copy to the next
     span=2,  # lines of the tensor read between two that share a copy, along D, H
     most_rows=1,
+    skip=1,  # 1: rows of taps that read only padding are left out, where taps are in groups
+    places=1,  # words from the table of addresses to that of places of the weights
     lines=1,
     tasks=1,  # lines read by one; lines written; tasks that share them
     kinds_h=1,
@@ -111,8 +128,11 @@ LINE_PHASE = record(
     blocks=1,  # the terms are summed in so many blocks
     whole=CUT.words,
     last=CUT.words,  # of a whole panel, of the last one
+    row=1,
+    step=1,  # bytes of the weights from one row of taps to the next; from one tap of a group to the next
+    groups=3,  # how many have three taps, two, one; none: terms without groups
     runs=1,
-    list=0,  # contiguous terms of a line read: the first element, and how many
+    list=0,  # contiguous terms of a line read: the first element, and how many; or of groups: bytes to its weights
 )
 
 
@@ -129,11 +149,11 @@ class Narrow:
     cycles: float  # estimated time
 
 
-def _cut(dtype: str, positions: int, vectors: int) -> np.ndarray:
+def _cut(dtype: str, positions: int, vectors: int, slide: bool) -> np.ndarray:
     tiles = -(-positions // _most_rows()[vectors - 1])
     least, extra = divmod(positions, tiles)
-    kernels = [_micro(dtype, least, vectors), _micro(dtype, least + 1, vectors) if extra else 0]
-    return CUT.pack(tiles=tiles, least=least, extra=extra, kernels=kernels)
+    kernels = [_micro(dtype, rows, vectors, slide) for rows in (least, least + 1)[: 2 if extra else 1]]
+    return CUT.pack(tiles=tiles, least=least, extra=extra, kernels=[*kernels, 0][:2])
 
 
 def _most_rows() -> tuple[int, ...]:
@@ -147,15 +167,19 @@ _TILE, _LINE, _ENTRY, _FILL, _WEIGHT, _FAR, _NEAR = 30, 60, 0.6, 2, 0.7, 1.2, 40
 _LINE_STEP = 16  # copies of lines begin at multiples of so many elements
 
 
-def _cycles(positions: int, vectors: int, terms: int) -> float:
-    """Cycles of a panel of a line: two multiply-adds or loads in each, and a sum waits four for the term before."""
+def _cycles(positions: int, vectors: int, terms: float, taps: float = 1) -> float:
+    """Cycles of a panel of a line: two multiply-adds or loads in each, and a sum waits four for the term before.
+
+    ``taps``: of a group of terms that share loads, on average.
+    """
     tiles = -(-positions // _most_rows()[vectors - 1])
     rows = positions / tiles
-    return tiles * (terms * max(rows * vectors / 2, (rows + vectors + 1) / 2, 4) + _TILE)
+    loads = (rows + taps - 1 + taps * vectors + 1) / taps
+    return tiles * (terms * max(rows * vectors / 2, loads / 2, 4) + _TILE)
 
 
-def _cycles_of_panels(shape: Tile, positions: int, terms: int) -> float:
-    whole, last = (_cycles(positions, vectors, terms) for vectors in (shape.vectors, shape.last_vectors))
+def _cycles_of_panels(shape: Tile, positions: int, terms: int, taps: float = 1) -> float:
+    whole, last = (_cycles(positions, vectors, terms, taps) for vectors in (shape.vectors, shape.last_vectors))
     return (shape.panels - 1) * whole + last
 
 
@@ -210,21 +234,32 @@ def narrow_plan(
                 cycles += count * -(-groups * columns // shape.lanes) * _FILL
                 continue
             terms = len(rows) * len(of_w) * depth
+            step = along_w[0][1]
+            moves_w = [move for move, _ in of_w]
+            sliding = groups_of_taps(moves_w, step, _SLIDING) if columns <= shape.lanes else []
+            if len(sliding) == len(of_w):  # no tap is next to another
+                sliding = []
+            sliding.sort(key=lambda group: -len(group))
+            row = len(of_w) * depth * shape.width * size
             phases.append(
                 LINE_PHASE.pack(
                     target=start * target[3],
                     weights=len(taps) * depth * shape.width * size,
                     terms=terms,
-                    blocks=-(-terms // _BLOCK),
-                    whole=_cut(dtype, count, shape.vectors) if shape.panels > 1 else [0] * CUT.words,
-                    last=_cut(dtype, count, shape.last_vectors),
-                    **_runs([(move - begin) * channels for move, _ in of_w], depth),
+                    blocks=-(-terms // BLOCK),
+                    whole=_cut(dtype, count, shape.vectors, False) if shape.panels > 1 else [0] * CUT.words,
+                    last=_cut(dtype, count, shape.last_vectors, bool(sliding)),
+                    row=row,
+                    step=(sliding[0][1] - sliding[0][0]) * row // len(of_w) if sliding else 0,
+                    groups=[sum(len(group) == taps for group in sliding) for taps in (3, 2, 1)],
+                    **_runs([(move - begin) * channels for move in moves_w], depth, sliding, row // len(of_w)),
                 )
             )
             taps += [
                 a * weight_taps[0] + b * weight_taps[1] + c * weight_taps[2] for (_, a), (_, b) in rows for _, c in of_w
             ]
-            cycles += groups * _cycles_of_panels(shape, count, terms) + _ENTRY * terms
+            shared = len(of_w) / len(sliding) if sliding else 1
+            cycles += groups * _cycles_of_panels(shape, count, terms, shared) + _ENTRY * terms
             panels = groups * shape.panels
             if panels > 1 and terms * groups * columns * size > _NEAR // 2:  # they are read again for every line
                 cycles += _WEIGHT * panels * shape.vectors * terms
@@ -246,6 +281,7 @@ def narrow_plan(
         size=size,
         groups=groups,
         columns=columns,
+        depth=depth,
         width=shape.width,
         panels=shape.panels,
         tail=shape.tail,
@@ -260,6 +296,8 @@ def narrow_plan(
         pitch=pitch,
         span=span,
         most_rows=most_rows,
+        skip=int(not gradient),  # in an input gradient, every tap must show a weight that is not finite: convolution.py
+        places=-(-most_terms // 8) * 8 + 8,
         lines=lines,
         tasks=max(1, min(MOST_TASKS, lines, work // (TASK_WORK if copy else SMALL_TASK_WORK))),
         kinds_h=len(along_h),
@@ -272,13 +310,19 @@ def narrow_plan(
         np.array(taps or [0], np.int64),
         max(groups * columns, pitch, inputs[2] * channels),
         slots * pitch if copy else 0,
-        sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms)),
+        sum(-(-count // 8) * 8 + 8 for count in (slots, most_rows, most_terms, most_terms)),
         lines * (cycles / len(kinds) + _LINE) * (_FAR if far else 1),
     )
 
 
-def _runs(begins: Sequence[int], depth: int) -> dict[str, Any]:
-    """The terms of the taps of a line, ``depth`` from each of these elements on: contiguous ones together."""
+def _runs(begins: Sequence[int], depth: int, sliding: list[list[int]], tap: int) -> dict[str, Any]:
+    """The terms of the taps of a line, ``depth`` from each of these elements on: contiguous ones together.
+
+    ``sliding``: the groups of taps, if there are any; ``tap``: bytes of the weights of one.
+    """
+    if sliding:
+        words = [word for place, *_ in sliding for word in (begins[place], place * tap)]
+        return {"runs": len(sliding), "list": words}
     runs: list[list[int]] = []
     for begin in begins:
         if runs and begin == sum(runs[-1]):

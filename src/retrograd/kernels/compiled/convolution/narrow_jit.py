@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from platform import machine
 from typing import Any
 
@@ -15,6 +16,7 @@ from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import registers
 from ..machine.microkernel_jit import (
     NO_FINISH,
+    Cells,
     apply_formula,
     begin_of_tile,
     conditionally,
@@ -42,7 +44,7 @@ from ..machine.simd import (
     suffix,
 )
 from ..machine.target import vector_bytes
-from .narrow import CUT, KIND, LINE_PHASE, NARROW, TERM_ARGUMENTS
+from .narrow import BLOCK, CUT, KIND, LINE_PHASE, NARROW, SLIDE_ARGUMENTS, TERM_ARGUMENTS
 
 # ---- LLVM IR of the micro-kernel whose terms each have an address ---------------------------------------------------
 
@@ -50,7 +52,7 @@ _BYTE = ir.IntType(8).as_pointer()
 _NEAR_ROWS = 3  # rows that share a base register: x86 adds one or two steps in the load
 
 
-def build(name: str, dtype: str, rows: int, vectors: int) -> str:
+def build(name: str, dtype: str, rows: int, vectors: int, slide: bool) -> str:
     """Return the LLVM IR of a module with the micro-kernel ``name``."""
     element = ir.FloatType() if dtype == "f" else ir.DoubleType()
     size = 4 if dtype == "f" else 8
@@ -58,10 +60,11 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
     vector = ir.VectorType(element, lanes)
     module = ir.Module(name)
     module.triple = llvm.get_process_triple()
-    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(TERM_ARGUMENTS)), name)
-    table, terms, move, step, b, b_step, c, c_step, tail, init, accumulate, bounds, residual = function.args
-    blocks = {label: function.append_basic_block(label) for label in ("begin", "pairs", "odd", "last", "end")}
-    builder = ir.IRBuilder(blocks["begin"])
+    names = SLIDE_ARGUMENTS if slide else TERM_ARGUMENTS
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [I64] * len(names)), name)
+    table, *counts = function.args[:-11]
+    move, step, b, b_step, c, c_step, tail, init, accumulate, bounds, residual = function.args[-11:]
+    builder = ir.IRBuilder(function.append_basic_block("begin"))
     fma = declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3)
     prefetch = declare(builder, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
     mask, nothing = first_lanes(builder, tail, lanes), ir.Constant(vector, None)
@@ -98,68 +101,92 @@ def build(name: str, dtype: str, rows: int, vectors: int) -> str:
     slots = builder.inttoptr(table, _BYTE)
     steps = [I64(0), *(builder.mul(step, I64(i)) for i in range(1, _NEAR_ROWS))]
     group_step = builder.mul(step, I64(_NEAR_ROWS))
-    even = builder.and_(terms, I64(-2))
-    table_end = at(slots, builder.mul(even, I64(8)))
     b_start = builder.inttoptr(b, _BYTE)
-    builder.cbranch(builder.icmp_signed(">", even, I64(0)), blocks["pairs"], blocks["odd"])
 
-    def add_term(slot: ir.Value, row_of_b: ir.Value, sums: dict[Any, ir.Value]) -> dict[Any, ir.Value]:
+    def add_group(slot: ir.Value, rows_of_b: list[ir.Value], sums: Cells) -> Cells:
+        """The products of the taps of a group: that of each row of B is one position further."""
         base = at(builder.load(builder.bitcast(slot, _BYTE.as_pointer())), move)
-        values = [read(row_of_b, j, False) for j in range(vectors)]
-        new = {}
-        for i in range(rows):
+        values = [[read(row_of_b, j, False) for j in range(vectors)] for row_of_b in rows_of_b]
+        new = dict(sums)
+        for i in range(rows + len(values) - 1):
             if i and i % _NEAR_ROWS == 0:
                 base = hidden(at(base, group_step))
             scalar = builder.load(builder.bitcast(at(base, steps[i % _NEAR_ROWS]), element.as_pointer()))
             scalar.align = size
             a_value = splat(builder, scalar, vector)
-            for j in range(vectors):
-                new[i, j] = builder.call(fma, [a_value, values[j], sums[i, j]])
+            for t, of_tap in enumerate(values):
+                for j in range(vectors if 0 <= i - t < rows else 0):
+                    new[i - t, j] = builder.call(fma, [a_value, of_tap[j], new[i - t, j]])
             if in_place:
                 builder.asm(ir.FunctionType(ir.VoidType(), [vector]), "", "x", [a_value], True)
         return new
 
-    builder.position_at_end(blocks["pairs"])
-    slot, row_of_b = builder.phi(_BYTE), builder.phi(_BYTE)
-    sums = {cell: builder.phi(vector) for cell in tile}
-    one = add_term(slot, row_of_b, sums)
-    two = add_term(at(slot, 8), at(row_of_b, b_step), one)
-    next_slot, next_b = at(slot, 16), at(row_of_b, builder.mul(b_step, I64(2)))
-    for value, begin, following in (
-        (slot, slots, next_slot),
-        (row_of_b, b_start, next_b),
-        *((sums[i, j], start[j], two[i, j]) for i, j in tile),
-    ):
-        value.add_incoming(begin, blocks["begin"])
-        value.add_incoming(following, blocks["pairs"])
-    builder.cbranch(builder.icmp_unsigned("!=", next_slot, table_end), blocks["pairs"], blocks["odd"])
+    def repeat(
+        count: ir.Value, begin: list[ir.Value], sums: Cells, step: Callable[[list[ir.Value], Cells], Any]
+    ) -> tuple[list[ir.Value], Cells]:
+        """Run ``step`` so many times, on pointers and sums; return those after the last time."""
+        before, body, after = builder.block, *(function.append_basic_block(label) for label in ("body", "after"))
+        builder.cbranch(builder.icmp_signed(">", count, I64(0)), body, after)
+        builder.position_at_end(body)
+        left = builder.phi(I64)
+        places, cells = [builder.phi(_BYTE) for _ in begin], {cell: builder.phi(vector) for cell in sums}
+        next_places, new = step(places, cells)
+        following = builder.sub(left, I64(1))
+        own = [*zip((left, *places), (count, *begin), (following, *next_places), strict=True)]
+        own += [(cells[cell], sums[cell], new[cell]) for cell in cells]
+        for value, first_value, next_value in own:
+            value.add_incoming(first_value, before)
+            value.add_incoming(next_value, builder.block)
+        builder.cbranch(builder.icmp_signed("!=", following, I64(0)), body, after)
+        builder.position_at_end(after)
+        merged = []
+        for _, first_value, next_value in own[1:]:
+            merged.append(builder.phi(first_value.type))
+            merged[-1].add_incoming(first_value, before)
+            merged[-1].add_incoming(next_value, body)
+        return merged[: len(begin)], dict(zip(cells, merged[len(begin) :], strict=True))
 
-    builder.position_at_end(blocks["odd"])
-    last_slot, last_b = builder.phi(_BYTE), builder.phi(_BYTE)
-    paired = {cell: builder.phi(vector) for cell in tile}
-    for value, begin, following in (
-        (last_slot, slots, next_slot),
-        (last_b, b_start, next_b),
-        *((paired[i, j], start[j], two[i, j]) for i, j in tile),
-    ):
-        value.add_incoming(begin, blocks["begin"])
-        value.add_incoming(following, blocks["pairs"])
-    builder.cbranch(builder.icmp_signed("!=", even, terms), blocks["last"], blocks["end"])
+    def terms_of(number: int) -> Callable[[list[ir.Value], Cells], Any]:
+        def step(places: list[ir.Value], cells: Cells) -> tuple[list[ir.Value], Cells]:
+            slot, row_of_b = places
+            for _ in range(number):
+                cells = add_group(slot, [row_of_b], cells)
+                slot, row_of_b = at(slot, 8), at(row_of_b, b_step)
+            return [slot, row_of_b], cells
 
-    builder.position_at_end(blocks["last"])
-    one_more = add_term(last_slot, last_b, paired)
-    builder.branch(blocks["end"])
+        return step
 
-    builder.position_at_end(blocks["end"])
-    total = {cell: builder.phi(vector) for cell in tile}
-    for cell in tile:
-        total[cell].add_incoming(paired[cell], blocks["odd"])
-        total[cell].add_incoming(one_more[cell], blocks["last"])
+    def group_of(taps: int) -> Callable[[list[ir.Value], Cells], Any]:
+        def step(places: list[ir.Value], cells: Cells) -> tuple[list[ir.Value], Cells]:
+            slot, place = places
+            rows_of_b = [at(b_start, builder.load(builder.bitcast(place, I64.as_pointer())))]
+            for _ in range(taps - 1):
+                rows_of_b.append(at(rows_of_b[-1], b_step))
+            return [at(slot, 8), at(place, 8)], add_group(slot, rows_of_b, cells)
+
+        return step
+
+    total = {(i, j): start[j] for i, j in tile}
+    if slide:
+        where = [slots, builder.inttoptr(counts[0], _BYTE)]
+        for taps, count in zip((3, 2, 1), counts[1:], strict=True):
+            where, total = repeat(count, where, total, group_of(taps))
+    else:
+        where = [slots, b_start]
+        where, total = repeat(builder.ashr(counts[0], I64(1)), where, total, terms_of(2))
+        _, total = repeat(builder.and_(counts[0], I64(1)), where, total, terms_of(1))
     total = conditionally(builder, adding, total, lambda i, j: builder.fadd(read(rows_of_c[i], j, True), total[i, j]))
     total = finished(builder, total, bounds, residual, rows_of_c, read)
     store_cells(builder, total, rows_of_c, vectors, mask)
     builder.ret_void()
     return str(module)
+
+
+def _call(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+    """Call the function at the first argument, with the others."""
+    callee = ir.FunctionType(ir.VoidType(), [I64] * (len(args) - 1)).as_pointer()
+    builder.call(builder.inttoptr(args[0], callee), args[1:])
+    return context.get_dummy_value()
 
 
 @intrinsic
@@ -181,13 +208,32 @@ def add_terms(
     residual: Any,
 ) -> Any:
     """Call the micro-kernel at the address ``function``; the arguments are those of ``TERM_ARGUMENTS``."""
+    return types.void(*[types.int64] * (1 + len(TERM_ARGUMENTS))), _call
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        callee = ir.FunctionType(ir.VoidType(), [I64] * len(TERM_ARGUMENTS)).as_pointer()
-        builder.call(builder.inttoptr(args[0], callee), args[1:])
-        return context.get_dummy_value()
 
-    return types.void(*[types.int64] * (1 + len(TERM_ARGUMENTS))), generate
+@intrinsic
+def add_groups(
+    typing: Any,
+    function: Any,
+    table: Any,
+    places: Any,
+    threes: Any,
+    twos: Any,
+    ones: Any,
+    move: Any,
+    step: Any,
+    b: Any,
+    b_step: Any,
+    c: Any,
+    c_step: Any,
+    tail: Any,
+    init: Any,
+    accumulate: Any,
+    bounds: Any,
+    residual: Any,
+) -> Any:
+    """Call the micro-kernel at the address ``function``; the arguments are those of ``SLIDE_ARGUMENTS``."""
+    return types.void(*[types.int64] * (1 + len(SLIDE_ARGUMENTS))), _call
 
 
 # ---- One task of a convolution with few channels --------------------------------------------------------------------
@@ -253,6 +299,67 @@ def _fill(target, init, positions, columns):  # type: ignore[no-untyped-def]
             store_first(target, w * columns + whole, value, left)
 
 
+@helper
+def _groups_of_line(plan, kind, phase, nothing, scratch, lines_at, table):  # type: ignore[no-untyped-def]
+    """The tables of the groups of taps: their addresses, and places of their weights; how many have 3, 2 and 1 taps.
+
+    If all rows of taps read only padding and are left out, one stays, of zeros.
+    """
+    rows, depth, size = plan[kind + KIND.rows], plan[NARROW.depth], plan[NARROW.size]
+    row_of_weights, inside = plan[NARROW.width] * size, 0
+    outside = nothing if plan[NARROW.skip] != 0 else 0
+    for row in range(rows):
+        inside += 1 if scratch[lines_at + row] != outside else 0
+    at, own, places = table, phase + LINE_PHASE.list, plan[NARROW.places]
+    for kind_of_group in range(3):
+        count = plan[phase + LINE_PHASE.groups + kind_of_group]
+        for row in range(rows):
+            place = scratch[lines_at + row]
+            if place != outside or (inside == 0 and row == 0):
+                for group in range(count):
+                    move = plan[own + 2 * group]
+                    weights = plan[own + 2 * group + 1] + row * plan[phase + LINE_PHASE.row]
+                    for i in range(0, depth, lanes(scratch)):
+                        store(scratch, at + i, (counting(scratch) + (move + i)) * size + place)
+                        store(scratch, at + places + i, (counting(scratch) + i) * row_of_weights + weights)
+                    at += depth
+        own += 2 * count
+    each, groups = max(inside, 1) * depth, phase + LINE_PHASE.groups
+    return plan[groups] * each, plan[groups + 1] * each, plan[groups + 2] * each
+
+
+@helper
+def _slide_line(plan, phase, cut, finish, threes, twos, ones, scratch, table, source_group, b, to, tail, init, column):  # type: ignore[no-untyped-def]
+    """All tiles of a line of one group of channels, whose terms are in groups of taps, block by block."""
+    step = plan[NARROW.source_step]
+    all_groups, taps = threes + twos + ones, 3 if threes > 0 else 2
+    blocks = (all_groups * taps + BLOCK - 1) // BLOCK
+    for block in range(blocks):
+        first, last = block * all_groups // blocks, (block + 1) * all_groups // blocks
+        after = finish if block == blocks - 1 else NO_FINISH
+        for tile in range(plan[cut + CUT.tiles]):
+            position = begin_of_tile(tile, plan[cut + CUT.least], plan[cut + CUT.extra])
+            add_groups(
+                plan[cut + CUT.kernels + (1 if tile < plan[cut + CUT.extra] else 0)],
+                address(offset(scratch, table + first)),
+                address(offset(scratch, table + plan[NARROW.places] + first)),
+                max(0, min(last, threes) - first),
+                max(0, min(last, threes + twos) - max(first, threes)),
+                max(0, last - max(first, threes + twos)),
+                position * step + source_group,
+                step,
+                b,
+                plan[phase + LINE_PHASE.step],
+                to + position * plan[NARROW.target_step],
+                plan[NARROW.target_step],
+                tail,
+                address(init) + column,
+                block,
+                after[0],
+                after[1],
+            )
+
+
 def conv(
     task: int,
     worker: int,
@@ -294,14 +401,16 @@ def conv(
         _lines(source, address(zeros), plan, kind, n, base_d, base_h, copies, own, scratch, tags, lines_at)
         phase = kind + KIND.list + 2 * plan[kind + KIND.rows]
         for _ in range(plan[kind + KIND.phases]):
-            runs, at = plan[phase + LINE_PHASE.runs], table
-            for row in range(plan[kind + KIND.rows]):
+            runs, at, sliding = plan[phase + LINE_PHASE.runs], table, plan[phase + LINE_PHASE.step] != 0
+            for row in range(0 if sliding else plan[kind + KIND.rows]):
                 place = scratch[lines_at + row]
                 for run in range(runs):
                     move, length = plan[phase + LINE_PHASE.list + 2 * run], plan[phase + LINE_PHASE.list + 2 * run + 1]
                     for i in range(0, length, lanes(scratch)):
                         store(scratch, at + i, (counting(scratch) + (move + i)) * size + place)
                     at += length
+            if sliding:
+                threes, twos, ones = _groups_of_line(plan, kind, phase, address(zeros), scratch, lines_at, table)
             terms, blocks = plan[phase + LINE_PHASE.terms], plan[phase + LINE_PHASE.blocks]
             for panel in range(plan[NARROW.groups] * panels):  # a panel of the weights stays in L1 for all tiles
                 group, panel_of_group = panel // panels, panel % panels
@@ -312,7 +421,25 @@ def conv(
                 source_group = group * plan[NARROW.source_group]
                 b = address(weights) + panel * plan[NARROW.panel_step] + plan[phase + LINE_PHASE.weights]
                 to = address(target) + begin + plan[phase + LINE_PHASE.target] + column
-                for block in range(blocks):
+                if sliding:
+                    _slide_line(
+                        plan,
+                        phase,
+                        cut,
+                        finish,
+                        threes,
+                        twos,
+                        ones,
+                        scratch,
+                        table,
+                        source_group,
+                        b,
+                        to,
+                        tail,
+                        init,
+                        column,
+                    )
+                for block in range(0 if sliding else blocks):
                     first_term = block * terms // blocks
                     some = (block + 1) * terms // blocks - first_term
                     after = finish if block == blocks - 1 else NO_FINISH
