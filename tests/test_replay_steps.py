@@ -505,3 +505,50 @@ def test_a_copied_step_trains_the_same_network() -> None:
 def gradients() -> Iterator[None]:
     with rg.enable_grad():
         yield
+
+
+@pytest.mark.parametrize("optimizer", [optim.SGD, optim.Adam])
+def test_parts_of_a_network_that_take_turns(optimizer: Any) -> None:
+    """A step that clears the gradients of the part that it does not train leaves none behind."""
+    found = []
+    for compiled in (False, True):
+        rg.manual_seed(1)
+        net = nn.ModuleList([perceptron(), perceptron()])
+        trained = optimizer(net.parameters(), lr=0.1)
+
+        def step(x: rg.Tensor, part: int, net: nn.ModuleList = net, trained: Any = trained) -> rg.Tensor:
+            trained.zero_grad()
+            loss = net[part](x).square().mean()
+            loss.backward()
+            trained.step()
+            return loss
+
+        call, rows = rg.compile(step) if compiled else step, []
+        for seed in range(14):
+            rows += bits(call(numbers(seed, 4, 6), seed // 3 % 2).detach().numpy())
+            rows.append([p.grad is None for p in net.parameters()])
+        found.append(rows + [bits(p.detach().numpy()) for p in net.parameters()])
+        assert not compiled or "launches" in explain_recording(call)
+    assert found[0] == found[1]
+
+
+def test_a_gradient_in_another_memory_order() -> None:
+    found = []
+    for compiled in (False, True):
+        rg.manual_seed(1)
+        net = perceptron()
+
+        def accumulate(x: rg.Tensor, net: nn.Module = net) -> rg.Tensor:
+            loss = net(x).square().mean()
+            loss.backward()
+            return loss
+
+        call, rows = rg.compile(accumulate) if compiled else accumulate, []
+        weight = net[0].weight
+        for seed in range(8):
+            call(numbers(seed, 4, 6))
+            rows.append((bits(weight.grad.numpy()), weight.grad.numpy().strides))
+            if seed in (3, 5):
+                weight.grad = rg.ones(*weight.shape[::-1]).T if seed == 3 else rg.ones(*weight.shape)
+        found.append(rows)
+    assert found[0] == found[1]

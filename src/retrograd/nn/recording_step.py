@@ -103,10 +103,15 @@ class Training:
                     count + counts.get(id(array), 0) for array, count in zip(self.arrays, self.references, strict=True)
                 ]
                 if [*map(getrefcount, self.arrays)] == unheld:
-                    for (_, before, _, _), given in zip(self.deliveries, present, strict=True):
-                        if before is not None and given.array is not before:
-                            copies.put(before, given.array)
-                    done = replay()
+                    others = [
+                        (before, given.array)
+                        for (_, before, _, _), given in zip(self.deliveries, present, strict=True)
+                        if before is not None and given.array is not before
+                    ]
+                    if all((a.strides, a.dtype) == (b.strides, b.dtype) for a, b in others):
+                        for before, array in others:
+                            copies.put(before, array)
+                        done = replay()
         finally:
             if not done:
                 for parameter, given in zip(self.parameters, present, strict=True):
@@ -171,7 +176,8 @@ class Before:
             yield found
             for leaf, before in zip(self.state.leaves, given, strict=True):
                 after = None if leaf._grad is None else leaf._grad.array
-                found.append(Delivery(leaf, before(), after, after is before()))
+                kept = before is _nothing if after is None else after is before()  # a removed array is gone
+                found.append(Delivery(leaf, before(), after, kept))
             self._check()
         finally:
             for leaf, grad in zip(self.state.leaves, self._grads, strict=True):
