@@ -154,6 +154,7 @@ _OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by trans
 _OF_TILE, _OF_CALL = 84, 150  # cycles
 _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
 _OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
+_OF_MEMORY = 12  # cycles per line of a copy that turns B, if B comes from memory
 
 
 def tiles_cycles(
@@ -170,6 +171,8 @@ def tiles_cycles(
     if not packing and tiles > 1 and thin.rows_conflict(depth, b_steps[0] * size):
         each += thin.conflict_cycles(min(columns, shape.width) * size)
     copy = _OF_COPY[b_steps[1] != 1] * columns * depth if packing else 0.0
+    if packing and b_steps[1] != 1:
+        copy += _OF_MEMORY * thin.lines_from_memory(columns * depth * size)
     if form == "rows":
         copy += -(-shape.panels // _GROUP) * rows * depth * size / _OF_ROWS
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL

@@ -112,7 +112,8 @@ _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than
 _FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
-_L2_SHARE = 1 << 19  # bytes of B that stay in L2
+_L2_SHARE, _L3_SHARE = 1 << 19, 8 << 20  # bytes of B that stay in L2 and in L3
+_OF_MEMORY = 5  # more cycles per line of B that comes from memory
 _OF_FAR, _MOST_OF_FAR = 1.5, (3, 12)  # cycles per line beyond, by tiles of rows; at most, in long and short columns
 
 
@@ -173,6 +174,7 @@ def _choices(
         cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_DOTS) + _OF_CALL
         if rows > height and content > _L2_SHARE:  # the first rows of A wait for the columns of B, some at a time
             cycles += content / _LINE * min(_OF_FAR * tiles_of_rows, _MOST_OF_FAR[depth * size < _PERIOD])
+            cycles += _OF_MEMORY * lines_from_memory(content)
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
 
 
@@ -189,6 +191,11 @@ def conflict_cycles(width: int) -> float:
 def rows_conflict(depth: int, step: int) -> bool:
     """Return whether the rows of B, ``step`` bytes apart, are too many for L1, and on many pages."""
     return depth > rows_in_l1(step) and depth * step // _PERIOD >= _FEW_PAGES <= depth
+
+
+def lines_from_memory(content: int) -> float:
+    """Return the lines of the cache that come from memory, of a matrix of ``content`` bytes."""
+    return content / _LINE if content > _L3_SHARE else 0.0
 
 
 def _near_tiles(width: int, depth: int, size: int) -> int:
