@@ -13,6 +13,7 @@ import pytest
 import retrograd as rg
 from comparison import bits
 from retrograd import nn, optim
+from retrograd.engine import steps
 from retrograd.nn import functional
 from retrograd.nn.compilation import explain_recording
 
@@ -262,6 +263,54 @@ def test_accumulated_gradients() -> None:
         found.append(rows + run.rows())
     assert found[0] == found[1]
     assert explain_recording(call).count("launches") == 2  # with and without gradients before
+
+
+@pytest.mark.parametrize("make", [lenet, perceptron])
+def test_a_recording_needs_no_products(make: Make) -> None:
+    """Both recorded calls use made-up results of convolutions and products; the call itself replays."""
+    net, labels = make(), codes(2, 5, 3)
+    x = numbers(1, 3, 1, 13, 13) if make is lenet else numbers(1, 3, 6)
+    optimizer, made = optim.SGD(net.parameters(), lr=0.1), []
+
+    def step() -> None:
+        optimizer.zero_grad()
+        functional.cross_entropy(net(x), labels).backward()
+        optimizer.step()
+
+    def counted(*given: Any) -> Any:
+        made.append(original(*given))
+        return made[-1]
+
+    compiled, original = rg.compile(step), steps._made_up
+    compiled()
+    with patch.object(steps, "_made_up", counted):
+        compiled()
+    assert "launches" in explain_recording(compiled)
+    layers = sum(isinstance(each, (nn.Conv2d, nn.Linear)) for each in net)
+    assert len(made) == 2 * (3 * layers - 1) and sum(each is not None for each in made) > len(made) / 2
+
+
+def test_decisions_about_products_are_recorded_from_true_results() -> None:
+    """The backward of prod asks whether a factor is 0."""
+    x, y = numbers(3, 4, 4), numbers(4, 4, 4) + 9
+    x.requires_grad_()
+    compiled = rg.compile(lambda x, y: ((x @ y) * 2).prod(dim=0))
+    rows, exact = [], []
+
+    def counted(*given: Any) -> Any:
+        exact.append(given[-1])
+        return original(*given)
+
+    original = compiled._recorder._two_calls
+    compiled._recorder._two_calls = counted
+    for function in (compiled, compiled, compiled, compiled.__wrapped__):
+        x.grad = None
+        value = function(x, y)
+        value.backward(numbers(5, 4))
+        rows.append(bits(value.detach().numpy()) + bits(x.grad.numpy()))
+    assert all(row == rows[-1] for row in rows)
+    (recording,) = compiled._recorder.found.values()
+    assert recording.runs == 3 and recording.misses == 0 and exact == [False, True]
 
 
 # ---- What is not recorded --------------------------------------------------------------------------------------------

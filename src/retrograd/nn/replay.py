@@ -1,10 +1,11 @@
 """``compile``: calls recorded once and replayed without Python between the kernels.
 
-The first call with arguments of new layouts runs the function twice as usual, and records its steps (``engine/steps``),
-with gradients also those of a backward pass. Further calls copy the arguments into the recorded arrays and run the
-kernels' launches in a loop, on memory that was planned once. What a recording depends on is compared before each
-replay; a call that cannot be recorded, or whose recording no longer holds, runs as usual. So the results are those of
-the function, to the bit.
+The first call with arguments of new layouts runs the function twice, and records its steps (``engine/steps``), with
+gradients also those of a backward pass. Convolutions and products are not computed then, since they take most of the
+time: numbers that differ between the two runs stand in for their results, unless a decision or NumPy may read these.
+Further calls copy the arguments into the recorded arrays and run the kernels' launches in a loop, on memory that was
+planned once. What a recording depends on is compared before each replay; a call that cannot be recorded, or whose
+recording no longer holds, runs as usual. So the results are those of the function, to the bit.
 
 A call with gradients is one node of the graph. Its memory holds what backward needs; until that has run, or the result
 is gone, further calls run as usual.
@@ -37,7 +38,7 @@ from ..engine.grad_mode import enable_grad, thread
 from ..engine.hooks import has_hooks, without_hooks
 from ..engine.memory_planning import root
 from ..engine.recording_gate import gate
-from ..engine.steps import Outline, record_steps
+from ..engine.steps import Outline, record_layouts, record_steps
 from ..engine.tensor import Tensor, wrap
 from ..ops.random.random import Generator, default_generator
 from ..specs.array_spec import leaves
@@ -59,6 +60,7 @@ from .recording import (
     frozen_steps,
     is_container,
     mapped_tensors,
+    needs_results,
     older_objects_uncollected,
     put_back_after,
     read_outside,
@@ -389,43 +391,73 @@ class Recorder:
         trained: list[Tensor],
         held: list[np.ndarray],
     ) -> tuple[Call, Call, Outline] | str:
-        """Call the function with the given numbers, and first with others, of which only the layouts are kept."""
+        """Record two calls: with made-up results of convolutions and products if that suffices, else with true ones."""
         state = self.state
         assert state is not None
-        count, before, strides = changes[0], Before(state), self.upstream.get(place)
-        reason: str | None = DEPENDS
+        count, before = changes[0], Before(state)
+        tried: tuple[Call, Call, Outline] | str = ""
+        if not self.frozen:  # which is compared with the true result
+            try:
+                tried = self._two_calls(place, args, kwargs, trained, held, before, False)
+            except UnrecordableError:
+                tried = ""
         for _ in range(2):  # the first calls fill caches, such as those of resampling, in steps of their own
-            if reason is not None and reason.startswith(DEPENDS):
-                failed: Exception | None = None
-                with put_back_after(held, state.generators) as put_back:
-                    for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
-                        copies.put(array, copies.other_numbers(array))
-                    outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)])
-                    try:  # first the call that keeps no arrays: the other one then uses its memory again
-                        other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, outline)
-                    except UnrecordableError:
-                        raise
-                    except Exception as error:
-                        failed = error
-                    put_back()
-                    try:
-                        one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before)
-                    except UnrecordableError:
-                        raise
-                    except Exception as error:  # the function's own one, or one of an argument that is a leaf here
-                        self.called[place] += 1
-                        if self.fullgraph:
-                            raise
-                        if self.called[place] <= _MOST_MISSES:
-                            raise UnrecordableError("", later=True) from error
-                        return f"it fails while it is recorded: {type(error).__name__}: {error}"
-                if failed is not None:
-                    return f"it fails for other numbers of the same shapes: {type(failed).__name__}: {failed}"
-                reason = difference(one, other)
+            if isinstance(tried, str) and (not tried or tried.startswith(DEPENDS)):
+                tried = self._two_calls(place, args, kwargs, trained, held, before, True)
         if count != changes[0]:
             return "it sets an attribute of a module"
         if not state.references.hold():
             return "it changes something that it refers to"
+        return tried
+
+    def _two_calls(
+        self,
+        place: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        trained: list[Tensor],
+        held: list[np.ndarray],
+        before: Before,
+        exact: bool,
+    ) -> tuple[Call, Call, Outline] | str:
+        """Call the function with the given numbers, and first with others, of which only the layouts are kept.
+
+        exact: compute all results; otherwise "" is returned where the true ones may be needed.
+        """
+        state = self.state
+        assert state is not None
+        strides, failed = self.upstream.get(place), None
+        with put_back_after(held, state.generators) as put_back:
+            for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
+                copies.put(array, copies.other_numbers(array))
+            outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)], exact)
+            try:  # first the call that keeps no arrays: the other one then uses its memory again
+                other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, exact, outline)
+            except UnrecordableError:
+                raise
+            except Exception as error:
+                if not exact:
+                    return ""
+                failed = error
+            put_back()
+            try:
+                one = self._call_with(args, kwargs, trained, copies.same_layout, strides, before, exact)
+            except UnrecordableError:
+                raise
+            except Exception as error:  # the function's own one, or one of an argument that is a leaf here
+                if not exact:
+                    return ""
+                self.called[place] += 1
+                if self.fullgraph:
+                    raise
+                if self.called[place] <= _MOST_MISSES:
+                    raise UnrecordableError("", later=True) from error
+                return f"it fails while it is recorded: {type(error).__name__}: {error}"
+        if failed is not None:
+            return f"it fails for other numbers of the same shapes: {type(failed).__name__}: {failed}"
+        reason = difference(one, other)
+        if not exact and (reason is not None or needs_results(one, held)):
+            return ""
         return reason or (one, other, outline)
 
     def _call_with(
@@ -436,15 +468,17 @@ class Recorder:
         numbers: Callable[[np.ndarray], np.ndarray],
         strides: Upstream | None,
         before: Before,
+        exact: bool,
         outline: Outline | None = None,
     ) -> Call:
         """Record a call with arguments of its own, and its backward if there is something to train.
 
-        outline: gets the steps, without the arrays that they make.
+        exact: as in ``_two_calls``. outline: gets the steps, without the arrays that they make.
 
         Raises:
             UnrecordableError: it delivers gradients or makes a step of an optimizer in a way that cannot be repeated.
         """
+        record = record_steps if exact else record_layouts
         arrays: list[np.ndarray] = []
         wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
@@ -469,7 +503,7 @@ class Recorder:
         hooked = self.state.hooked
         with before.step(numbers) as delivered, only_known(self.state, known), without_hooks(hooked, refuse_hook):
             if outline is None:
-                steps = record_steps(self.function, *given, **named)
+                steps = record(self.function, *given, **named)
                 changed = {id(root(array)) for step in steps for array in step.changed}
             else:
                 result = outline.record(self.function, *given, **named)
@@ -507,7 +541,7 @@ class Recorder:
                 if separate is None:
                     raise UnrecordableError("its gradients would be added up in another order")
                 uses, leaves = [place for place, _ in separate], [leaf for _, leaf in separate]
-                run = record_steps if outline is None else outline.record
+                run = record if outline is None else outline.record
                 try:
                     with without_hooks(leaves):  # which run when the gradients are delivered
                         back = run(grad, [y for y, _ in used], leaves, outer, allow_unused=True)
