@@ -91,12 +91,15 @@ class Gather:
 def axis_phases(
     axis: Axis, gradient: bool, filled: bool = False
 ) -> list[tuple[int, int, int, int, list[tuple[int, int]]]]:
-    """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)])."""
+    """Along one axis: (positions, source step, target start, target step, [(source offset, kernel index)]).
+
+    Source offsets rise, so that most pixels that a tap reads are in L1 from the tap before.
+    """
     if not gradient:
         return [(axis.output, axis.stride, 0, 1, [(r * axis.dilation - axis.low, r) for r in range(axis.kernel)])]
     count = min(axis.stride, axis.input)
     taps: dict[int, list[tuple[int, int]]] = {} if filled else {residue: [] for residue in range(count)}
-    for r in range(axis.kernel):
+    for r in reversed(range(axis.kernel)):
         residue = (r * axis.dilation - axis.low) % axis.stride
         if residue < count:  # of o*stride = i + low - r*dilation
             taps.setdefault(residue, []).append(((residue + axis.low - r * axis.dilation) // axis.stride, r))
