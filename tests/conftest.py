@@ -21,7 +21,7 @@ numpy_2 = np.lib.NumpyVersion(np.__version__) >= "2.0.0"
 # of the cases of a parametrized test in these folders and files, --draw keeps one in so many
 DRAWN = {
     **dict.fromkeys(("conformance", "explanation", "kernels", "ops", "textbook"), 4),
-    **dict.fromkeys(("test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py", "test_replay_pieces.py"), 3),
+    **dict.fromkeys(("test_batch_norm_fusion.py", "test_docs.py", "test_fusion.py", "test_pieces.py"), 3),
     "onnx_models": 2,
 }
 Combination = tuple[tuple[int, str], ...]  # (index of the parametrize mark, id of its value), for each stacked mark
