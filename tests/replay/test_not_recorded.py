@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import re
+from collections.abc import Callable
 from operator import attrgetter
 from typing import Any
 
@@ -169,6 +170,41 @@ def test_lists_and_hooks_of_modules() -> None:
     assert same(compiled, net, x) and launches(compiled) == 0
     hook.remove()
     assert same(compiled, net, x) and launches(compiled) == 1
+
+
+def halved(x: rg.Tensor, ends: Callable[[rg.Tensor], bool]) -> rg.Tensor:
+    """Products until one ends the loop, which made-up numbers would never do."""
+    half = rg.Tensor(np.eye(4, dtype=np.float32) / 2)
+    for _ in range(100):
+        x = x @ half
+        if ends(x):
+            return x
+    raise AssertionError("a loop without an end")
+
+
+def sign(x: rg.Tensor) -> rg.Tensor:
+    y = x @ x
+    try:
+        return y * 2 if (y > 0).all() else -y
+    except Exception:
+        return y
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: halved(x, lambda y: y.abs().max().item() < 1e-3),
+        lambda x: halved(x, lambda y: bool((y.abs() < 1e-3).all())),
+        lambda x: halved(x, lambda y: float(y.numpy().max()) < 1e-3),
+        sign,
+    ],
+)
+def test_computed_values_that_end_a_loop(function: Callable[[rg.Tensor], rg.Tensor]) -> None:
+    compiled = rg.compile(function)
+    for seed in range(6):
+        x = image(seed, 4, 4)
+        x = x.abs() if seed % 2 else x
+        assert bits(compiled(x).numpy()) == bits(function(x).numpy())
 
 
 def test_a_parameter_that_values_choose_is_not_recorded() -> None:

@@ -299,15 +299,24 @@ class Steps(list[Step]):
         return lines
 
 
+class MadeUpReadError(Exception):
+    """Python would decide something by made-up numbers, such as whether a loop ends."""
+
+
 class _Recorder(Listener):
     """Records the calls of kernels.
 
     numbers: the results of convolutions and products, repeated, in place of theirs; None: they are computed.
+
+    Raises:
+        MadeUpReadError: Python reads what is computed from these numbers.
     """
 
     def __init__(self, numbers: np.ndarray | None = None) -> None:
         self.steps = Steps()
         self._numbers = numbers
+        self._computed: set[int] = set()  # ids of owners of results that are not copies of what was given
+        self._refused: MadeUpReadError | None = None
 
     def __enter__(self) -> Self:
         host.listeners.append(self._read)
@@ -316,6 +325,8 @@ class _Recorder(Listener):
     def __exit__(self, *error: object) -> None:
         super().__exit__(*error)
         host.listeners.remove(self._read)
+        if self._refused is not None and error[0] is None:  # the function caught it
+            raise self._refused
 
     def _read(self, why: str, made: host.Decision | None) -> None:
         if get_ident() == self._thread:
@@ -323,6 +334,16 @@ class _Recorder(Listener):
             self.steps.read_sites.append(user_call_site())
             if made is not None:
                 self.steps.decisions.append((len(self.steps), made))
+            if self._numbers is not None and (made is None or self._are_computed(made.arrays)):
+                self._refused = MadeUpReadError(why)
+                raise self._refused
+
+    def _are_computed(self, arrays: Iterable[np.ndarray]) -> bool:
+        return any(id(root(array)) in self._computed for array in arrays)
+
+    def _notice(self, step: Step) -> None:
+        if self._numbers is not None and (step.kernel != "duplicate" or self._are_computed(step.inputs)):
+            self._computed.update(id(root(array)) for array in step.outputs)
 
     def _result(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._numbers is not None and name in _SUMS:
@@ -343,6 +364,7 @@ class _Recorder(Listener):
                 _copy_containers(result),
             )
         )
+        self._notice(self.steps[-1])
         return result
 
 
@@ -423,6 +445,7 @@ class Outline(_Recorder):
         for owner in map(root, step.outputs):
             if id(owner) not in self._made:
                 self._made[id(owner)] = ref(owner, partial(_forget, self._made, id(owner)))
+        self._notice(step)
         self.steps.sites.append(user_call_site())
         self.steps.append(step._replace(args=layout_of(args), kwargs=layout_of(kwargs), result=layout_of(result)))
         return result

@@ -544,13 +544,7 @@ def difference(call: Call, again: Call) -> str | None:
 
 
 def needs_results(call: Call, known: list[np.ndarray]) -> bool:
-    """Whether a call must be recorded with true results: a decision reads them, or NumPy may compute from them."""
-    made: set[int] = set()
-    for step in call.steps:
-        if step.kernel != "duplicate" or not made.isdisjoint([id(root(array)) for array in step.inputs]):
-            made.update(id(root(array)) for array in step.outputs)
-    if any(id(root(array)) in made for _, each in call.steps.decisions for array in each.arrays):
-        return True
+    """Whether a call must be recorded with true results, since NumPy may compute from them."""
     given = {id(root(array)) for array in (*call.inputs, *call.upstream, *known)}
     others = [each for each in call.steps.sources() if id(each) not in given and not is_constant(each)]
     return any(array.size != 1 or array.item() != 1 for array in others)  # 1: such as the upstream gradient
