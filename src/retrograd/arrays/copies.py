@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..specs.array_spec import ArrayInterface
@@ -37,6 +39,23 @@ def other_numbers(x: Array) -> Array:
         return y
     turned = np.ascontiguousarray(x).reshape(-1)[::-1].reshape(x.shape)
     np.copyto(y, turned * 0.75 + 0.125 if x.dtype.kind == "f" else turned, casting="same_kind")
+    return y
+
+
+_draw = np.random.default_rng(7)
+NUMBERS, OTHERS = _draw.standard_normal((2, 1021)) * _draw.choice([0.1, 1.0, 10.0], (2, 1021))
+
+
+def made_up(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, numbers: Array) -> Array | None:
+    """Return a dense array whose elements repeat some numbers; None if there is none with these strides."""
+    order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
+    y = np.empty([shape[axis] for axis in order], dtype).transpose(np.argsort(order))
+    if y.strides != strides:
+        return None
+    flat = y.ravel("K")
+    rest = flat.size % numbers.size
+    flat[rest:].reshape(-1, numbers.size)[...] = numbers
+    flat[:rest] = numbers[:rest]
     return y
 
 

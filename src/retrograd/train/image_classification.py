@@ -287,6 +287,8 @@ _KERNELS = (
     "optimizer.adam",
     "random.dropout",
     "random.dropout_grad",
+    "cross_entropy.few",
+    "cross_entropy.few_grad",
     "cross_entropy.rows",
     "cross_entropy.rows_grad",
     "reduction.sum_columns",
@@ -301,6 +303,7 @@ _KERNELS = (
     "moments.sums_columns",
     "pooling.max_pool",
     "pooling.max_pool_grad",
+    "pooling.max_pool_values",
 )
 
 
@@ -308,6 +311,7 @@ _KERNELS = (
 _REPORT_KERNELS = (
     (
         "convolution.planar.gather",
+        "convolution.winograd.filters",
         "normalization.channel_backward",
         "normalization.channel_forward",
         "pointwise.add",
@@ -320,6 +324,7 @@ _REPORT_KERNELS = (
     (
         "convolution.narrow.conv",
         "convolution.rowwise.conv",
+        "convolution.winograd.filters",
         "convolution.winograd.multiply_pairs",
         "convolution.winograd.transform",
         "convolution.winograd.transform_back",
@@ -331,6 +336,7 @@ _REPORT_KERNELS = (
         "pointwise.relu",
         "pointwise.relu_grad",
         "pooling.max_pool",
+        "pooling.max_pool_values",
         "thin_product.dots",
     ),
 )
@@ -354,6 +360,7 @@ _LARGE_REPORT_KERNELS = (
 # also used for folders of images
 _IMAGES_KERNELS = (
     "convolution.winograd.accumulate",  # slow to compile
+    "convolution.winograd.filters",
     "convolution.winograd.transform_both",
     "normalization.channel_forward",  # these two are faster for few or small images
     "normalization.channel_backward",
