@@ -30,6 +30,10 @@ def _rows_of(library: Any) -> Callable[..., Any]:
     return lambda w: w[places]
 
 
+def _taps_first(w: Any) -> Any:
+    return w.permute(2, 3, 1, 0).contiguous()
+
+
 def _jobs() -> Iterator[Job]:
     both = ((retrograd, functional), (torch, peer))
     for name, call in (
@@ -48,6 +52,8 @@ def _jobs() -> Iterator[Job]:
         "flip": lambda library, f: lambda x: library.flip(x, (3,)),
     }.items():
         yield Job("shapes", name, operator(*both[0]), operator(*both[1]), (IMAGE,))
+    # its time once depended on whether pages behind the result were present
+    yield Job("shapes", "weights to taps first", _taps_first, _taps_first, ((256, 400, 3, 3),), rows=True)
     yield Job("shapes", "rows by index", _rows_of(retrograd), _rows_of(torch), ((1000, 256),))
     ours, theirs = _embedding(retrograd, functional), _embedding(torch, peer)
     yield Job("shapes", "embedding", ours, theirs, ((1000, 256),), rows=True)
