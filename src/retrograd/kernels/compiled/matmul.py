@@ -194,8 +194,14 @@ def plan_thin(
     work = rows * columns * depth
     of_task = _TASK_WORK if made.packing else _SMALL_TASK_WORK
     each = -(-max(1, min(_MOST_TASKS, work * len(batch) // of_task)) // len(batch))
-    tile_cuts = min(made.tiles, each if not made.packing else max(1, rows // _TASK_ROWS))  # each copies B
-    panel_cuts = 1 if made.packing else min(made.panels, -(-each // tile_cuts))
+    if made.packing:
+        tile_cuts, panel_cuts = min(made.tiles, max(1, rows // _TASK_ROWS)), 1  # each copies B
+    elif columns > rows:  # the larger of A and B is cut, so that it is read once
+        panel_cuts = min(made.panels, each)
+        tile_cuts = min(made.tiles, -(-each // panel_cuts))
+    else:
+        tile_cuts = min(made.tiles, each)
+        panel_cuts = min(made.panels, -(-each // tile_cuts))
     parts, together = _parts(batch, made.tiles, made.panels, tile_cuts, panel_cuts, work)
     words = thin.words(
         choice,
