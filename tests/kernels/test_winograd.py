@@ -14,7 +14,7 @@ from comparison import assert_close, bits
 from kernels.convolutions import Trio, by_loops, trio
 from retrograd import kernels
 from retrograd.kernel_set import plan
-from retrograd.kernels.compiled.convolution import winograd
+from retrograd.kernels.compiled.convolution import winograd, winograd_plan
 from retrograd.kernels.compiled.convolution.algorithm import JOBS, choose
 from retrograd.kernels.compiled.convolution.winograd_plan import tiles_of
 from retrograd.specs.convolution_options import Options
@@ -138,13 +138,30 @@ def test_five_taps(padding: Any, dtype: type) -> None:
 @pytest.mark.parametrize("dilation", [2, 3, (1, 2), (4, 1)], ids=str)
 @pytest.mark.parametrize("padding", [0, 2, 3, ((0, 5), (7, 1))], ids=str)
 def test_dilation(padding: Any, dilation: Any, dtype: type) -> None:
-    """One convolution without dilation for each residue of the positions."""
+    """The positions of a tile share their residue."""
     source = Source(np.random.default_rng(7), dtype, ("channels_last", "contiguous"))
     for kernel, extents, inputs, outputs in ((3, (17, 14), 5, 18), (3, (11, 13), 17, 3), (5, (21, 20), 9, 16)):
         window = window_of(extents, padding, kernel, dilation)
         if all(size >= 2 * d for size, d in zip(window.output, window.dilation, strict=True)):
             assert choose("conv", window, FORCED, 2, inputs, outputs, "f") == "winograd"
             check(window, 2, inputs, outputs, source)
+
+
+@pytest.mark.parametrize("shape", [(1, (23, 19), 3, 5), (3, (9, 10), 5, 3), (1, (8, 7), 9, 70)], ids=str)
+def test_dilation_in_blocks(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, tuple[int, int], int, int]) -> None:
+    """Tiles of all residues, in blocks of some lines and of some images."""
+    batch, extents, inputs, outputs = shape
+    monkeypatch.setattr(winograd_plan, "_BLOCK_BYTES", 40_000)
+    monkeypatch.setattr(winograd_plan, "_SUM_BLOCK_BYTES", 40_000)
+    for plans in (winograd._call, winograd._filters):
+        monkeypatch.setattr(winograd, plans.__name__, plans.__wrapped__)  # without the cached plans
+    check(
+        window_of(extents, 2, 3, 2),
+        batch,
+        inputs,
+        outputs,
+        Source(np.random.default_rng(9), np.float32, ("channels_last",)),
+    )
 
 
 def test_dilation_of_three_axes() -> None:

@@ -22,8 +22,7 @@ from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
 from ..machine.microkernel import Tile, dot_tile, tile
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
-from .winograd import residues
-from .winograd_plan import PAIRS, POINTS_OF_TWO, partial_sums, points_of_axis, tile_sizes
+from .winograd_plan import PAIRS, POINTS_OF_TWO, partial_sums, points_along
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
 
@@ -179,10 +178,7 @@ def products(algorithm: str, window: Window, batch: int, inputs: int, outputs: i
         return pairs * winograd.tiles_of_phases(window) * POINTS_OF_TWO
     if algorithm == "winograd":
         side = window.kernel[-1]
-        points = sum(
-            prod(part.output[:-2]) * prod(points_of_axis(extent, side) for extent in part.output[-2:])
-            for _, _, part in residues(window)
-        )
+        points = prod(window.output[:-2]) * prod(sum(_points(window, axis)) for axis in (-2, -1))
         return pairs * points * (window.taps // side**2)
     return pairs * window.taps * prod(window.output)
 
@@ -359,6 +355,12 @@ def _direct_forms(
     return {form: _cycles(form, job, window, *shape) for form in found}
 
 
+def _points(window: Window, axis: int) -> list[int]:
+    """How many of Winograd's tiles along an axis need each of the six points."""
+    four, fifth, sixth = points_along(window.output[axis], window.kernel[axis], window.dilation[axis])
+    return [four] * 4 + [fifth, sixth]
+
+
 def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs: int, dtype: str) -> float:
     """Estimated time of Winograd's transforms and products."""
     lanes, size, sums = tile(dtype, "rows", 1).lanes, 4 if dtype == "f" else 8, job == "conv_weight_grad"
@@ -368,16 +370,15 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
     if side == 4:
         parts, taps, side, points = [phase for _, _, phase in winograd.phases(window)], 1, 2, POINTS_OF_TWO
     else:
-        turned = winograd.turned_window(window) if gradient else window
-        parts, taps = [part for _, _, part in residues(turned)], window.taps // side**2
+        parts, taps = [winograd.turned_window(window) if gradient else window], window.taps // side**2
     rows = tiles_read = tiles_written = 0
     sets = len(parts) if side == 2 else 1  # of transformed weights
     partial = 0
     elements = points * taps * depth * written * lanes
     for part in parts:
-        tiles = prod(len(tile_sizes(extent, side)) for extent in part.output[-2:])
+        tiles = prod(_points(part, axis)[0] for axis in (-2, -1))
         slices = batch * prod(part.output[:-2])
-        rows += slices * prod(points_of_axis(extent, side) for extent in part.output[-2:])
+        rows += slices * prod(sum(_points(part, axis)) for axis in (-2, -1))
         tiles_read += tiles * batch * prod(part.input[:-2])
         tiles_written += tiles * slices
         partial += partial_sums(tiles * slices, elements * size, (read + written) * lanes * size, taps)

@@ -1,8 +1,7 @@
 """Convolutions by Winograd's transforms; their plans are made in winograd_plan.py.
 
-A dilated convolution is one without dilation for each residue of its positions modulo the dilation; the input gradient
-of a 4x4 kernel at stride 2 is one with 2x2 taps for each of its four phases. Where the transformed weights are larger
-than the transformed input, some filters are transformed at a time.
+The input gradient of a 4x4 kernel at stride 2 is a convolution with 2x2 taps for each of its four phases. Where the
+transformed weights are larger than the transformed input, some filters are transformed at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,45 +51,6 @@ def turned_window(window: Window) -> Window:
     reach = [(r - 1) * d for r, d in zip(window.kernel, window.dilation, strict=True)]
     padding = tuple((most - low, most - high) for most, (low, high) in zip(reach, window.padding, strict=True))
     return replace(window, input=window.output, output=window.input, padding=padding)
-
-
-class Residue(NamedTuple):
-    """One of the convolutions without dilation that a dilated one consists of."""
-
-    read: Any  # index of its positions in x, (N, C, *I)
-    written: Any  # in y
-    window: Window
-
-
-@lru_cache(maxsize=4096)
-def residues(window: Window) -> list[Residue]:
-    """The convolution itself, or one for each residue of y's positions along H and W modulo the dilation.
-
-    Position o = q*dilation + residue reads i = (q + r)*dilation + residue - low.
-    """
-    steps = window.dilation[-2:]
-    if max(steps) == 1:
-        return [Residue(..., ..., window)]
-    found = []
-    for places in product(*map(range, steps)):
-        axes = []
-        for place, step, extent, output, (low, _) in zip(
-            places, steps, window.input[-2:], window.output[-2:], window.padding[-2:], strict=True
-        ):
-            ahead, begin = divmod(place - low, step)
-            axes.append((begin, -(-(extent - begin) // step), -(-(output - place) // step), -ahead))
-        lead = window.ndim - 2
-        part = replace(
-            window,
-            input=(*window.input[:lead], *(axis[1] for axis in axes)),
-            output=(*window.output[:lead], *(axis[2] for axis in axes)),
-            dilation=(1,) * window.ndim,
-            padding=(*window.padding[:lead], *((axis[3], 0) for axis in axes)),
-        )
-        read = (..., *(slice(axis[0], None, step) for axis, step in zip(axes, steps, strict=True)))
-        written = (..., *(slice(place, None, step) for place, step in zip(places, steps, strict=True)))
-        found.append(Residue(read, written, part))
-    return found
 
 
 def can_by_phases(window: Window) -> bool:
@@ -165,14 +125,10 @@ class _Filters(NamedTuple):
 def _filters(
     window: Window, batch: int, depth: int, columns: int, dtype: str, x: tuple[int, ...], y: tuple[int, ...], sums: bool
 ) -> _Filters | None:
-    """The filters that are transformed together, with their calls; None if all are.
-
-    All are where they are shared by a convolution for each residue, or smaller than the transformed input.
-    """
+    """The filters that are transformed together, with their calls; None if all are, smaller than the transformed
+    input."""
     size, shape = 4 if dtype == "f" else 8, tile(dtype, "dense" if sums else "rows", columns)
     of_filter = window.taps // window.kernel[-1] ** 2 * PAIRS * depth * size
-    if len(residues(window)) > 1:
-        return None
     whole = _call(window, batch, depth, columns, dtype, x, y, sums, True)
     of_input = PAIRS * int(whole.plan.words[WINOGRAD.input_step]) * size
     if len(whole.plan.blocks) > 1 or of_input > of_filter * columns:
@@ -290,12 +246,7 @@ def _transformed(
         found = _filters(window, x.shape[0], *w.shape[-2:], x.dtype.char, x.strides, y.strides, False)
         if found is not None:
             return _by_filters(x, w, bias, y, turned, finish, found)
-    w, transformed = _dense(w), None
-    for read, written, part in residues(window):
-        some = y[written]
-        after = (some, some) if finish is None else (finish[0][written], finish[1])
-        transformed = _filled(x[read], w, transformed, bias, some, part, turned, after)
-    return y
+    return _at_once(x, _dense(w), bias, y, window, turned, (y, y) if finish is None else finish)
 
 
 def _by_filters(
@@ -335,24 +286,22 @@ def _by_filters(
     return y
 
 
-def _filled(
+def _at_once(
     x: np.ndarray,
     w: np.ndarray,
-    transformed: np.ndarray | None,
     bias: np.ndarray | None,
     y: np.ndarray,
     window: Window,
     turned: int,
     finish: Finish,
 ) -> np.ndarray:
-    """Fill ``y``; return the transformed weights, for the other residues."""
+    """Fill ``y``: all filters are transformed together."""
     dtype, depth, columns = x.dtype.char, w.shape[-2], w.shape[-1]
     plan, zeros, taps, width, panels, _, together, step = _call(
         window, x.shape[0], depth, columns, dtype, x.strides, y.strides, False
     )
-    if transformed is None:
-        transformed, side = aligned(plan.weights, dtype), window.kernel[-1]
-        _weights[dtype](taps * depth, w, transformed, depth, columns, columns, width, panels, step, taps, side, turned)
+    transformed, side = aligned(plan.weights, dtype), window.kernel[-1]
+    _weights[dtype](taps * depth, w, transformed, depth, columns, columns, width, panels, step, taps, side, turned)
     table = per_thread(plan.table, "i8")
     init = zeros if bias is None else bias
     if not plan.shared:
@@ -371,7 +320,7 @@ def _filled(
             plan.table,
             *finish,
         )
-        return transformed
+        return y
     work = shared(plan.work, dtype)
     for index, block in enumerate(plan.blocks):
         _transform[dtype](block.inputs * block.lines, x, zeros, work, plan.words, index, table, plan.table)
@@ -379,7 +328,7 @@ def _filled(
         _transform_back[dtype](
             (block.last - block.first) * block.lines, work, init, y, plan.words, index, table, plan.table, *finish
         )
-    return transformed
+    return y
 
 
 def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
@@ -389,20 +338,21 @@ def weight_grad(x: np.ndarray, g: np.ndarray, window: Window) -> np.ndarray:
     filters = _filters(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
     if filters is not None:
         return _sums_by_filters(x, g, gw, filters.calls, window.kernel[-1])
-    work = []
-    for read, written, part in residues(window):
-        some_x, some_g = x[read], g[written]
-        call = _call(part, x.shape[0], depth, columns, dtype, some_x.strides, some_g.strides, True)
-        work.append((some_x, some_g, call))
-    _, _, (plan, _, taps, _, _, step, _, pair) = work[0]
-    elements = plan.weights // len(plan.parts)
-    partials = aligned(sum(call.plan.weights for _, _, call in work), dtype)
-    parts = 0
-    for some_x, some_g, call in work:
-        _add_to(partials[parts * elements :], some_x, some_g, call, elements)
-        parts += len(call.plan.parts)
+    call = _call(window, x.shape[0], depth, columns, dtype, x.strides, g.strides, True)
+    partials, parts = aligned(call.plan.weights, dtype), len(call.plan.parts)
+    _add_to(partials, x, g, call, call.plan.weights // parts)
     _weights_back[dtype](
-        taps * depth, partials, gw, depth, columns, columns, pair, step, taps, window.kernel[-1], parts
+        call.taps * depth,
+        partials,
+        gw,
+        depth,
+        columns,
+        columns,
+        call.weight_step,
+        call.step,
+        call.taps,
+        window.kernel[-1],
+        parts,
     )
     return gw
 
@@ -466,18 +416,6 @@ def temporary(window: Window, job: str, batch: int, inputs: int, outputs: int, d
     filters = _filters(window, batch, inputs, outputs, dtype, x, y, sums)
     if filters is not None:
         return _memory_of_filters(filters, sums) * size
-    weights, most = 0, 0
-    for read, written, part in residues(window):
-        strides = (_strides_of(each, index) for each, index in ((x, read), (y, written)))
-        plan = _call(part, batch, inputs, outputs, dtype, *strides, sums).plan
-        weights = weights + plan.weights if sums else plan.weights
-        most = max(most, plan.work * (1 if plan.shared else cores()))
+    plan = _call(window, batch, inputs, outputs, dtype, x, y, sums).plan
     reordered = inputs * outputs * window.taps if gradient else 0  # weights in another order
-    return (weights + most + reordered) * size
-
-
-def _strides_of(strides: tuple[int, ...], index: Any) -> tuple[int, ...]:
-    """The strides of a view of an array with these strides."""
-    if index is ...:
-        return strides
-    return (*strides[:-2], *(stride * part.step for stride, part in zip(strides[-2:], index[1:], strict=True)))
+    return (plan.weights + plan.work * (1 if plan.shared else cores()) + reordered) * size

@@ -12,7 +12,8 @@ slices, whose transformed input and output fit the cache.
 Tiles of 4x4 outputs become products at 6x6 points: F(4x4, 3x3), plus smaller tiles that fill up the output.
 The input gradient is the same with flipped weights; the weight gradient uses the adjoint transforms. Five taps have
 tiles of 2 positions, which need all 6 points. A dilated convolution is one without dilation for each residue of its
-positions modulo the dilation.
+positions modulo the dilation: all positions of a tile have the same residue, and the tiles of all residues are rows of
+the same products.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ WINOGRAD = record(
     x=4,
     extent=3,
     low=3,  # strides N, D, H, W of x in bytes; its extents D, H, W; zeros in front of them
+    dilation=2,  # along H and W: positions of x and of y from one of a tile to the next
     y=4,  # strides N, D, H, W of y (or its gradient) in elements
     size=1,  # bytes of an element
     depth=1,
@@ -69,7 +71,7 @@ WINOGRAD = record(
     ahead=1,  # 1: prefetch
     list=0,  # the tiles along H, the tiles along W, the blocks, and the parts of a weight gradient
 )
-TILE = record(begin=1, size=1)  # its first position, its positions
+TILE = record(begin=1, size=1)  # its first position; how many positions it has
 BLOCK = record(first=1, last=1, line_first=1, line_last=1)  # slices and lines
 PART = record(first=1, last=1)  # blocks
 
@@ -140,32 +142,38 @@ def tiles_of(extent: int) -> list[int]:
     return [4] * whole + [rest] * (rest > 0)
 
 
-def tile_sizes(extent: int, side: int) -> list[int]:
-    """The tiles of ``extent`` positions for ``side`` taps: 3, 5 or 2; the last one of 5 or 2 taps may be partial."""
-    if side == 3:
-        return tiles_of(extent)
+def tiles_along(extent: int, side: int, dilation: int) -> list[tuple[int, int]]:
+    """First position and size of the tiles of ``extent`` positions for ``side`` taps: 3, 5 or 2.
+
+    The positions of a tile are ``dilation`` apart. The last tile of 5 or 2 taps may be partial.
+
+    >>> tiles_along(11, 3, 2)
+    [(0, 4), (1, 3), (7, 2), (8, 2)]
+    """
     most = 2 if side == 5 else 3
-    return [min(most, extent - begin) for begin in range(0, extent, most)]
+    found = []
+    for residue in range(dilation):
+        count = -(-(extent - residue) // dilation)
+        sizes = tiles_of(count) if side == 3 else [min(most, count - at) for at in range(0, count, most)]
+        begin = residue
+        for size in sizes:
+            found.append((begin, size))
+            begin += size * dilation
+    return sorted(found, key=lambda tile: (-tile[1], tile[0]))
 
 
-def points_of_axis(extent: int, side: int) -> int:
-    """The sum of the points of all tiles along an axis."""
-    sizes = tile_sizes(extent, side)
-    return sum(size + 2 for size in sizes) if side == 3 else len(sizes) * (POINTS if side == 5 else 4)
+def points_along(extent: int, side: int, dilation: int) -> list[int]:
+    """How many tiles along an axis need at least 4, 5 and 6 points."""
+    tiles = tiles_along(extent, side, dilation)
+    if side == 3:
+        return [sum(size + 2 > points for _, size in tiles) for points in (3, 4, 5)]
+    return [len(tiles)] * 3 if side == 5 else [len(tiles), 0, 0]
 
 
 def _listed(axis: Axis) -> tuple[list[np.ndarray], list[int]]:
     """The tiles along an axis, and the numbers that need 4, 5, 6 points."""
-    sizes = tile_sizes(axis.output, axis.kernel)
-    if axis.kernel == 3:
-        counts = [sum(size + 2 > points for size in sizes) for points in (3, 4, 5)]
-    else:
-        counts = [len(sizes)] * 3 if axis.kernel == 5 else [len(sizes), 0, 0]
-    words, begin = [], 0
-    for size in sizes:
-        words.append(TILE.pack(begin=begin, size=size))
-        begin += size
-    return words, counts
+    extent = axis.output, axis.kernel, axis.dilation
+    return [TILE.pack(begin=begin, size=size) for begin, size in tiles_along(*extent)], points_along(*extent)
 
 
 def _cut(count: int, most: int) -> list[tuple[int, int]]:
@@ -260,6 +268,7 @@ def _begin(
         x=x,
         extent=[axis.input for axis in axes],
         low=[axis.low for axis in axes],
+        dilation=[axis.dilation for axis in axes[1:]],
         y=y,
         size=size,
         depth=depth,
@@ -286,7 +295,7 @@ def _begin(
         before=[pair + (pair // together if together > 0 else 0) for pair in range(PAIRS)],
         blocks=WINOGRAD.list + len(listed),
         count=len(blocks),
-        ahead=operands > _CACHED,
+        ahead=operands > _CACHED and axes[1].dilation == axes[2].dilation == 1,
         list=np.concatenate([listed, *block_words]),
     )
     return words, blocks
@@ -314,7 +323,7 @@ def transform_plan(
     shape = tile(dtype, "rows", columns)
     weight_step = shape.panels * depth * shape.width + _LINE // size
     weights = axes[0].kernel * PAIRS * weight_step
-    tiles = batch * axes[0].output * prod(len(tile_sizes(axis.output, axis.kernel)) for axis in axes[1:])
+    tiles = batch * axes[0].output * prod(points_along(a.output, a.kernel, a.dilation)[0] for a in axes[1:])
     # each small block reads the weights again: their total work must outweigh that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     shared = shared or filters

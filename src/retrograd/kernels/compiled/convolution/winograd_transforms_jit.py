@@ -168,11 +168,12 @@ def tiles_across(plan, point):  # type: ignore[no-untyped-def]
 def addresses_of_tile(source, plan, h, w, zeros, scratch):  # type: ignore[no-untyped-def]
     """The addresses of the positions that a tile reads, SLOTS for a line; padding is the row of zeros."""
     zero = full(scratch, zeros)
+    down, right = plan[WINOGRAD.dilation], plan[WINOGRAD.dilation + 1]
     for i in range(POINTS):
-        inside = within(full(scratch, h + i), plan[WINOGRAD.extent + 1])
-        line = source + (h + i) * plan[WINOGRAD.x + 2]
+        inside = within(full(scratch, h + i * down), plan[WINOGRAD.extent + 1])
+        line = source + (h + i * down) * plan[WINOGRAD.x + 2]
         for j in range(0, SLOTS, lanes(scratch)):
-            at = counting(scratch) + (w + j)
+            at = (counting(scratch) + j) * right + w
             fits = both(inside, within(at, plan[WINOGRAD.extent + 2]))
             store(scratch, i * SLOTS + j, select(fits, at * plan[WINOGRAD.x + 3] + line, zero))
 
@@ -255,7 +256,8 @@ def transform_gradient(g, plan, begin, rows, tile, kind_h, kind_w, size_h, size_
     """A^T g A of a tile of the output's gradient, which begins at element ``begin``."""
     values, one = _values(g), lanes(g)
     to = tile * plan[WINOGRAD.column_step]
-    down, right = plan[WINOGRAD.y + 2], plan[WINOGRAD.y + 3]
+    down = plan[WINOGRAD.y + 2] * plan[WINOGRAD.dilation]
+    right = plan[WINOGRAD.y + 3] * plan[WINOGRAD.dilation + 1]
     zero = full(g, 0.0)
     for k in range(0, plan[WINOGRAD.columns], one):
         left = plan[WINOGRAD.columns] - k
@@ -289,7 +291,8 @@ def transform_product(  # type: ignore[no-untyped-def]
 ):
     """A M A^T + init of a tile, with its finish, to the output from element ``begin`` on."""
     values, one = _values(y), lanes(y)
-    down, right = plan[WINOGRAD.y + 2], plan[WINOGRAD.y + 3]
+    down = plan[WINOGRAD.y + 2] * plan[WINOGRAD.dilation]
+    right = plan[WINOGRAD.y + 3] * plan[WINOGRAD.dilation + 1]
     for k in range(0, plan[WINOGRAD.columns], one):
         left = plan[WINOGRAD.columns] - k
         at = tile * plan[WINOGRAD.column_step] + k
