@@ -53,6 +53,8 @@ class KernelSet(Interface):
                 found = _ObservedKernel(name)
             elif _by_array:
                 found = _ByDevice(name)
+            elif (direct := getattr(found, "direct", None)) is not None:  # the same without Python code
+                found = direct.run
             self.__dict__[name] = found
         return found
 

@@ -209,6 +209,76 @@ def test_an_elementwise_launch_leaks_nothing() -> None:
     assert abs(sys.getrefcount(None) - before[1]) < 500
 
 
+# ---- Maps: an element-wise kernel in both types
+
+
+class _Product:
+    """x * y by a map; ``others`` and ``declined`` list the calls of its Python functions, by shape."""
+
+    def __init__(self) -> None:
+        self.kernel = launch.Kernel("pointwise.mul")
+        self.others: list[tuple[int, ...]] = []
+        self.declined: list[tuple[int, ...]] = []
+        self.map = launch.Map(self.kernel, self.other)
+        self.map_and_rows = launch.Map(self.kernel, self.other, self)  # type: ignore[arg-type]
+
+    def other(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        self.others.append(x.shape)
+        found = self.kernel[x.dtype.char](x, y)
+        return x * y if found is None else found
+
+    def run(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        self.declined.append(x.shape)
+        return x * y
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 5), (60, 700), (0, 3)])
+def test_a_map_runs_the_kernel_of_each_type(shape: tuple[int, ...]) -> None:
+    product, rng = _Product(), np.random.default_rng(0)
+    for dtype in ("f", "d"):
+        x, y = (np.asarray(rng.normal(size=shape), dtype) for _ in range(2))
+        for _ in range(3):
+            z = product.map.run(x, y)
+            np.testing.assert_array_equal(z, x * y)
+            assert z.dtype == dtype and z.shape == shape and z.flags.owndata
+        np.testing.assert_array_equal(product.map.run(x.T, y.T), (x * y).T)
+    assert product.others == [shape, shape]  # the first call of each type loads its kernel
+
+
+def test_a_map_declines_other_layouts() -> None:
+    product, x = _Product(), _array(12).reshape(3, 4)
+    product.map_and_rows.run(x, x)
+    for first, second in ((x, x[0]), (x[:, ::2], x[:, ::2]), (x, np.asfortranarray(x))):
+        np.testing.assert_array_equal(product.map_and_rows.run(first, second), first * second)
+        np.testing.assert_array_equal(product.map.run(first, second), first * second)
+    assert product.declined == [(3, 4), (3, 2), (3, 4)]
+    assert product.others == [(3, 4)] + [(3, 4), (3, 2), (3, 4)]
+    integers = np.arange(12, dtype=np.int32).reshape(3, 4)
+    with pytest.raises(TypeError, match="no kernel computes in int32"):
+        product.map.run(integers, integers)
+    with pytest.raises(TypeError, match="another dtype"):
+        product.map.run(x, x.astype("d"))
+    for wrong in ((x,), (), (x, x, x)):
+        with pytest.raises(TypeError, match="argument"):
+            product.map.run(*wrong)
+    with pytest.raises(AttributeError, match="shape"):
+        product.map.run([1.0], [2.0])
+    np.testing.assert_array_equal(product.map.run(x, x), x * x)
+
+
+def test_a_map_leaks_nothing() -> None:
+    product, x, other = _Product(), _array(64), _array(32)[:, None]
+    product.map.run(x, x)
+    before = sys.getrefcount(x), sys.getrefcount(None)
+    for _ in range(1000):
+        product.map.run(x, x)
+        product.map.run(x, other)
+    assert sys.getrefcount(x) == before[0]
+    result = weakref.ref(product.map.run(x, x))
+    assert result() is None  # nobody else holds it
+    assert abs(sys.getrefcount(None) - before[1]) < 500
+
+
 # ---- Prepared launches: found by the layouts of the arrays
 
 

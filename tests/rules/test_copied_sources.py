@@ -242,4 +242,4 @@ def test_other_threads_run_the_kernel() -> None:
         thread.join()
         assert kernels.add(a, a)[0] == 0
     assert (found, here.calls, kernels.add(a, a)[0]) == ([0], 2, 2)
-    assert "add" not in vars(kernels) or vars(kernels)["add"] is kernels.found("add")
+    assert "add" not in vars(kernels) or vars(kernels)["add"] is kernels.found("add").direct.run

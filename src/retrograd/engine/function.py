@@ -123,32 +123,28 @@ class Function:
         if mode.watch is not None:
             return mode.watch(cls, args)
         enabled = mode.enabled
-        node: Any = None
-        if enabled:
-            for arg in args:
-                if isinstance(arg, Tensor) and arg._requires_grad:
-                    node = _node_to_record(cls, args)
-                    break
+        node: Any = _node_to_record(cls, args) if enabled else None
         pure = cls._pure
         if pure is None:
             return _apply_with_ctx(cls, args, node)
-        forward, setup_context = pure
+        count = len(args)
         mode.enabled = False
         try:
-            if len(args) == 2:  # faster than *args
-                first, second = args
-                output = forward(first, second)
+            if count == 1:  # faster than *args
+                output = pure[0](args[0])
+            elif count == 2:
+                output = pure[0](args[0], args[1])
             else:
-                output = forward(*args)
+                output = pure[0](*args)
             if node is not None:
-                setup_context(node, args, output)
+                pure[1](node, args, output)
         finally:
             mode.enabled = enabled
         if node is not None:
             if node.saved:
                 place = mode.site
                 node.call_site = user_call_site(2) if place is None else place
-            _record(node, output, args)
+            _record(node, output, args, mode.rules)
         elif mode.inference:
             output._grad_req = INFERENCE
         return output
@@ -192,7 +188,7 @@ def _apply_with_ctx(cls: type[Function], args: tuple[Any, ...], node: Any) -> An
         node.call_site = user_call_site(depth + 1) if place is None else place
     if not plain or node.outputs is not None:
         return _record_outputs(node, output, args)
-    _record(node, output, args)
+    _record(node, output, args, mode.rules)
     return output
 
 
@@ -200,7 +196,19 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
     """Return the node of a call before its forward runs; None if no argument requires a gradient."""
     edge: Any = None
     other: Any = None
-    if len(args) == 2:  # as the loop below, which is slower
+    count = len(args)
+    if count == 1:  # as the loop below, which is slower
+        first = args[0]
+        if not isinstance(first, Tensor) or not first._requires_grad:
+            return None
+        edge = first._edge
+        if edge is None:
+            if first._grad_req == "null":
+                return None
+            edge = first
+        node = Node()
+        node.edges, node.needs_input_grad = (edge,), _NEEDED
+    elif count == 2:
         first, second = args
         if isinstance(first, Tensor) and first._requires_grad:
             edge = first._edge
@@ -238,7 +246,10 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
     return node
 
 
-def _record(node: Node, output: Tensor, args: tuple[Any, ...]) -> None:
+_NEEDED = (True,)
+
+
+def _record(node: Node, output: Tensor, args: tuple[Any, ...], rules: Any) -> None:
     """Record a call with one output, a new Tensor."""
     data = output.array
     dtype = data.dtype
@@ -265,7 +276,6 @@ def _record(node: Node, output: Tensor, args: tuple[Any, ...]) -> None:
             node.saved = items
     output._requires_grad = True
     output._edge = (node, 0, data.shape, dtype)
-    rules = thread.mode.rules
     if rules is not None:
         rules.add_to_region(node, args, ((data.shape, dtype),))
 

@@ -12,7 +12,7 @@ import io
 import operator
 import os
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from itertools import repeat
 from typing import Any, Final, Self, TypeVar, cast
 
@@ -73,7 +73,7 @@ class _Mode:
         self.retain_graph: bool = True  # the running backward sweep keeps the saved tensors for another sweep
         self.rules_disabled: bool = False  # a sweep runs the true backwards instead of rules
         self.sweeping: bool = False  # a backward sweep that is not recorded is running
-        self.pending: list[int] = []  # in a backward sweep: the orders of the pending nodes
+        self.pending: Sequence[int] = ()  # in a backward sweep: the orders of the pending nodes
         self.rules: Any = None  # the rules that replace backwards, see backward_rules.py
         self.interpreter: Any = None  # the top of the stack of interpreters, see operator.py
         self.level: Any = None  # the stack position of the interpreter whose `call` runs
@@ -104,7 +104,7 @@ def is_graph_retained() -> bool:
     return thread.mode.retain_graph
 
 
-def pending_orders() -> list[int]:
+def pending_orders() -> Sequence[int]:
     """Return, in a backward, the orders of the nodes that have a gradient and have not run yet."""
     return thread.mode.pending
 

@@ -43,14 +43,17 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     for heard in listeners:
         heard(entries)
     with process.lock:
-        for tensor, gradient, _ in entries:
+        for entry in entries:
+            tensor = entry[0]
             if tensor._grad is not None and tensor._grad_req == "add":
-                _check_addition(tensor._grad.array, gradient.array)
-        gradient = None  # it would count as a reference
+                _check_addition(tensor._grad.array, entry[1].array)
         for entry in entries:
             tensor = entry[0]
             if tensor._grad is None or tensor._grad_req == "write":
-                tensor._grad = unshared_gradient(entry, create_graph)
+                if create_graph or not is_unshared(entry) or entry[1]._requires_grad:
+                    tensor._grad = unshared_gradient(entry, create_graph)
+                else:
+                    tensor._grad = entry[1]
             elif create_graph:
                 with enable_grad():
                     tensor._grad = tensor._grad + entry[1]

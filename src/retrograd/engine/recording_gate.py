@@ -16,9 +16,12 @@ class Gate:
     is_used: whether any call may be recorded.
     """
 
-    is_used = False
+    __slots__ = ("active", "is_used", "lock", "owner")  # a backward pass reads is_used
 
-    def __init__(self) -> None:
+    is_used: bool
+
+    def __init__(self, is_used: bool = False) -> None:
+        self.is_used = is_used
         self.active: list[int] = []  # the thread of each compiled call and backward pass under way
         self.owner = 0  # the thread that records
         self.lock = Lock()
@@ -59,4 +62,4 @@ class Gate:
 _PATIENCE, _LONGEST = 0.1, 30.0  # seconds
 gate: Final = Gate()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=gate.__init__)  # type: ignore[misc]
+    os.register_at_fork(after_in_child=lambda: gate.__init__(gate.is_used))  # type: ignore[misc]

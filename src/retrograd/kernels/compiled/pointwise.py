@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
-from .machine.launch import Argument, Kernel, Launch, Part, Prepared, Result, kernel
+from .machine.launch import Argument, Kernel, Launch, Map, Part, Prepared, Result, kernel
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 
 __all__ = ["formula_kernel", "glu", "glu_grad"]
@@ -35,6 +35,7 @@ def same_shape(function: Kernel, operands: int) -> Callable[..., np.ndarray]:
         y: np.ndarray | None = launch(*values)  # None if they are not dense, or in different orders
         return launch(*in_order_of_last(values[:operands]), *values[operands:]) if y is None else y
 
+    run.direct = Map(function, run)  # type: ignore[attr-defined]
     return run
 
 
@@ -68,8 +69,8 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         some = found[needed.index(True)]  # results that are not needed are not written: any array will do
         targets = [some if each is None else each for each in found]
         launch(tasks, *arrays, *targets, *steps, *values[operands:], *(() if len(values) > operands else needed))
-        if not back and len(values) == operands:
-            remember(values, arrays, launch, tasks, some, (*steps, *needed))
+        if not back and values[operands:] in ((), all_needed):
+            remember(values[:operands], arrays, launch, tasks, some, (*steps, *needed))
         return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
 
     def _launch(arrays: tuple[np.ndarray, ...]) -> Launch:
@@ -97,6 +98,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
                 return prepared.run(*values[:operands])
             return planned_run_several(*values)
 
+    run.direct = prepared  # type: ignore[attr-defined]
     return run
 
 
@@ -108,6 +110,7 @@ def same_or_broadcast(dense: Kernel, rows: Kernel, form: Form) -> Callable[..., 
         y: np.ndarray | None = dense[values[last].dtype.char](*values)
         return otherwise(*values) if y is None else y
 
+    run.direct = Map(dense, run, otherwise.direct)  # type: ignore[attr-defined]
     return run
 
 

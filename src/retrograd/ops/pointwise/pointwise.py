@@ -12,10 +12,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ...arrays import from_host, zeros
+from ...engine.dtype import FLOAT32
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.grad_mode import thread
-from ...engine.node import saved_output
+from ...engine.node import first_saved, saved_output
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
@@ -87,7 +88,7 @@ def unary_float(operator: type[Function], name: str, x: Tensor) -> Tensor:
     Raises:
         TypeError: x is not a floating-point Tensor.
     """
-    if not (isinstance(x, Tensor) and x.array.dtype.char in "fd"):
+    if not (isinstance(x, Tensor) and (x.array.dtype is FLOAT32 or x.array.dtype.char in "fd")):
         require_float(name, x)
     return operator.apply(x)
 
@@ -103,7 +104,7 @@ def unary_exact(operator: type[Function], name: str, x: Tensor) -> Tensor:
         return seen
     if isinstance(x, Tensor):
         dtype = x.array.dtype
-        if dtype.char in "fd":
+        if dtype is FLOAT32 or dtype.char in "fd":
             return operator.apply(x)
         if dtype.kind in "iu":
             return wrap(exact(name)(x.array))
@@ -122,7 +123,7 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
         return seen
     if isinstance(x, Tensor) and isinstance(y, Tensor):
         dtype = x.array.dtype
-        if y.array.dtype is dtype and dtype.kind == "f":
+        if y.array.dtype is dtype and (dtype is FLOAT32 or dtype.kind == "f"):
             if x.array.shape != y.array.shape:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
@@ -433,7 +434,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
         elif own or not saved:
             gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, *(saved and ctx.saved_arrays), *own))
         else:
-            gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, ctx.saved_arrays[0]))
+            gx = wrap((_loaded.get(of_part) or _load(parts[0]))(g.array, first_saved(ctx)))
         return (gx, *rest) if rest else gx
 
     def forward_of_two(x: Tensor, y: Tensor) -> Tensor:
@@ -444,8 +445,7 @@ def _passes(definition: _Definition) -> tuple[Any, Any, Any]:
         a, b = x.array, y.array
         if saved:
             ctx.saved = [(x, a), (y, b)] if x._requires_grad and y._requires_grad else inputs
-        shape = output.array.shape
-        if a.shape != shape or b.shape != shape:
+        if a.shape != b.shape:
             ctx.shapes = a.shape, b.shape
 
     def backward_of_two(ctx: Any, g: Tensor) -> Any:

@@ -52,8 +52,11 @@ AXES, EXTENTS, STRIDES, DTYPE = DATA + 1, DATA + 2, DATA + 3, DATA + 5
 # of NumPy's dtype: the word with its kind, type, byte order, flags (a byte each) and number (four bytes)
 SIGNATURE, SIGNATURE_FLAGS = TYPE + 2, 0xFF << 24
 PARAMETERS = 64  # of a kernel, at most
+# words that describe a map: what else to call, the type of arrays, what to call for arrays that its kernels decline,
+# and the words of its kernels, or 0
+MAP_OTHER, MAP_TYPE, MAP_DECLINED, MAP_FLOAT, MAP_DOUBLE = range(5)
 # words that describe a prepared function: what else to call, the type of arrays, ..., and PLACES times WAYS entries
-PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TABLE = range(5)
+PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE, PREPARED_TABLE = range(6)
 PLACES, WAYS = 512, 4
 # words of an entry, followed by two for each parameter of its kernel (SOURCES), then for each array that it is called
 # with: the number of axes, the dtype, and each axis's extent and stride
@@ -383,6 +386,26 @@ def launch(owner: int, arguments: int, count: int) -> int:
     return word(kernel, NONE)
 
 
+def map_either(owner: int, arguments: int, count: int) -> int:
+    """The built-in function (METH_FASTCALL) of an element-wise kernel in both types: (arrays..., numbers...).
+
+    ``owner`` is a Python integer, the address of the words of the map. It calls ``declined`` for arrays for which
+    ``_map`` returns None, and ``other`` for other types and objects, and until the kernel of the type has been loaded.
+    """
+    function = _to_int(owner)
+    if count > 0 and word(word(arguments, 0), TYPE) == word(function, MAP_TYPE):
+        kernel = word(function, MAP_FLOAT)
+        if kernel == 0 or not _is_of(word(arguments, 0), word(kernel, KINDS)):
+            kernel = word(function, MAP_DOUBLE)
+        if kernel != 0 and _is_of(word(arguments, 0), word(kernel, KINDS)):
+            result = _map(kernel, arguments, count)
+            if result != word(kernel, NONE):
+                return result
+            _drop(result)
+            return _call_with(word(function, MAP_DECLINED), arguments, count, 0)
+    return _call_with(word(function, MAP_OTHER), arguments, count, 0)
+
+
 @helper
 def _mixed(key: int, value: int) -> int:
     """The next value of a hash."""
@@ -456,15 +479,18 @@ def _run_entry(function: int, entry: int, arguments: int) -> int:
 def prepared(owner: int, arguments: int, count: int) -> int:
     """The built-in function (METH_FASTCALL) that launches what was prepared for arrays of these layouts.
 
-    ``owner`` is a Python integer, the address of the words of the function. For unknown layouts, and for other objects
-    than arrays, it calls its ``other``.
+    ``owner`` is a Python integer, the address of the words of the function. The arrays may be followed by True: each
+    result is needed. For unknown layouts, and for other objects than arrays, it calls its ``other``.
     """
     function = _to_int(owner)
+    given = count
+    while count > 0 and word(arguments, count - 1) == word(function, PREPARED_TRUE):
+        count -= 1
     key = count
     for slot in range(count):
         x = word(arguments, slot)
         if word(x, TYPE) != word(function, PREPARED_TYPE):
-            return _call_with(word(function, PREPARED_OTHER), arguments, count, 0)
+            return _call_with(word(function, PREPARED_OTHER), arguments, given, 0)
         axes = word(x, AXES) & 0xFFFFFFFF
         key = _mixed(key, axes)
         for axis in range(axes):
@@ -476,7 +502,7 @@ def prepared(owner: int, arguments: int, count: int) -> int:
             break
         if _fits(entry, arguments, count):
             return _run_entry(function, entry, arguments)
-    return _call_with(word(function, PREPARED_OTHER), arguments, count, 0)
+    return _call_with(word(function, PREPARED_OTHER), arguments, given, 0)
 
 
 def remember(function: int, entry: int) -> int:
