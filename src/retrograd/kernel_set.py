@@ -458,6 +458,13 @@ def plan_of_function(function: Callable[..., Any], args: tuple[Any, ...], kwargs
     return PythonCall(function, *layout_of((args, kwargs)))
 
 
+def program_of(calls: Sequence[tuple[Callable[..., Any], tuple[Any, ...], Any]]) -> Any:
+    """Return the calls of plans, in order, as a program, which runs them with little Python in between."""
+    from .kernels.compiled.machine.program import Program
+
+    return Program(calls)
+
+
 def call_into(y: Array, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a kernel. Its result is y itself if no other listener gets the call and it has a plan that fits y."""
     function = kernel

@@ -28,15 +28,15 @@ pytestmark = pytest.mark.usefixtures("without_gradients")
 
 def interrupted(recording: Any, place: int, error: BaseException) -> Callable[[], None]:
     """Let an error interrupt the next replay before a launch; return a function that undoes it."""
-    launches = [(calls, at) for calls, _ in (*recording.parts, *recording.back) for at in range(len(calls))]
-    calls, at = launches[place]
+    programs = [program for program, _ in (*recording.parts, *recording.back)]
+    program, at = [(each, at) for each in programs for at in range(len(each.calls))][place]
 
     def fail(*_: Any) -> None:
         raise error
 
-    before = calls[at]
-    calls[at] = fail, (), None
-    return lambda: calls.__setitem__(at, before)
+    before = program.calls[:]
+    program.__init__([*before[:at], (fail, (), None), *before[at + 1 :]])
+    return lambda: program.__init__(before)
 
 
 @pytest.mark.parametrize("place", [0, 4, -1])

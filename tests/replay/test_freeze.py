@@ -95,7 +95,9 @@ def test_batch_norms_become_part_of_convolutions() -> None:
     (usual,), (less,) = (each._recorder.found.values() for each in (compiled, frozen))
     assert {"fixed_scale", "channel_affine_clamp"} <= {step.kernel for step in usual.steps}
     assert not {"fixed_scale", "channel_affine"} & {step.kernel for step in less.steps}
-    assert not [call for calls, _ in less.parts for call in calls if "pack" in getattr(call[0], "__name__", "")]
+    assert not [
+        call for program, _ in less.parts for call in program.calls if "pack" in getattr(call[0], "__name__", "")
+    ]
 
 
 def test_a_scale_that_others_read_is_kept() -> None:

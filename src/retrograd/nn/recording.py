@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import combinations, pairwise
-from math import isfinite
 from threading import Lock
 from typing import Any, NamedTuple
 from weakref import ref
@@ -38,9 +37,8 @@ from .recording_step import Delivery, Training
 
 # ---- Replay ----------------------------------------------------------------------------------------------------------
 
-_Launch = tuple[Callable[..., Any], tuple[Any, ...], Any]
 Upstream = list[tuple[int, ...] | None]  # the strides of upstream gradients; None where a result gets none
-_Part = tuple[list[_Launch], host.Decision | None]  # launches, and a decision after them
+_Part = tuple[Any, host.Decision | None]  # a program of launches, and a decision after them
 
 
 class Recording:
@@ -113,7 +111,7 @@ class Recording:
 
     def __str__(self) -> str:
         """Steps, launches and memory; then decisions that are made again, fused steps, and updates of optimizers."""
-        launches = sum(len(calls) for calls, _ in (*self.parts, *self.back))
+        launches = sum(len(program.calls) for program, _ in (*self.parts, *self.back))
         lines = [f"{len(self.steps)} steps, {launches} launches; {self.steps.memory}"]
         why = [each.why for _, each in self.steps.decisions]
         if why:
@@ -179,24 +177,22 @@ class Port:
 
     def __init__(self, array: np.ndarray, uses: _Uses) -> None:
         self.array = self._now = array
-        self._places: list[tuple[list[_Launch], int, int, np.ndarray]] = []
+        self._places: list[tuple[Any, int, int, np.ndarray]] = []
         self._is_replaced = False
         if array.nbytes < _LARGE or id(root(array)) in uses.fixed:
             return
         low, high = span(array)
-        for calls, at, place, each, begin, end in uses.arguments:
+        for program, at, place, each, begin, end in uses.arguments:
             if begin < high and low < end:
                 if begin < low or end > high:
                     return
-                self._places.append((calls, at, place, each))
+                self._places.append((program, at, place, each))
         self._is_replaced = bool(self._places)
 
     def _put(self, array: np.ndarray) -> None:
         self._now = array
-        for calls, at, place, before in self._places:
-            function, arguments, check = calls[at]
-            view = before if array is self.array else copies.same_view(before, self.array, array)
-            calls[at] = function, (*arguments[:place], view, *arguments[place + 1 :]), check
+        for program, at, place, before in self._places:
+            program.replace(at, place, before if array is self.array else copies.same_view(before, self.array, array))
 
     def renew(self) -> None:
         """Let the next run write to a new array."""
@@ -230,26 +226,24 @@ class _Uses:
     """The arrays that are arguments of launches, with their addresses, and the ids of those that are used otherwise."""
 
     def __init__(self, steps: Steps, parts: Sequence[_Part]) -> None:
-        self.arguments: list[tuple[list[_Launch], int, int, np.ndarray, int, int]] = []
+        self.arguments: list[tuple[Any, int, int, np.ndarray, int, int]] = []
         otherwise = [array for _, decision in parts if decision is not None for array in decision.arrays]
         for at, step in enumerate(steps):
             if not steps.takes_arrays(at):
                 otherwise += arrays_in((step.args, step.kwargs, step.result))
-        for calls, _ in parts:
-            for at, (_, arguments, check) in enumerate(calls):
+        for program, _ in parts:
+            for at, (_, arguments, check) in enumerate(program.calls):
                 for place, each in enumerate(arguments):
                     if isinstance(each, np.ndarray) and each.size:
-                        self.arguments.append((calls, at, place, each, *span(each)))
+                        self.arguments.append((program, at, place, each, *span(each)))
                 if check is not None:
                     otherwise.append(check)
         self.fixed = {id(root(array)) for array in otherwise}
 
 
 def run_parts(parts: list[_Part]) -> bool:
-    for calls, checked in parts:
-        for function, arguments, check in calls:
-            if check is None or not isfinite(check.item()):
-                function(*arguments)
+    for program, checked in parts:
+        program.run()
         if checked is not None and not checked.holds():
             return False
     return True
@@ -332,7 +326,7 @@ def parts_of(
     """
     found: list[_Part] = []
     for end, checked in [*decisions, (last, None)]:
-        calls: list[_Launch] = []
+        calls: list[Any] = []
         for at in range(begin, end):
             one = steps[at : at + 1]
             planned = one.calls()
@@ -341,7 +335,7 @@ def parts_of(
             if numbers is not None and at in numbers and (run := steps.with_numbers(at)) is not None:
                 planned = [(_with_numbers_of, (run, numbers, at), None)]
             calls += [(one.run, (), None)] if planned is None else planned
-        found.append((calls, checked))
+        found.append((kernel_set.program_of(calls), checked))
         begin = end
     return found
 

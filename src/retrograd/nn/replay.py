@@ -3,8 +3,8 @@
 The first call with arguments of new layouts runs the function twice, and records its steps (``engine/steps``), with
 gradients also those of a backward pass. Convolutions and products are not computed then, since they take most of the
 time: numbers that differ between the two runs stand in for their results, unless a decision or NumPy may read these.
-Further calls copy the arguments into the recorded arrays and run the kernels' launches in a loop, on memory that was
-planned once. What a recording depends on is compared before each replay; a call that cannot be recorded, or whose
+Further calls copy the arguments into the recorded arrays and run the kernels' launches, prepared once, on memory that
+was planned once. What a recording depends on is compared before each replay; a call that cannot be recorded, or whose
 recording no longer holds, runs as usual. So the results are those of the function, to the bit.
 
 A call with gradients is one node of the graph. Its memory holds what backward needs; until that has run, or the result

@@ -283,6 +283,7 @@ _KERNELS = (
     "pointwise.scale",
     "pointwise.sub",
     "memory.moves.copy",
+    "memory.moves.count",
     "memory.moves.tiles",
     "optimizer.adam",
     "random.dropout",

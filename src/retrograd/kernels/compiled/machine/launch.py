@@ -230,6 +230,16 @@ _DTYPES: dict[str, np.dtype[Any]] = {
 _forever: list[Any] = []  # objects whose addresses machine code holds
 
 
+class Native(NamedTuple):
+    """What a launch function starts: the address of a kernel, and the kinds of its parameters."""
+
+    entry: int
+    kinds: tuple[str, ...]
+
+
+natives: dict[Launch, Native] = {}  # by the launch function
+
+
 def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     """``launch(tasks, ...)``: pack the parameter record and run the tasks.
 
@@ -278,6 +288,7 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
     )
     _forever.extend((message, other, wrong_dtype, dtypes, start))
     launch = _built_in(name, pool.launch, words)
+    natives[launch] = Native(entry, tuple(kinds))
     return launch
 
 
@@ -485,6 +496,11 @@ class _Pool:
     def prepared(self) -> int:
         """Address of ``prepared``."""
         return self._python("prepared")
+
+    @cached_property
+    def replay(self) -> Launch:
+        """The built-in function ``replay``."""
+        return _built_in("replay", self._python("replay"), np.zeros(0, np.int64))
 
     def _python(self, function: str) -> int:
         """Address of a function that calls CPython's."""

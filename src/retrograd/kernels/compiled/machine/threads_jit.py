@@ -62,6 +62,8 @@ PLACES, WAYS = 512, 4
 # with: the number of axes, the dtype, and each axis's extent and stride
 ENTRY_OWNER, ENTRY_KERNEL, ENTRY_TASKS, ENTRY_PROTOTYPE, ENTRY_RESULTS, ENTRY_PARAMETERS, ENTRY_ARRAYS = range(7)
 ENTRY_SOURCES = 7
+# words of a program, followed by three for each launch: the kernel, the number of tasks, and the parameter record
+PROGRAM_STATE, PROGRAM_START, PROGRAM_NONE, PROGRAM_LAUNCHES, PROGRAM_FIRST = range(5)
 CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an array, the elements of a result
 _MULTIPLIER = 0x2545F4914F6CDD1D  # odd, with bits all over it
 
@@ -282,13 +284,21 @@ def _size(x: int) -> int:
 
 
 @helper
-def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
-    """Run the tasks without Python's global lock; False with an exception set if threads cannot be started."""
-    if tasks > 1 and get(pool, STARTED) == 0:
-        result = _call_object(word(kernel, START))
+def _start(pool: int, start: int) -> bool:
+    """Start the threads if they are not running; False with an exception set if they cannot be started."""
+    if get(pool, STARTED) == 0:
+        result = _call_object(start)
         if result == 0:
             return False
         _drop(result)
+    return True
+
+
+@helper
+def _release(pool: int, kernel: int, tasks: int, record: int) -> bool:
+    """Run the tasks without Python's global lock; False with an exception set if threads cannot be started."""
+    if tasks > 1 and not _start(pool, word(kernel, START)):
+        return False
     thread = _release_lock()
     run(pool, word(kernel, KERNEL), tasks, record)
     _take_lock(thread)
@@ -524,6 +534,21 @@ def remember(function: int, entry: int) -> int:
             return 0
         entry = before
     return entry
+
+
+def replay(owner: int, arguments: int, count: int) -> int:
+    """The built-in function (METH_FASTCALL) that runs the launches of a program: ``replay(words)``, see program.py."""
+    program = word(word(arguments, 0), DATA)
+    pool = word(program, PROGRAM_STATE)
+    if not _start(pool, word(program, PROGRAM_START)):
+        return 0
+    thread = _release_lock()
+    for launch in range(word(program, PROGRAM_LAUNCHES)):
+        at = PROGRAM_FIRST + 3 * launch
+        run(pool, word(program, at), word(program, at + 1), word(program, at + 2))
+    _take_lock(thread)
+    _take(word(program, PROGRAM_NONE))
+    return word(program, PROGRAM_NONE)
 
 
 @helper

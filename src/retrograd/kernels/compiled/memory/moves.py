@@ -174,7 +174,8 @@ def _inner(axes: list[Axis], tiles: bool) -> tuple[Axis, Axis | None, int]:
 
 # ---- Strided copies: joining, padding, transposing and repeating arrays are copies between views --------------------
 
-_ACCUMULATE = kernel("memory.moves.accumulate")
+_ACCUMULATE, _COUNT = kernel("memory.moves.accumulate"), kernel("memory.moves.count")
+_INTEGER = np.dtype(np.int64).char
 _COPY = dict.fromkeys((RUN, FILL, STEPS), kernel("memory.moves.copy"))
 _COPY |= {
     TILES: kernel("memory.moves.tiles"),
@@ -208,6 +209,9 @@ def accumulate(y: np.ndarray, x: np.ndarray) -> None:
         if plan is not None:
             _ACCUMULATE[form](plan.tasks, x, y, plan.words)
             return
+    if y.size == x.size == 1 and y.dtype.char == x.dtype.char == _INTEGER:  # a counter, as of batches
+        _COUNT["f"](1, y, x)
+        return
     if not plans:
         _add(y, x)
     elif y.size:

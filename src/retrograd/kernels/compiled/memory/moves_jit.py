@@ -190,3 +190,8 @@ accumulate: Final = _rows(_neighbors(plus))
 tiles: Final = _rows(_tiles)
 apart: Final = _rows(_deinterleave)
 together: Final = _rows(_interleave)
+
+
+def count(task: int, worker: int, y: Table, x: Table) -> None:
+    """Add one integer to another."""
+    y[0] += x[0]
