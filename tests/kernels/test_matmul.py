@@ -165,6 +165,25 @@ def test_every_plan_of_a_thin_product(M: int, K: int, N: int, dtype: type, monke
     matmul._call.cache_clear()
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_dot_products_that_prefetch(lead: tuple[int, ...], dtype: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if B did not stay in L2; its rows, and the matrices, are also some way apart."""
+    rng, char = np.random.default_rng(0), np.dtype(dtype).char
+    monkeypatch.setattr(thin_product, "_L2_SHARE", 0)
+    for M, K, N, gap in [(9, 37, 11, 0), (5, 130, 18, 3), (17, 300, 33, 7), (6, 2, 40, 0)]:
+        choices = [c for c in thin_product._choices(M, N, K, False, 1, K + gap, char) if c.kernel == "dots"]
+        a, b = numbers(rng, (*lead, M, K), dtype), numbers(rng, (*lead, N, K + gap), dtype)[..., :K].swapaxes(-1, -2)
+        for choice in choices:
+            monkeypatch.setattr(thin_product, "choose", lambda *_, choice=choice: choice._replace(cycles=0.0))
+            matmul._call.cache_clear()
+            monkeypatch.setattr(matmul, "_products", Prepared(matmul._multiplied))
+            words = matmul._call(a.shape, a.strides, b.shape, b.strides, a.itemsize, False).words
+            assert (words[thin_product.DOTS.ahead] > 0) == (choice.rows < M)
+            assert_sums(run(matmul.matmul, a, b), naive.matmul(a, b, None), K)
+    matmul._call.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("M", "K", "N", "batch"),
     [(1, 1900, 1700, 1), (5000, 3, 260, 1), (9000, 40, 5, 1), (1, 40, 1500, 70), (3, 999, 2, 90)],

@@ -154,13 +154,20 @@ _OF_COPY = 0.15, 0.35  # cycles per element of a copy of B, by rows and by trans
 _OF_TILE, _OF_CALL = 84, 150  # cycles
 _OF_LINES = 2  # cycles per term, of a tile that reads columns of A which have left L1
 _OF_ROWS = 16  # bytes per cycle, of rows of A that have left L1
-_OF_MEMORY = 12  # cycles per line of a copy that turns B, if B comes from memory
+_OF_MEMORY = 0.05  # cycles per byte of a copy that turns B, if B comes from memory
 
 
 def tiles_cycles(
-    rows: int, columns: int, depth: int, form: str, packing: bool, b_steps: tuple[int, int], dtype: str
+    rows: int,
+    columns: int,
+    depth: int,
+    form: str,
+    packing: bool,
+    b_steps: tuple[int, int],
+    dtype: str,
+    matrices: int = 1,
 ) -> float:
-    """The estimated time of a product by tiles and panels, to compare with ``thin.choose``."""
+    """The estimated time of a product by tiles and panels, one of ``matrices``, to compare with ``thin.choose``."""
     shape, size = tile(dtype, form, columns), 4 if dtype == "f" else 8
     tiles = -(-rows // shape.rows)
     height = -(-rows // tiles)
@@ -171,8 +178,8 @@ def tiles_cycles(
     if not packing and tiles > 1 and thin.rows_conflict(depth, b_steps[0] * size):
         each += thin.conflict_cycles(min(columns, shape.width) * size)
     copy = _OF_COPY[b_steps[1] != 1] * columns * depth if packing else 0.0
-    if packing and b_steps[1] != 1:
-        copy += _OF_MEMORY * thin.lines_from_memory(columns * depth * size)
+    if packing and b_steps[1] != 1 and thin.is_far(columns * depth * size * matrices):
+        copy += _OF_MEMORY * columns * depth * size
     if form == "rows":
         copy += -(-shape.panels // _GROUP) * rows * depth * size / _OF_ROWS
     return tiles * shape.panels * (depth * each + cells + _OF_TILE) + copy + _OF_CALL
@@ -203,6 +210,7 @@ def plan_thin(
         tile_cuts = min(made.tiles, each)
         panel_cuts = min(made.panels, -(-each // tile_cuts))
     parts, together = _parts(batch, made.tiles, made.panels, tile_cuts, panel_cuts, work)
+    near = thin.is_near(columns * depth * (4 if dtype == "f" else 8) * len({b for _, b, _ in batch}))
     words = thin.words(
         choice,
         made,
@@ -216,6 +224,7 @@ def plan_thin(
         together,
         len(parts),
         np.concatenate(parts),
+        0 if near else made.tiles // tile_cuts,
     )
     kernel = "strips" if choice.kernel == "strip" else "dots"
     return Product(kernel, words, -(-len(parts) // together), made.packed)
@@ -251,11 +260,18 @@ _NARROW, _OF_TURNING = 8, 8000  # columns of C up to which whole vectors of its 
 
 
 def _cheapest(
-    rows: int, columns: int, depth: int, dense: bool, packing: bool, b_steps: tuple[int, int], dtype: str
+    rows: int,
+    columns: int,
+    depth: int,
+    dense: bool,
+    packing: bool,
+    b_steps: tuple[int, int],
+    dtype: str,
+    matrices: int = 1,
 ) -> tuple[thin.Choice | None, float]:
     """The thin product to use, or None for tiles, and the estimated time."""
-    choice = thin.choose(rows, columns, depth, dense, *b_steps, dtype)
-    by_tiles = tiles_cycles(rows, columns, depth, "dense" if dense else "rows", packing, b_steps, dtype)
+    choice = thin.choose(rows, columns, depth, dense, *b_steps, dtype, matrices)
+    by_tiles = tiles_cycles(rows, columns, depth, "dense" if dense else "rows", packing, b_steps, dtype, matrices)
     return (choice, choice.cycles) if choice is not None and choice.cycles < by_tiles else (None, by_tiles)
 
 
@@ -309,7 +325,8 @@ def _call(
     offsets_of_c = range(0, prod(batch) * rows * columns, rows * columns)
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
-    choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype)
+    matrices = len(set(b_offsets))
+    choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
     if rows_apart and 1 < columns <= _NARROW and len(a_shape) == len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:

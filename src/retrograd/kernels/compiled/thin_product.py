@@ -61,6 +61,8 @@ DOT_ARGUMENTS = (
     "depth",  # terms, at least 1
     "a_tiles",
     "b_tiles",
+    "ahead",  # address of the first line to prefetch, and from line to line
+    "ahead_step",
     "bounds",
     "residual",
 )
@@ -79,7 +81,7 @@ _COMMON = {
     "count": 1,  # parts of a task, and of all tasks
 }
 STRIPS = record(**_COMMON, group=1, a_step=1, panel=1, last_panel=1, last=1, tall=1, short=1, parts=0)
-DOTS = record(**_COMMON, narrow=1, wide_tiles=1, group=1, kernels=4, parts=0)
+DOTS = record(**_COMMON, narrow=1, wide_tiles=1, group=1, ahead=1, ahead_step=1, kernels=4, parts=0)
 
 
 class Choice(NamedTuple):
@@ -93,9 +95,11 @@ class Choice(NamedTuple):
 
 
 @cache
-def choose(rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str) -> Choice | None:
-    """The cheapest of the plans for thin products; None if there is none."""
-    return min(_choices(rows, columns, depth, dense, b_depth, b_column, dtype), default=None)
+def choose(
+    rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str, matrices: int
+) -> Choice | None:
+    """The cheapest of the plans for thin products, each of which has one of ``matrices``; None if there is none."""
+    return min(_choices(rows, columns, depth, dense, b_depth, b_column, dtype, matrices), default=None)
 
 
 _NEAR, _FAR = 1 << 15, 1 << 18  # bytes of B that stay in L1 and in L2 while tiles of A stream by
@@ -112,13 +116,19 @@ _OF_PAGE = 1.25  # cycles per line of the cache, of rows of B in more pages than
 _FEW_PAGES, _OF_CONFLICT = 64, 2.5  # ... cycles per line, if the rows share sets of L1 as well
 _OF_TALL = 4  # cycles per term, of a tall tile that reads columns of A again which have left L1
 _OF_COPY = 0.5, 0.75  # cycles per element of a copy of B, by vectors and by elements
-_L2_SHARE, _L3_SHARE = 1 << 19, 8 << 20  # bytes of B that stay in L2 and in L3
-_OF_MEMORY = 5  # more cycles per line of B that comes from memory
-_OF_FAR, _MOST_OF_FAR = 1.5, (3, 12)  # cycles per line beyond, by tiles of rows; at most, in long and short columns
+_L2_SHARE, _L3_SHARE = 1 << 19, 16 << 20  # bytes of all B that stay in L2 and in L3
+_OF_L3, _OF_MEMORY = (0.5, 1.5), (1, 5)  # cycles per line of B from there, of ``dots`` with 16 and with 32 registers
 
 
 def _choices(
-    rows: int, columns: int, depth: int, dense: bool, b_depth: int, b_column: int, dtype: str
+    rows: int,
+    columns: int,
+    depth: int,
+    dense: bool,
+    b_depth: int,
+    b_column: int,
+    dtype: str,
+    matrices: int = 1,
 ) -> Iterator[Choice]:
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size
@@ -172,9 +182,8 @@ def _choices(
         tiles_of_rows = -(-rows // height)
         tiles = tiles_of_rows * -(-columns // width)
         cycles = tiles * (pieces * each + 2 * lanes + 2 * height + _OF_DOTS) + _OF_CALL
-        if rows > height and content > _L2_SHARE:  # the first rows of A wait for the columns of B, some at a time
-            cycles += content / _LINE * min(_OF_FAR * tiles_of_rows, _MOST_OF_FAR[depth * size < _PERIOD])
-            cycles += _OF_MEMORY * lines_from_memory(content)
+        if not is_near(content * matrices):
+            cycles += content / _LINE * (_OF_MEMORY if is_far(content * matrices) else _OF_L3)[many]
         yield Choice(cycles + (copied if copying else 0), "dots", height, width, phases)
 
 
@@ -193,9 +202,14 @@ def rows_conflict(depth: int, step: int) -> bool:
     return depth > rows_in_l1(step) and depth * step // _PERIOD >= _FEW_PAGES <= depth
 
 
-def lines_from_memory(content: int) -> float:
-    """Return the lines of the cache that come from memory, of a matrix of ``content`` bytes."""
-    return content / _LINE if content > _L3_SHARE else 0.0
+def is_near(content: int) -> bool:
+    """Return whether matrices of together ``content`` bytes stay in L2."""
+    return content <= _L2_SHARE
+
+
+def is_far(content: int) -> bool:
+    """Return whether matrices of together ``content`` bytes come from memory."""
+    return content > _L3_SHARE
 
 
 def _near_tiles(width: int, depth: int, size: int) -> int:
@@ -232,15 +246,15 @@ def strip(dtype: str, dense: bool, rows: int, vectors: int, phases: int, masked:
 
 
 @cache
-def dots(dtype: str, rows: int, columns: int, phases: int) -> int:
+def dots(dtype: str, rows: int, columns: int, phases: int, ahead: int) -> int:
     """Address of a micro-kernel, compiled on first use."""
-    name = f"dots_{dtype}_{rows}x{columns}x{phases}"
+    name = f"dots_{dtype}_{rows}x{columns}x{phases}{f'a{ahead}' if ahead else ''}"
 
     def compile() -> bytes:
         from .machine.compiler import emit
         from .thin_product_jit import build_dots
 
-        return b"\n" + emit(build_dots(name, dtype, rows, columns, phases), name)
+        return b"\n" + emit(build_dots(name, dtype, rows, columns, phases, ahead), name)
 
     return load(name, compile)[0]
 
@@ -280,8 +294,12 @@ def words(
     each: int,
     count: int,
     parts: np.ndarray,
+    passes: int,
 ) -> np.ndarray:
-    """The plan for the kernel ``strips`` or ``dots``; ``each``, ``count`` and ``parts`` as in matmul.py."""
+    """The plan for the kernel ``strips`` or ``dots``; ``each``, ``count`` and ``parts`` as in matmul.py.
+
+    ``passes``: tiles of rows of a part, during which ``dots`` prefetches its next columns of B; 0: it does not.
+    """
     size = 4 if dtype == "f" else 8
     lanes = vector_bytes() // size
     least, extra = divmod(rows, made.tiles)
@@ -323,16 +341,22 @@ def words(
     narrow, wide_tiles = divmod(columns, made.panels)
     heights = ((least + 1, extra), (least, extra < made.tiles))
     widths = ((narrow + 1, wide_tiles), (narrow, wide_tiles < made.panels))
+    near = _near_tiles(choice.width, depth, size)
+    ahead, ahead_step, pieces = 0, 0, -(-depth // lanes)
+    if passes > 1 and not made.packing and depth <= b_steps[1] < 2 * depth:
+        ahead = -(-choice.width * vector_bytes() // (passes * _LINE))
+        ahead_step = -(-choice.width * b_steps[1] * size // (passes * pieces * ahead))
     kernels = [
-        dots(dtype, height, width, choice.phases) if used and also else 0
+        dots(dtype, height, width, choice.phases, ahead) if used and also else 0
         for height, used in heights
         for width, also in widths
     ]
-    near = _near_tiles(choice.width, depth, size)
     return DOTS.pack(
         **common,
         narrow=narrow,
         wide_tiles=wide_tiles,
         group=near if made.tiles > 1 else made.panels,
+        ahead=ahead * pieces,  # lines of a pass over a tile
+        ahead_step=ahead_step,
         kernels=kernels,
     )

@@ -269,14 +269,16 @@ def build_strip(
 # ---- Dots: rows of A times rows of B, both contiguous --------------------------------------------------------------
 
 
-def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int) -> str:
-    """Return the LLVM IR of a module with the micro-kernel ``name``."""
+def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int, ahead: int) -> str:
+    """Return the LLVM IR of a module with the micro-kernel ``name``, which prefetches ``ahead`` lines for each unit."""
     code = _Kernel(name, dtype, DOT_ARGUMENTS)
     build, size, lanes, at = code.build, code.size, code.lanes, code.build.add
     arguments = dict(zip(DOT_ARGUMENTS, code.function.args, strict=True))
     a_row, b_row, c_row = (arguments[key] for key in ("a_row", "b_row", "c_row"))
     cells = [(i, j) for i in range(rows) for j in range(columns)]
     part = ir.VectorType(code.element, columns)
+    prefetch = declare(build, "llvm.prefetch.p0", ir.VoidType(), [_BYTE, I32, I32, I32])
+    line_ahead = code.variable(arguments["ahead"])
     a_tile, c_line = code.variable(arguments["a"]), code.variable(arguments["c"])
     with code.count(I64(0), arguments["a_tiles"]):
         b_tile, column = code.variable(arguments["b"]), code.variable(I64(0))
@@ -303,6 +305,10 @@ def build_dots(name: str, dtype: str, rows: int, columns: int, phases: int) -> s
                             total = sum_of(unit, (i, j))
                             build.store(build.call(code.fma, [value, factors[j], code.get(total)]), total)
                     place = at(place, I64(lanes * size))
+                    for _ in range(ahead):
+                        line = build.inttoptr(code.get(line_ahead), _BYTE)
+                        build.call(prefetch, [line, I32(0), I32(2), I32(1)])
+                        code.add(line_ahead, arguments["ahead_step"])
                 build.store(place, at_k)
 
             zeros = dict.fromkeys(cells, code.zero)
@@ -453,6 +459,8 @@ def dots(
         plan[DOTS.wide_tiles],
     )
     group, b_step = plan[DOTS.group], plan[DOTS.b_column]
+    ahead_step = plan[DOTS.ahead_step]  # from one pass over a tile to the next: as many lines as it prefetches
+    ahead_of_pass = plan[DOTS.ahead] * ahead_step
     copy = offset(packed, worker * packed_words) if packed_words > 0 else _on_stack(packed)
     finish = finish_of(c, bounds, residual)
     for part in range(task * plan[DOTS.each], min(plan[DOTS.count], (task + 1) * plan[DOTS.each])):
@@ -464,6 +472,7 @@ def dots(
         first, end = plan[at + PART.tile_first], plan[at + PART.tile_last]
         for from_tile in range(plan[at + PART.panel_first], plan[at + PART.panel_last], group):
             to_tile = min(from_tile + group, plan[at + PART.panel_last])
+            line_ahead = b_at + (to_tile * narrow + min(to_tile, extra_columns)) * b_row  # of the next group
             for kind in range(4):
                 short, thin = kind // 2, kind % 2
                 begin, stop = (max(first, extra_rows), end) if short else (first, min(end, extra_rows))
@@ -486,10 +495,13 @@ def dots(
                             depth,
                             stop - begin,
                             right - left,
+                            line_ahead,
+                            ahead_step,
                             finish[0],
                             finish[1],
                         ),
                     )
+                    line_ahead += (stop - begin) * (right - left) * ahead_of_pass
                     own_rows = stop * low + min(stop, extra_rows) - row
                     own_columns = right * narrow + min(right, extra_columns) - column
                     apply_formula(finish, c_at, own_rows, c_row, own_columns)

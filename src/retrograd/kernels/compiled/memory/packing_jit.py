@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from ..machine.compiler import Array, Table, helper
-from ..machine.simd import full, lanes, load, load_first, offset, store, transpose, transpose_padded
+from ..machine.simd import ahead_by, full, lanes, load, load_first, offset, store, transpose, transpose_padded
 
+_soon = ahead_by(256)  # lines of a transposed matrix: more rows are read at a time than the CPU prefetches
 _PADDED = 4  # lines of a square of registers from which transposing all of it is faster than element by element
 
 
@@ -38,6 +39,8 @@ def pack_block(w, source, depth_step, column_step, depth, count, packed, target,
             x = offset(w, source + j * column_step + k * depth_step)
             y = offset(packed, target + k * width + j)
             if terms == L and columns == L:
+                for i in range(L):
+                    _soon(x, i * column_step)
                 transpose(x, column_step, y, width)
             elif terms * columns >= _PADDED * L:
                 transpose_padded(x, column_step, y, width, columns, terms)
