@@ -15,6 +15,7 @@ what it reads from memory, with constants measured on processors with vectors of
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import product
 from math import ceil, prod
 from typing import NamedTuple
 
@@ -22,7 +23,8 @@ from ....specs.convolution_options import Options, suits
 from ....specs.geometry import Window
 from ..machine.microkernel import Tile, dot_tile, tile
 from . import axes, depthwise, direct, fold, narrow, planar, rowwise, winograd
-from .winograd_plan import PAIRS, POINTS_OF_TWO, partial_sums, points_along
+from .direct_plan import SHORT
+from .winograd_plan import PAIRS, POINTS_OF_TWO, TERMS, blocks_of, partial_sums, points_along
 
 # ---- The temporary memory of the forms of a convolution, and the choice of one that fits a limit --------------------
 
@@ -217,17 +219,18 @@ _TILE, _ADDRESS = 60, 80  # the addresses of a tile; a vector of those of a tap,
 _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the form "line"; a tap of it
 _FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
-# a line of a plane for each tap, where planes shorter than a page are together more bytes than stay in L2
-_MISS_OF_PLANE, _MANY_PLANES, _PAGE = 8, 600 << 10, 4096
 _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
-_PACK = 1.5  # a weight that is packed for an input gradient
+_PACK = 0.6  # a weight that is packed for an input gradient
 _COPY = 2  # a vector of a line that is copied
-_REDUCE, _DOT = 6, 40  # a sum of the lanes of a register, added to memory; a tile of such sums
-_SUM_LINE = 25  # a tile of the weight gradient for a line, besides its terms
+_REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a tile of such sums
+_SUM_LINE, _SUM_PANEL = 20, 6  # a tile of the weight gradient for a line, besides its terms; a panel of it
 _MISS, _CACHED = 5, 1 << 20  # a cache line of a result of more bytes than these, which is not prefetched
-_CALL = 6000  # a kernel
+_CALL, _CHECK = 6000, 9000  # a kernel; the look at an input gradient for numbers that are not finite
 # factors of tiles and planes of a group, which read and write parts of cache lines; "narrow" takes all groups of a line
 _OF_GROUPS, _PLANES_OF_GROUPS = 1.25, 1.3
+_TILE_OF_POINT, _TILE_OF_SUMS = 43, 20  # a tile of a product of Winograd's transforms, for so many terms
+# its weight gradients: a vector of a pair of points, and a channel, transformed back
+_SUM_OF_POINT, _CHANNEL = 9, 90
 # positions, in registers, after which planar sums lanes
 _SEGMENT = 128
 
@@ -260,26 +263,25 @@ def _sum_cycles(form: str, window: Window, inputs: int, outputs: int, dtype: str
     """Estimated time of a form of the weight gradient for each position of g."""
     groups, taps, copied_axes = window.groups, window.taps, form == "narrow"
     depth, columns, line = inputs // groups, outputs // groups, window.output[-1]
-    shape, copied = tile(dtype, "sums", columns), 0.0
+    shape, copied = tile(dtype, "sums", columns, 2 if line < SHORT else 4), 0.0
     if form == "planar":
         tiles = [-(-extent // most) for extent, most in zip((columns, taps * depth), dot_tile(), strict=True)]
         empty = -(-line // shape.lanes) * shape.lanes / line
         sums = prod(tiles) * _term(columns / tiles[0], taps * depth / tiles[1]) * empty / shape.lanes
         added = taps * depth * columns * _REDUCE + prod(tiles) * _DOT
-        added_each = added / min(prod(window.output), _SEGMENT * shape.lanes)
-        size = 4 if dtype == "f" else 8
-        plane = prod(window.output) * size
-        if plane < _PAGE and depth * plane > _MANY_PLANES:
-            sums += tiles[0] * taps * depth * size / 64 * _MISS_OF_PLANE
-        return groups * (sums + added_each + (depth + columns) * _PLANE)
+        lines, more, _ = planar.block_of(window, False, inputs, outputs, dtype)
+        added_each = added / min(lines * line, _SEGMENT * shape.lanes)
+        return groups * (sums + added_each + (depth * (lines + more) / lines + columns) * _PLANE)
     if form == "narrow":
         taps, depth = taps // window.kernel[-1], depth * window.kernel[-1]
         if any(window.padding[-1]):
             copied = taps * inputs * window.stride[-1] / shape.lanes * _COPY
     tiles_of_rows = -(-depth // shape.rows)
     rows = depth / tiles_of_rows
-    terms = sum(
-        count * tiles_of_rows * (max(_term(rows, vectors), rows / 2 + vectors + 1) + _SUM_LINE / line)  # and prefetches
+    terms = tiles_of_rows * _SUM_LINE / line + sum(
+        count
+        * tiles_of_rows
+        * (max(_term(rows, vectors), rows / 2 + vectors + 1) + _SUM_PANEL / line)  # and prefetches
         for count, vectors in _panels(shape)
     )
     return groups * taps * terms * _inside(window, window.ndim - copied_axes) + copied
@@ -293,7 +295,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
         terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype)
-        return terms + groups * packed + _CALL
+        return terms + groups * packed + 3 * _CALL
     if form == "fold":
         width, steps = window.kernel[-1] * columns, -(-window.kernel[-1] // window.stride[-1])
         shape, lines = tile(dtype, "line", width), batch * prod(written[:-1])
@@ -302,16 +304,16 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
         product = sum(count * depth * _term(rows, vectors) for count, vectors in _panels(shape)) * tiles * reads
         product += lines * tiles * shape.panels * _LINE
         vectors = -(-window.stride[-1] * columns // shape.lanes) * (written[-1] / window.stride[-1])
-        return product + lines * vectors * (steps * _ADD + _ADD_ALL) + packed + _CALL
+        return product + lines * vectors * (steps * _ADD + _ADD_ALL) + packed + 2 * _CALL
     pixels = batch * prod(written)
     if form == "planar":
-        shape = tile(dtype, "near", 1 << 10, 4 if columns <= 6 else 3 if columns <= 8 else 2)
-        tiles = -(-columns // shape.rows)
-        terms = window.taps * depth * tiles * _term(columns / tiles, shape.vectors) / shape.width
-        flips = (depth + columns) * _FLIP + tiles * _PANEL / shape.width
-        line = written[-1] + (window.kernel[-1] - 1) * window.dilation[-1]
-        each = groups * pixels * (terms * line / written[-1] + flips)
-        return each * (_PLANES_OF_GROUPS if groups > 1 else 1)
+        lines, more, line = planar.block_of(window, gradient, depth * groups, columns * groups, dtype)
+        shape = tile(dtype, "near", lines * line, 4 if columns <= 6 else 3 if columns <= 8 else 2)
+        tiles, panels = -(-columns // shape.rows), -(-lines * line // shape.width)
+        terms = tiles * panels * (window.taps * depth * _term(columns / tiles, shape.vectors) + _PANEL)
+        flips = (depth * (lines + more) + columns * lines) * line * _FLIP
+        each = groups * pixels * (terms + flips) / (lines * written[-1])
+        return each * (_PLANES_OF_GROUPS if groups > 1 else 1) + 2 * _CALL
     if form == "line":
         shape = tile(dtype, "line", columns)
         product = sum(
@@ -329,7 +331,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
     product *= _OF_GROUPS if groups > 1 else 1
     tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)
-    return tiles * groups * product + tables + missed + groups * packed + _CALL
+    return tiles * groups * product + tables + missed + groups * packed + 2 * _CALL
 
 
 def _direct_forms(
@@ -345,14 +347,16 @@ def _direct_forms(
         if axes.is_narrow(inputs, window):
             found.append("narrow")
         positions = batch * prod(window.output)
-        return {form: positions * _sum_cycles(form, window, inputs, outputs, dtype) for form in found}
+        calls = {form: (2 if form == "direct" else 3) * _CALL for form in found}
+        return {form: calls[form] + positions * _sum_cycles(form, window, inputs, outputs, dtype) for form in found}
     if dense and rowwise.is_line(window, batch, inputs, outputs, dtype):
         found.append("line")
     if gradient and fold.applies(written, window):
         found.append("fold")
     if narrow.applies(window, gradient, inputs, outputs, dtype):
         found.append("narrow")
-    return {form: _cycles(form, job, window, *shape) for form in found}
+    check = _CHECK if gradient and window.taps > 1 else 0
+    return {form: check + _cycles(form, job, window, *shape) for form in found}
 
 
 def _points(window: Window, axis: int) -> list[int]:
@@ -368,38 +372,48 @@ def _winograd_cycles(job: str, window: Window, batch: int, inputs: int, outputs:
     depth, columns = (outputs, inputs) if gradient else (inputs, outputs)
     read, written, side, points = -(-depth // lanes), -(-columns // lanes), window.kernel[-1], PAIRS
     if side == 4:
-        parts, taps, side, points = [phase for _, _, phase in winograd.phases(window)], 1, 2, POINTS_OF_TWO
+        parts, taps, points = [phase for _, _, phase in winograd.phases(window)], 1, POINTS_OF_TWO
     else:
         parts, taps = [winograd.turned_window(window) if gradient else window], window.taps // side**2
-    rows = tiles_read = tiles_written = 0
-    sets = len(parts) if side == 2 else 1  # of transformed weights
-    partial = 0
     elements = points * taps * depth * written * lanes
+    multiplied = transformed = 0.0
+    partial = 1
     for part in parts:
-        tiles = prod(_points(part, axis)[0] for axis in (-2, -1))
-        slices = batch * prod(part.output[:-2])
-        rows += slices * prod(sum(_points(part, axis)) for axis in (-2, -1))
-        tiles_read += tiles * batch * prod(part.input[:-2])
-        tiles_written += tiles * slices
-        partial += partial_sums(tiles * slices, elements * size, (read + written) * lanes * size, taps)
-    shape = tile(dtype, "dense" if sums else "rows", columns)
-    if sums:
-        tiles_of_depth = -(-depth // shape.rows)
-        height = depth / tiles_of_depth
-        term = sum(
-            count * tiles_of_depth * max(_term(height, vectors), height / 2 + vectors + 1)
-            for count, vectors in _panels(shape)
-        )
-        multiplied, sets = rows * taps * term, partial
-    else:
-        multiplied = (
-            rows
-            / shape.rows
-            * sum(count * (taps * depth * _term(shape.rows, vectors) + _PANEL) for count, vectors in _panels(shape))
-        )
-    # measured for vectors of 32 and 64 bytes, of all 36 pairs of points; partial sums are added, too
-    transformed = tiles_read * read * (80 + 10 * lanes) + tiles_written * written * (130 + 2.5 * lanes)
-    weights = sets * points * taps * depth * written * ((5 if sums else 0.3) + 0.35 * lanes)
+        along = [_points(part, axis) for axis in (-2, -1)]
+        slices, slices_read = (batch * prod(extents[:-2]) for extents in (part.output, part.input))
+        tiles, rows = slices * along[0][0] * along[1][0], slices * sum(along[0]) * sum(along[1])
+        blocks = blocks_of(tiles, elements * size, depth, columns, lanes, size, taps, sums)
+        if sums:
+            partial = partial_sums(tiles, elements * size, (read + written) * lanes * size, taps)
+        together, spans = (slices / blocks, blocks) if taps == 1 else (1, slices)
+        for of_h, of_w in product(*({*line} for line in along)):
+            pairs = along[0].count(of_h) * along[1].count(of_w)
+            multiplied += pairs * spans * _pair_cycles(sums, of_h * of_w * together, taps, depth, columns, dtype)
+        # measured for vectors of 32 and 64 bytes, of all 36 pairs of points
+        of_input, of_output = read * (80 + 10 * lanes), written * (95 + 4.5 * lanes)
+        transformed += rows / PAIRS * (of_input * slices_read / slices + of_output)
+    weights, calls = len(parts) * points * taps * depth * written * (0.3 + 0.35 * lanes), 1 + 3 * len(parts)
+    if sums:  # partial sums are added
+        weights, calls = taps * depth * (partial * points * written * _SUM_OF_POINT + _CHANNEL), 3
     bytes_ = batch * size * (inputs * prod(window.input) + outputs * prod(window.output))
     missed = max(0, bytes_ - _CACHED) / 64 * _MISS
-    return multiplied + transformed * points / PAIRS + weights + missed + (1 + 2 * len(parts)) * _CALL
+    return multiplied + transformed + weights + missed + calls * _CALL
+
+
+def _pair_cycles(sums: bool, rows: float, taps: int, depth: int, columns: int, dtype: str) -> float:
+    """Estimated time of a product of Winograd's transforms, of some rows at one pair of points."""
+    shape = tile(dtype, "dense" if sums else "rows", columns)
+    if rows == 0:
+        return 0
+    if sums:
+        tiles = -(-depth // shape.rows)
+        height = depth / tiles
+        return taps * sum(
+            count * tiles * (rows * max(_term(height, vectors), height / 2 + vectors + 1) + _TILE_OF_SUMS)
+            for count, vectors in _panels(shape)
+        )
+    tiles = ceil(rows / shape.rows)
+    return sum(
+        count * tiles * (taps * depth * _term(rows / tiles, vectors) + _TILE_OF_POINT * -(-depth // TERMS))
+        for count, vectors in _panels(shape)
+    )

@@ -336,7 +336,7 @@ MOST_PARTS = 8
 _PARTIALS = 448 << 10  # bytes of partial sums besides two
 _WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
 _NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
-_SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
+SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,7 +407,7 @@ def reduce_plan(
     ``low``, ``line``: the rows are elements of a line of x, whose length is ``line``; see axes.py.
     """
     size, width = 4 if dtype == "f" else 8, axes[2].output
-    shape = tile(dtype, "sums", columns, 2 if width < _SHORT else 4)
+    shape = tile(dtype, "sums", columns, 2 if width < SHORT else 4)
     lines, taps = batch * axes[0].output * axes[1].output, axes[0].kernel * axes[1].kernel * axes[2].kernel
     elements = taps * rows * columns * groups
     work = lines * width * elements

@@ -108,9 +108,7 @@ def planar_plan(
     size = 4 if dtype == "f" else 8
     low, spans, moves = [], [], []
     for axis in axes:
-        towards = axis.low if gradient else -axis.low
-        step = -axis.dilation if gradient else axis.dilation
-        line = [towards + r * step for r in range(axis.kernel)]
+        line = _moves(axis, gradient)
         low.append(min(line))
         spans.append(max(line) - min(line))
         moves.append([move - min(line) for move in line])
@@ -118,15 +116,11 @@ def planar_plan(
     positions = [axis.input if gradient else axis.output for axis in axes]
     lanes = tile(dtype, "near", 1).lanes
     depths, reach = positions[0] + spans[0], positions[2] + spans[2]
-    begin, left = max(0, low[2]), max(0, -low[2])
-    count = max(0, min(inputs[2] - begin, reach - left))
-    # the zeros before a line are those after the previous one
-    pitch = max(positions[2], left + count, reach - left)
-    group_block = min(groups, lanes // gcd(lanes, gcd(x_channels, channels)))
+    begin, left, count, pitch = _line(axes[2], gradient)
+    group_block = _group_block(groups, x_channels, channels, lanes)
     line_bytes = group_block * depths * pitch * (x_channels + channels) * size
-    block = max(1, min(positions[1], _PLANES // line_bytes - spans[1]))
+    block = _block(positions[1], spans[1], line_bytes)
     blocks = -(-positions[1] // block)
-    block = -(-positions[1] // blocks)
     if halved:
         block += block % 2
         blocks = -(-positions[1] // block)
@@ -186,6 +180,45 @@ def planar_plan(
         table,
         parts,
     )
+
+
+def _moves(axis: Axis, gradient: bool) -> list[int]:
+    """The positions read by all taps for position 0."""
+    towards = axis.low if gradient else -axis.low
+    step = -axis.dilation if gradient else axis.dilation
+    return [towards + r * step for r in range(axis.kernel)]
+
+
+def _line(axis: Axis, gradient: bool) -> tuple[int, int, int, int]:
+    """A line of a plane: its first element in x, zeros in front, elements, and the step to the next line."""
+    moves, extents = _moves(axis, gradient), (axis.input, axis.output)
+    given, positions = reversed(extents) if gradient else extents
+    begin, left, reach = max(0, min(moves)), max(0, -min(moves)), positions + max(moves) - min(moves)
+    count = max(0, min(given - begin, reach - left))
+    # the zeros before a line are those after the previous one
+    return begin, left, count, max(positions, left + count, reach - left)
+
+
+def _group_block(groups: int, x_channels: int, channels: int, lanes: int) -> int:
+    """Groups of a task."""
+    return min(groups, lanes // gcd(lanes, gcd(x_channels, channels)))
+
+
+def _block(lines: int, span: int, line_bytes: int) -> int:
+    """Lines of a task, which also reads ``span`` more, if each takes so many bytes of planes."""
+    most = max(1, min(lines, _PLANES // line_bytes - span))
+    return -(-lines // -(-lines // most))
+
+
+def block_of(window: Window, gradient: bool, inputs: int, outputs: int, dtype: str) -> tuple[int, int, int]:
+    """For the estimated time: lines of a task, further lines that it reads, and the step from line to line."""
+    axes, lanes = three_axes(window), tile(dtype, "near", 1).lanes
+    channels = inputs // window.groups, outputs // window.groups
+    depth, lines, _ = (axis.input if gradient else axis.output for axis in axes)
+    reach, span, _ = ((axis.kernel - 1) * axis.dilation for axis in axes)
+    of_groups, pitch = _group_block(window.groups, *channels, lanes), _line(axes[2], gradient)[3]
+    line_bytes = of_groups * (depth + reach) * pitch * sum(channels) * (4 if dtype == "f" else 8)
+    return _block(lines, span, line_bytes), span, pitch
 
 
 def _dots(dtype: str, rows: int, columns: int) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ..machine.compiler import Array, Table, helper
 from ..machine.microkernel import PRODUCT
 from ..machine.microkernel_jit import NO_FINISH, begin_of_tile, multiply, rows_of_tile
 from ..machine.simd import address, ahead_by, counting, lanes, offset, store, transpose, transpose_first
-from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TILE, WINOGRAD
+from .winograd_plan import BLOCK, PAIRS, PART, POINTS, SLOTS, TERMS, TILE, WINOGRAD
 from .winograd_transforms_jit import (
     addresses_of_tile,
     lines_before,
@@ -112,7 +112,6 @@ def _lines(plan, n, d, h, depths, begin, end, first, last, of_row):  # type: ign
 
 # weights of more bytes are prefetched so many rows ahead: their pieces form no stream that a CPU recognizes
 _FAR, _ROWS_AHEAD = 4 << 20, 8
-_TERMS = 64  # channels summed before they are added to the others, which keeps the error small
 
 
 @helper
@@ -279,14 +278,14 @@ def _multiply(pair, block, weights, zeros, plan, v, m, table):  # type: ignore[n
                         0,
                         NO_FINISH,
                     )
-                for k in range(0, depth if entries > 0 else 0, _TERMS):
+                for k in range(0, depth if entries > 0 else 0, TERMS):
                     multiply(
                         product,
                         rows_of_a,
                         panel,
                         address(offset(table, SLOTS)),
                         entries,
-                        min(_TERMS, depth - k),
+                        min(TERMS, depth - k),
                         matrix + k,
                         b + k * row_of_panel,
                         plan[WINOGRAD.tap_step] * size,

@@ -35,6 +35,7 @@ from .axes import Axis
 POINTS = 6  # along an axis, at most
 PAIRS = POINTS * POINTS
 POINTS_OF_TWO = 16  # pairs of points that a tile of two taps uses
+TERMS = 64  # channels summed before they are added to the others, which keeps the error small
 SLOTS = 8  # addresses of a line of an input tile: at least POINTS, whole vectors of addresses
 
 WINOGRAD = record(
@@ -372,6 +373,19 @@ def transform_sum_plan(
     most = max(block.last - block.first for block in blocks)
     table = 2 * POINTS * SLOTS + depth + 2 * most
     return Transformed(words, blocks, shared, work, table, len(parts) * elements, parts)
+
+
+def blocks_of(
+    tiles: int, weight_bytes: int, depth: int, columns: int, lanes: int, size: int, taps: int, sums: bool
+) -> int:
+    """About how many blocks a pass has; the bytes are those of all transformed weights."""
+    read, written = (-(-channels // lanes) * lanes * size for channels in (depth, columns))
+    if sums:
+        budget = _SUM_BLOCK_BYTES if weight_bytes <= _LARGE_SUMS and taps == 1 else _SHARED_SUM_BYTES
+        return -(-tiles * PAIRS * (read + written) // budget)
+    one = matrices_of(PAIRS) * max(read, written)
+    shared = taps > 1 or weight_bytes > _LARGE or 2 * weight_bytes > tiles * one
+    return -(-tiles * one // (_SHARED_BYTES if shared else _BLOCK_BYTES))
 
 
 def partial_sums(tiles: int, weight_bytes: int, tile_bytes: int, taps: int) -> int:
