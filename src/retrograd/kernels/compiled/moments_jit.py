@@ -29,6 +29,7 @@ from .machine.simd import (
     load_first_or,
     load_wide,
     maximum,
+    multiply_add,
     rounded,
     select,
     store,
@@ -250,7 +251,8 @@ def logsumexp_columns(
 
 # ``moments`` and ``sums`` of columns read memory in its order: some rows at a time, of all columns of a block. The sums
 # of each column are kept in float64, in the cache.
-_BLOCK = 160  # columns, at most: eight rows of two arrays, and those that are prefetched, fit into level 1
+_ROWS = 2 * TOGETHER  # whose terms are added before their sum is; terms about their mean have few rounding errors
+_BLOCK = 160  # columns, at most: sixteen rows of an array, and those that are prefetched, fit into level 1
 _added, _squared, _centers = buffer(_BLOCK, in_double=True), buffer(_BLOCK, in_double=True), buffer(_BLOCK)
 
 
@@ -265,6 +267,42 @@ def _moments_of(access: Access) -> Any:
     read, write = access.load, access.store
 
     @helper
+    def add(x: Array, i: int, rows: int, inner: int, n: int, centers: Array, added: Any, squared: Any, at: int) -> None:
+        """Add rows to the sum of d = x - center, and to that of d d.
+
+        With d = m + r, the latter is the sum of r r, and m times (rows m + 2 sum of r), which is added in float64. So
+        ``middle``, which is m + center, is near the mean of the rows, and need not be exact.
+        """
+        distance, step = max(2048, ROWS_AHEAD * inner), 2 * inner
+        about, share, pairs = load(centers, at), 1.0 / rows, rows // 2
+        middle = full_like(about, 0.0)
+        others = middle
+        for pair in range(pairs):
+            k = i + pair * step
+            _fetch(x, k + distance)
+            _fetch(x, k + inner + distance)
+            middle = multiply_add(read(x, k, n), share, middle)
+            others = multiply_add(read(x, k + inner, n), share, others)
+        if rows % 2:
+            middle = multiply_add(read(x, i + pairs * step, n), share, middle)
+        middle = finite(middle + others)
+        rest = full_like(about, 0.0)
+        squares, rest_of_others, squares_of_others = rest, rest, rest
+        for pair in range(pairs):
+            k = i + pair * step
+            r, s = read(x, k, n) - middle, read(x, k + inner, n) - middle
+            rest, squares = rest + r, multiply_add(r, r, squares)
+            rest_of_others, squares_of_others = rest_of_others + s, multiply_add(s, s, squares_of_others)
+        if rows % 2:
+            r = read(x, i + pairs * step, n) - middle
+            rest, squares = rest + r, multiply_add(r, r, squares)
+        rest, squares = rest + rest_of_others, squares + squares_of_others
+        m, more = double(middle) - double(about), double(rest)
+        whole = m * rows
+        store(added, at, load_double(added, at, m) + (whole + more))
+        store(squared, at, load_double(squared, at, m) + (double(squares) + m * (whole + (more + more))))
+
+    @helper
     def begin(
         x: Array, i: int, end: int, inner: int, n: int, centers: Array, added: Any, squared: Any, at: int
     ) -> None:
@@ -277,30 +315,6 @@ def _moments_of(access: Access) -> Any:
         store(centers, at, about)
         store(added, at, double(full_like(about, 0.0)))
         store(squared, at, double(full_like(about, 0.0)))
-
-    @helper
-    def add(x: Array, i: int, rows: int, inner: int, n: int, centers: Array, added: Any, squared: Any, at: int) -> None:
-        """Add rows to the sum of d = x - center, and to that of d d.
-
-        With d = m + r, the latter is the sum of r r, and m times (rows m + 2 sum of r), which is added in float64. So m
-        is near the mean of d, and need not be exact.
-        """
-        distance = max(2048, ROWS_AHEAD * inner)
-        about = load(centers, at)
-        few = full_like(about, 0.0)
-        for k in range(i, i + rows * inner, inner):
-            _fetch(x, k + distance)
-            few = few + (read(x, k, n) - about)
-        middle = finite(few * (1.0 / rows))
-        rest = full_like(about, 0.0)
-        squares = rest
-        for k in range(i, i + rows * inner, inner):
-            r = (read(x, k, n) - about) - middle
-            rest, squares = rest + r, squares + r * r
-        m, more = double(middle), double(rest)
-        whole = m * rows
-        store(added, at, load_double(added, at, m) + (whole + more))
-        store(squared, at, load_double(squared, at, m) + (double(squares) + m * (whole + (more + more))))
 
     @helper
     def end(
@@ -355,18 +369,18 @@ def moments_columns(
             _begin(x, start + c, few + c, inner, 0, centers, added, squared, c)
         if whole < count:
             _begin_part(x, start + whole, few + whole, inner, count - whole, centers, added, squared, whole)
-        for row in range(0, rows // TOGETHER * TOGETHER, TOGETHER):
+        for row in range(0, rows // _ROWS * _ROWS, _ROWS):
             i = start + row * inner
             for c in range(0, whole, lanes(x)):
-                _add(x, i + c, TOGETHER, inner, 0, centers, added, squared, c)
+                _add(x, i + c, _ROWS, inner, 0, centers, added, squared, c)
             if whole < count:
-                _add_part(x, i + whole, TOGETHER, inner, count - whole, centers, added, squared, whole)
-        if rows % TOGETHER:
-            i = start + rows // TOGETHER * TOGETHER * inner
+                _add_part(x, i + whole, _ROWS, inner, count - whole, centers, added, squared, whole)
+        if rows % _ROWS:
+            i = start + rows // _ROWS * _ROWS * inner
             for c in range(0, whole, lanes(x)):
-                _add(x, i + c, rows % TOGETHER, inner, 0, centers, added, squared, c)
+                _add(x, i + c, rows % _ROWS, inner, 0, centers, added, squared, c)
             if whole < count:
-                _add_part(x, i + whole, rows % TOGETHER, inner, count - whole, centers, added, squared, whole)
+                _add_part(x, i + whole, rows % _ROWS, inner, count - whole, centers, added, squared, whole)
         for c in range(0, whole, lanes(x)):
             _end(pieces, to + c, rows, inner, 0, centers, added, squared, c, factor)
         if whole < count:
@@ -457,7 +471,7 @@ def sums_over_columns(passed: Callable[..., Any]) -> Callable[..., None]:
                 fetch(x, k + distance)
                 v = read(x, k, n)
                 value = passed(read(g, k, n), v, center, by, more, low, high)
-                few, few_dots = few + value, few_dots + value * (v - center)
+                few, few_dots = few + value, multiply_add(value, v - center, few_dots)
             store(added, c, load_double(added, c, few) + double(few))
             store(dot, c, load_double(dot, c, few) + double(few_dots))
 

@@ -50,6 +50,7 @@ from .arithmetic import (
     fma,
     maximum,
     minimum,
+    multiply_add,
     nearest,
     opposite,
     quotient,

@@ -106,6 +106,18 @@ def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 @intrinsic
+def multiply_add(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """``x*y + z``, rounded once where the processor has an instruction for it, else twice."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
+        vector = args[0].type
+        values = [as_vector(context, builder, *pair, x) for pair in zip(args, signature.args, strict=True)]
+        return builder.call(declare(builder, f"llvm.fmuladd.{suffix(vector)}", vector, [vector] * 3), values)
+
+    return x(x, types.unliteral(y), types.unliteral(z)), generate
+
+
+@intrinsic
 def quotient(typing: Any, x: Any, y: Any) -> Any:
     """``x / y`` within one unit in the last place, for y from 2^-100 to 2^100 and x not larger.
 
