@@ -87,6 +87,22 @@ def test_every_set_of_axes(kernel_set: Any, layout: str, dtype: type) -> None:
                 check_others(kernel_set, *source.arrays(shape), axes)
 
 
+@pytest.mark.parametrize("name", ["sum", "mean", "prod", "amax", "amin"])
+@pytest.mark.parametrize("axes", [(0, 1), (0,), (1,)])
+def test_the_same_layout_again(kernel_set: Any, name: str, axes: tuple[int, ...]) -> None:
+    """Later calls run what the first one prepared: each on its own numbers, type, layout and axes."""
+    function, rng = {"amax": np.max, "amin": np.min}.get(name) or getattr(np, name), np.random.default_rng(0)
+    for dtype in (np.float32, np.float64, np.float32):
+        for shape in ((3, 5), (5, 3), (3, 5), (1, 4), (4, 1)):
+            for keepdims in (False, True):
+                x = rng.normal(size=shape).astype(dtype)
+                for each in (x, np.asfortranarray(x), np.repeat(x, 2, 1)[:, ::2]):
+                    y = getattr(kernel_set, name)(each, axes, keepdims)
+                    assert y.dtype == dtype
+                    expected = function(x.astype(np.float64), axis=axes, keepdims=keepdims)
+                    np.testing.assert_allclose(y, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.pairwise
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(

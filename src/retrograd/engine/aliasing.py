@@ -61,7 +61,7 @@ def register_view(base: Tensor, view: Tensor) -> None:
 
 def views_of(base: Tensor) -> list[Tensor]:
     """Return the views of `base` that are still alive, in the order in which they were made."""
-    references = getattr(base, "_views", ())
+    references = getattr(base, "_views", None) or ()
     views = [reference() for reference in (references if isinstance(references, list | tuple) else (references,))]
     return [view for view in views if view is not None]
 
@@ -78,7 +78,7 @@ def unlink_views(x: Tensor, array: np.ndarray) -> None:
     if x.array.strides == array.strides and address(x.array) == address(array):
         return
     if link is not None:
-        del x._view
+        x._view = None
         if type(link) is tuple:
             link[0]._views = [ref(view) for view in views_of(link[0]) if view is not x]
     views = views_of(x)
@@ -87,8 +87,7 @@ def unlink_views(x: Tensor, array: np.ndarray) -> None:
         base._requires_grad, base._edge, base._views = x._requires_grad, x._edge, x._views
         for view in views:
             view._view = base, view._view[1]
-    if hasattr(x, "_views"):
-        del x._views
+    x._views = None
 
 
 # ---- In-place changes: detection of modified saved tensors, and tensors that must not change ------------------------

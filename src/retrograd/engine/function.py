@@ -134,6 +134,8 @@ class Function:
                 output = pure[0](args[0])
             elif count == 2:
                 output = pure[0](args[0], args[1])
+            elif count == 3:
+                output = pure[0](args[0], args[1], args[2])
             else:
                 output = pure[0](*args)
             if node is not None:
@@ -214,7 +216,7 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
             edge = first._edge
             if edge is None and first._grad_req != "null":
                 edge = first
-        if isinstance(second, Tensor) and second._requires_grad:
+        if type(second) not in _PLAIN and isinstance(second, Tensor) and second._requires_grad:
             other = second._edge
             if other is None and second._grad_req != "null":
                 other = second
@@ -223,30 +225,26 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
         node = Node()
         node.edges, node.needs_input_grad = (edge, other), (edge is not None, other is not None)
     else:
-        edges: list[Any] = []
-        needs: list[bool] = []
-        record = False
-        for arg in args:
-            edge = None
-            if isinstance(arg, Tensor) and arg._requires_grad:
+        edges: list[Any] | None = None
+        for place, arg in enumerate(args):
+            if type(arg) not in _PLAIN and isinstance(arg, Tensor) and arg._requires_grad:
                 edge = arg._edge
                 if edge is None and arg._grad_req != "null":
                     edge = arg
-            edges.append(edge)
-            if edge is None:
-                needs.append(False)
-            else:
-                needs.append(True)
-                record = True
-        if not record:
+                if edge is not None:
+                    if edges is None:
+                        edges = [None] * count
+                    edges[place] = edge
+        if edges is None:
             return None
         node = Node()
-        node.edges, node.needs_input_grad = (*edges,), (*needs,)
+        node.edges, node.needs_input_grad = (*edges,), tuple([edge is not None for edge in edges])
     node.function, node.saved, node.outputs = cls, (), None
     return node
 
 
 _NEEDED = (True,)
+_PLAIN = frozenset({bool, float, int, str, tuple, type(None)})  # isinstance takes longer for them
 
 
 def _record(node: Node, output: Tensor, args: tuple[Any, ...], rules: Any) -> None:

@@ -254,11 +254,12 @@ class Tensor(Elements):
     Parameter starts without any.
     """
 
-    # The slots of the second line are unset until they are needed: most tensors are short-lived. `__dict__` contains
-    # only attributes that users set; Python makes it when the first one is set.
+    # The slots of the second line are unset until they are needed: most tensors are short-lived. `_view` and `_views`
+    # may be unset, too, which counts as None but is found out slowly. `__dict__` contains only attributes that users
+    # set; Python makes it when the first one is set.
     __slots__ = (
-        *("__dict__", "__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "array"),
-        *("_hooks", "_post_hooks", "_view", "_views"),
+        *("__dict__", "__weakref__", "_edge", "_grad", "_grad_req", "_requires_grad", "_view", "_views", "array"),
+        *("_hooks", "_post_hooks"),
     )
     __hash__ = object.__hash__
 
@@ -297,7 +298,7 @@ class Tensor(Elements):
         self.array = data
         self._requires_grad = False
         self._grad = None
-        self._edge = None
+        self._edge = self._view = self._views = None
         self._grad_req = INFERENCE if thread.mode.inference else "add"
         if requires_grad is not False:
             self.requires_grad = requires_grad
@@ -546,8 +547,7 @@ def wrap(array: np.ndarray) -> Tensor:
     tensor = _new(Tensor)
     tensor.array = array
     tensor._requires_grad = False
-    tensor._grad = None
-    tensor._edge = None
+    tensor._grad = tensor._edge = tensor._view = tensor._views = None
     tensor._grad_req = "add"
     return tensor
 

@@ -35,20 +35,21 @@ class View(Function):
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        output = _apply(cls, *args)
-        if type(output) is Tensor and output._requires_grad:  # recorded: the usual cases of _link, inlined
-            x = args[0]
-            owner = x.array.base
-            if output.array.base is (x.array if owner is None else owner) and getattr(x, "_view", None) is None:
-                output._view = x, (cls, args, 0, None)
-                views = getattr(x, "_views", None)
-                if views is None or (type(views) is _reference and views() is None):
-                    x._views = _reference(output)
-                else:
-                    register_view(x, output)
-                return output
+        output = _apply(cls, args[0], args[1]) if len(args) == 2 else _apply(cls, *args)
         mode = thread.mode
         if mode.enabled:
+            if type(output) is Tensor:  # the usual cases of _link, inlined
+                x = args[0]
+                array = x.array
+                owner = array.base
+                if output.array.base is (array if owner is None else owner) and getattr(x, "_view", None) is None:
+                    output._view = x, (cls, args, 0, None)
+                    views = getattr(x, "_views", None)
+                    if views is None or (type(views) is _reference and views() is None):
+                        x._views = _reference(output)
+                    else:
+                        register_view(x, output)
+                    return output
             if type(output) is not tuple:
                 _link(cls, args, output, 0)
             else:

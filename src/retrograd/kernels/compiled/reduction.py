@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import empty, ndarray
 
-from .machine.launch import Kernel, kernel
+from .machine.launch import RESULT, Argument, Kernel, Prepared, kernel
 from .machine.plan_tracing import call, is_planned
 from .memory.layout import (
     CHUNK,
@@ -63,25 +63,57 @@ class _Plan(NamedTuple):
 
 
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
+    return (_prepared.get(("sum", axes, keepdims)) or _prepare("sum", axes, keepdims)).run(x)
 
 
 def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, True)
+    return (_prepared.get(("mean", axes, keepdims)) or _prepare("mean", axes, keepdims)).run(x)
 
 
 def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return _reduce(_PROD, _PROD, 1.0, x, axes, keepdims)
+    return (_prepared.get(("prod", axes, keepdims)) or _prepare("prod", axes, keepdims)).run(x)
 
 
 def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    _nonempty("amax", x, axes)
-    return _reduce(_AMAX, _AMAX, -np.inf, x, axes, keepdims)
+    return (_prepared.get(("amax", axes, keepdims)) or _prepare("amax", axes, keepdims)).run(x)
 
 
 def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    _nonempty("amin", x, axes)
-    return _reduce(_AMIN, _AMIN, np.inf, x, axes, keepdims)
+    return (_prepared.get(("amin", axes, keepdims)) or _prepare("amin", axes, keepdims)).run(x)
+
+
+# by reduction: its kernels and the result for no elements
+_REDUCTIONS: dict[str, tuple[Pair, float]] = {
+    "sum": (_SUM, 0.0),
+    "mean": (_SUM, np.nan),
+    "prod": (_PROD, 1.0),
+    "amax": (_AMAX, -np.inf),
+    "amin": (_AMIN, np.inf),
+}
+_MOST_PREPARED = 512
+_prepared: dict[tuple[str, Shape, bool], Prepared] = {}  # by reduction, axes and keepdims
+
+
+def _prepare(name: str, axes: tuple[int, ...], keepdims: bool) -> Prepared:
+    """Make a function of arrays that runs a reduction, for small arrays without Python code."""
+    pair, start = _REDUCTIONS[name]
+
+    def run(x: np.ndarray) -> np.ndarray:
+        if name in ("amax", "amin"):
+            _nonempty(name, x, axes)
+        y = _reduce(pair, pair, start, x, axes, keepdims, name == "mean")
+        plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, name == "mean")
+        if plan is not None and len(plan.passes) == 1 and not plan.back and type(x) is np.ndarray:
+            rows, tasks, _, numbers = plan.passes[0]
+            launch = pair[0 if rows else 1][x.dtype.char]
+            found.remember((x,), launch, tasks, plan.shape, (Argument(0), RESULT, *numbers))
+        return y
+
+    found = Prepared(run)
+    if len(_prepared) < _MOST_PREPARED:
+        return _prepared.setdefault((name, axes, keepdims), found)
+    found.run = run
+    return found
 
 
 def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:

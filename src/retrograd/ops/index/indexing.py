@@ -51,9 +51,12 @@ class GetItem(View):
     """``x[index]`` for ints, slices, None and Ellipsis."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, index: Basic) -> Tensor:
-        ctx.input_shape, ctx.index = x.array.shape, index
+    def forward(x: Tensor, index: Basic) -> Tensor:
         return wrap(x.array[index if ... in index else (*index, ...)])  # a view even of a single element
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.input_shape, ctx.index = inputs[0].array.shape, inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -153,12 +156,28 @@ def getitem(input: Tensor, index: Any) -> Tensor:
     """
     if interpreters and (seen := interpreted(getitem, locals())) is not None:
         return seen
-    if type(index) is int:
+    plain = (index,) if type(index) is int else None if interpreters else _plain(index, input.array.ndim)
+    if plain is not None:
         try:
-            return GetItem.apply(input, (index,))
+            return GetItem.apply(input, plain)
         except IndexError as error:
             raise IndexError(f"getitem: input.shape={input.array.shape}: {error}") from None
     return get(input, places_of("getitem", input.array.shape, index))
+
+
+def _plain(index: Any, ndim: int) -> Basic | None:
+    """Return an index of at most ``ndim`` ints and slices of ints as a tuple; None for any other, see ``places_of``."""
+    parts = index if type(index) is tuple else (index,)
+    if len(parts) > ndim:
+        return None
+    for part in parts:
+        if type(part) is slice:
+            for bound in (part.start, part.stop, part.step):
+                if bound is not None and type(bound) is not int:
+                    return None
+        elif type(part) is not int:
+            return None
+    return parts
 
 
 @operator(methods="__iter__", dtypes="bihf")

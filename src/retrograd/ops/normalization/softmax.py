@@ -24,11 +24,13 @@ class Softmax(Function):
     """exp(x) / sum(exp(x)) along ``axis``"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        y = wrap(kernels.softmax(x.array, axis))
-        ctx.save_for_backward(y)
-        ctx.axis = axis
-        return y
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return wrap(kernels.softmax(x.array, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.axis = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
@@ -59,11 +61,13 @@ class LogSoftmax(Function):
     """x - log(sum(exp(x))) along ``axis``"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        y = wrap(kernels.log_softmax(x.array, axis))
-        ctx.save_for_backward(y)
-        ctx.axis = axis
-        return y
+    def forward(x: Tensor, axis: int) -> Tensor:
+        return wrap(kernels.log_softmax(x.array, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(output)
+        ctx.axis = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:

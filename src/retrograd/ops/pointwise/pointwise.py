@@ -127,6 +127,8 @@ def binary(operator: type[Binary], name: str, x: Any, y: Any) -> Tensor:
             if x.array.shape != y.array.shape:
                 broadcast_shape(name, x.array.shape, y.array.shape)
             return operator.apply(x, y)
+    elif type(y) is float and -65504.0 <= y <= 65504.0 and isinstance(x, Tensor) and x.array.dtype.char in "fd":
+        return operator.apply(x, wrap(from_host(y, x.array.dtype)))  # as below, for the usual numbers
     given = x, y
     # y handles the operation itself, e.g. a SparseTensor
     if not isinstance(y, Tensor) and getattr(y, "__array_ufunc__", x) is None:

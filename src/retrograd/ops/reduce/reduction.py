@@ -52,9 +52,13 @@ class Mean(Function):
     gradient = "x: g / count, repeated over the axes of the mean"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        ctx.input_shape, ctx.axes, ctx.keepdims = x.array.shape, axes, keepdims
+    def forward(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         return wrap(kernels.mean(x.array, axes, keepdims))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, ctx.axes, ctx.keepdims = inputs
+        ctx.input_shape = x.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -70,14 +70,22 @@ class Permute(View):
     """Axis ``dims[i]`` of x becomes axis i."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, dims: tuple[int, ...]) -> Tensor:
-        ctx.dims = dims
+    def forward(x: Tensor, dims: tuple[int, ...]) -> Tensor:
         return wrap(x.array.transpose(dims))
 
     @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.dims = inputs[1]
+
+    @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
-        inverse = tuple(sorted(range(len(ctx.dims)), key=ctx.dims.__getitem__))
-        return Permute.apply(g, inverse), None
+        return Permute.apply(g, _inverse(ctx.dims)), None
+
+
+@lru_cache(maxsize=4096)
+def _inverse(dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the permutation that undoes ``dims``."""
+    return tuple(sorted(range(len(dims)), key=dims.__getitem__))
 
 
 class Clone(Function):
@@ -86,10 +94,14 @@ class Clone(Function):
     moves = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Any) -> Tensor:
+    def forward(x: Tensor, order: Any) -> Tensor:
         y = empty_like(x.array, order=order)
         kernels.copy(y, x.array)
         return wrap(y)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -158,8 +170,8 @@ def permute(input: Tensor, *order: Sizes, dims: Sizes | None = None) -> Tensor:
     require_tensor("permute", input)
     ndim = input.array.ndim
     requested = sizes("permute", "dims", order, dims)
-    normal = tuple(d + ndim if d < 0 else d for d in requested)
-    if sorted(normal) != list(range(ndim)):
+    normal = tuple([d + ndim if d < 0 else d for d in requested])
+    if sorted(normal) != [*range(ndim)]:
         raise ValueError(
             f"permute: dims={requested} must name each of the {ndim} axes of input.shape={input.array.shape} once"
         )
@@ -178,7 +190,7 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     require_tensor("transpose", input)
     ndim = input.array.ndim
     a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
-    dims = list(range(ndim))
+    dims = [*range(ndim)]
     if ndim:
         dims[a], dims[b] = b, a
     return Permute.apply(input, tuple(dims))
@@ -413,6 +425,11 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
         given = (named,)
     if len(given) == 1 and isinstance(given[0], (tuple, list)):
         given = tuple(given[0])
+    for value in given:
+        if type(value) is not int:
+            break
+    else:  # the usual case
+        return given
     try:
         return tuple(map(exact_int, given))
     except TypeError:
@@ -421,6 +438,8 @@ def sizes(name: str, label: str, given: tuple[Any, ...], named: Any = None) -> t
 
 def axis(name: str, argument: str, dim: int, ndim: int) -> int:
     """Return ``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
+    if type(dim) is int and -ndim <= dim < ndim:  # the usual case
+        return dim % ndim
     try:
         position = exact_int(dim)
     except TypeError:

@@ -417,7 +417,7 @@ class Prepared:
     ) -> None:
         """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with new arrays of this shape as results.
 
-        A parameter is an ``Argument``, a ``Result``, an integer, or an array that is the same in each call. dtype: of
+        A parameter is an ``Argument``, a ``Result``, a number, or an array that is the same in each call. dtype: of
         the results; None means that of the first array.
         """
         like = np.broadcast_to(np.zeros((), arrays[0].dtype if dtype is None else dtype), shape)
@@ -430,6 +430,8 @@ class Prepared:
                 sources += _OF_ARGUMENT, value.place
             elif isinstance(value, Result):
                 sources += _OF_RESULT, value.place
+            elif isinstance(value, float):
+                sources += _CONSTANT, int(np.float64(value).view(np.int64))
             else:
                 sources += _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else value
         layouts: list[int] = []
