@@ -62,7 +62,8 @@ def backward(
     if create_graph is not False:
         create_graph = as_truth("backward", "create_graph", create_graph)
     keep = create_graph if retain_graph is None else as_truth("backward", "retain_graph", retain_graph)
-    roots = as_tuple(tensors, "backward", "tensors")
+    usual = type(tensors) is tuple and len(tensors) == 1 and type(tensors[0]) is Tensor
+    roots: Any = tensors if usual else as_tuple(tensors, "backward", "tensors")
     requested = None if inputs is None else as_requested(inputs, "backward")
     upstream = check_upstream(roots, grad_tensors, "backward", create_graph)
     starts: list[Any] = [roots[0]._edge or roots[0]] if len(roots) == 1 else [root._edge or root for root in roots]
@@ -268,6 +269,9 @@ def _sweep(
     entry: Any
     gradient: Any
     grads: Any = upstream
+    if paths is None and len(upstream) == 1 and type(edges[0]) is tuple and edges[0][0].outputs is None:
+        lone = [edges[0][0], upstream[0]]  # the usual start: the caller has checked the gradient
+        grads = ()
     mode = thread.mode
     rules, watch = mode.rules, mode.watch
     previous = mode.enabled, watch, rules, mode.interpreter, mode.sweeping, mode.retain_graph, mode.pending
@@ -590,9 +594,13 @@ def check_upstream(roots: tuple[Tensor, ...], upstream: Any, caller: str, create
     """Return the checked upstream gradient of each root."""
     gradients: Sequence[Any]
     if type(upstream) is tuple:
-        if len(upstream) == len(roots) == 1:
-            return [_upstream_of(roots[0], upstream[0], 0, caller, create_graph)]
         gradients = upstream
+        if len(gradients) == 1 and len(roots) == 1:
+            gradient, edge = gradients[0], roots[0]._edge
+            if edge is not None and not create_graph and type(gradient) is Tensor:  # the usual case
+                array = gradient.array
+                if array.shape == edge[2] and array.dtype is edge[3]:
+                    return [wrap(array)]
     elif upstream is None:
         gradients = (None,) * len(roots)
     elif isinstance(upstream, Tensor):
@@ -617,11 +625,6 @@ def _argument(caller: str) -> str:
 
 def _upstream_of(root: Tensor, gradient: Any, position: int, caller: str, create_graph: bool) -> Tensor:
     """Return the upstream gradient of one root: 1 if none is given."""
-    edge = root._edge
-    if edge is not None and isinstance(gradient, Tensor):  # the usual case
-        array = gradient.array
-        if array.shape == edge[2] and array.dtype is edge[3]:
-            return alias(gradient) if create_graph else wrap(array)
     if not root._requires_grad:
         raise RuntimeError(
             f"{caller}: tensor {position} does not require grad and has no grad_fn; "

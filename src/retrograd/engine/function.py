@@ -199,23 +199,17 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
     edge: Any = None
     other: Any = None
     count = len(args)
-    if count == 1:  # as the loop below, which is slower
-        first = args[0]
-        if not isinstance(first, Tensor) or not first._requires_grad:
-            return None
+    if count and isinstance(first := args[0], Tensor) and first._requires_grad:
         edge = first._edge
-        if edge is None:
-            if first._grad_req == "null":
-                return None
+        if edge is None and first._grad_req != "null":
             edge = first
+    if count == 1:  # as the loop below, which is slower
+        if edge is None:
+            return None
         node = Node()
         node.edges, node.needs_input_grad = (edge,), _NEEDED
     elif count == 2:
-        first, second = args
-        if isinstance(first, Tensor) and first._requires_grad:
-            edge = first._edge
-            if edge is None and first._grad_req != "null":
-                edge = first
+        second = args[1]
         if type(second) not in _PLAIN and isinstance(second, Tensor) and second._requires_grad:
             other = second._edge
             if other is None and second._grad_req != "null":
@@ -225,25 +219,34 @@ def _node_to_record(cls: type[Function], args: tuple[Any, ...]) -> Node | None:
         node = Node()
         node.edges, node.needs_input_grad = (edge, other), (edge is not None, other is not None)
     else:
-        edges: list[Any] | None = None
-        for place, arg in enumerate(args):
+        edges: Any = None
+        place = 0
+        for arg in args[1:]:
+            place += 1
             if type(arg) not in _PLAIN and isinstance(arg, Tensor) and arg._requires_grad:
-                edge = arg._edge
-                if edge is None and arg._grad_req != "null":
-                    edge = arg
-                if edge is not None:
+                other = arg._edge
+                if other is None and arg._grad_req != "null":
+                    other = arg
+                if other is not None:
                     if edges is None:
-                        edges = [None] * count
-                    edges[place] = edge
-        if edges is None:
+                        edges = [edge] + [None] * (count - 1)
+                    edges[place] = other
+        if edges is not None:
+            node = Node()
+            node.edges, node.needs_input_grad = (*edges,), tuple([each is not None for each in edges])
+        elif edge is None:
             return None
-        node = Node()
-        node.edges, node.needs_input_grad = (*edges,), tuple([edge is not None for edge in edges])
+        else:
+            node = Node()
+            node.edges, node.needs_input_grad = (edge, None, None), _ONLY_FIRST
+            if count > 3:
+                node.edges, node.needs_input_grad = (edge, *(None,) * place), (True, *(False,) * place)
     node.function, node.saved, node.outputs = cls, (), None
     return node
 
 
 _NEEDED = (True,)
+_ONLY_FIRST = True, False, False
 _PLAIN = frozenset({bool, float, int, str, tuple, type(None)})  # isinstance takes longer for them
 
 

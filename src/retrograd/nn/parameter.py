@@ -33,7 +33,7 @@ class Parameter(Tensor):
         ValueError: data is read-only, grad_req is set to anything else, or limits are not two numbers low <= high.
     """
 
-    __slots__ = ("_grad_sample", "_limits")  # missing until they are set
+    __slots__ = ("_grad_sample", "_limits")  # None, or missing, which takes longer to find out
 
     def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
         if data is None:
@@ -47,6 +47,8 @@ class Parameter(Tensor):
         if not self.array.flags.writeable:
             raise ValueError("Parameter: data is read-only memory, which no optimizer can update; pass data.copy()")
         self.requires_grad = requires_grad
+        self._grad_sample: Tensor | None = None
+        self._limits: tuple[float, float] | None = None
 
     @property
     def limits(self) -> tuple[float, float] | None:
@@ -64,7 +66,7 @@ class Parameter(Tensor):
             if not pair or not all(isinstance(end, (int, float)) for end in value) or not value[0] <= value[1]:
                 raise ValueError(f"limits={value!r} must be two numbers, (low, high) with low <= high, or None")
             value = float(value[0]), float(value[1])
-        self._limits: tuple[float, float] | None = value
+        self._limits = value
 
     @property
     def grad_sample(self) -> Tensor | None:
