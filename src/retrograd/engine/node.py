@@ -113,15 +113,7 @@ class Node:
     @property
     def saved_arrays(self) -> list[ndarray]:
         """The arrays of ``saved_tensors``, for a backward that is not recorded; without the Tensors around them."""
-        saved = self.saved
-        if type(saved) is not list:
-            return [tensor.array for tensor in self.saved_tensors]
-        if self.order > clock.latest:  # something has been changed in place since
-            check_unchanged(self, saved)
-        arrays: list[Any] = []  # without a comprehension, which is slower for few
-        for item in saved:
-            arrays.append(item[1] if type(item) is tuple else item.array)
-        return arrays
+        return saved_arrays(self)
 
     def free(self) -> None:
         """Release the saved tensors, for a backward that overwrites them; a further backward raises."""
@@ -226,6 +218,19 @@ def with_history(
     tensor._requires_grad = True
     tensor._edge = (node, 0, array.shape, array.dtype)
     return tensor
+
+
+def saved_arrays(node: Node) -> list[ndarray]:
+    """Return ``node.saved_arrays``, faster."""
+    saved = node.saved
+    if type(saved) is not list:
+        return [tensor.array for tensor in node.saved_tensors]
+    if node.order > clock.latest:  # something has been changed in place since
+        check_unchanged(node, saved)
+    arrays: list[Any] = []  # without a comprehension, which is slower for few
+    for item in saved:
+        arrays.append(item[1] if type(item) is tuple else item.array)
+    return arrays
 
 
 def first_saved(node: Node) -> ndarray:

@@ -16,7 +16,7 @@ from ...engine.dtype import FLOAT32
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled as recording
 from ...engine.grad_mode import thread
-from ...engine.node import first_saved, saved_output
+from ...engine.node import first_saved, saved_arrays, saved_output
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...formulas import FORMULAS, FUSED, POINTWISE, form
@@ -272,7 +272,7 @@ class Backward:
             for formula, operands, own, _, (place,) in self._parts(needs_grad):
                 found[place] = formula(g, *[saved[each] for each in operands], *[numbers[each] for each in own])
         elif self._two and needs_grad == (True, True):  # a shortcut for the most frequent case
-            x, y = ctx.saved_arrays
+            x, y = saved_arrays(ctx)
             x_grad, y_grad = (_loaded.get(self._name) or _load(self.fused))(g.array, x, y, True, True)
             if not shapes:
                 return wrap(x_grad), wrap(y_grad)
