@@ -480,7 +480,7 @@ class _Pool:
 
     def compile(self) -> None:
         """Compile the functions that a launch uses, so that the first one does not wait for it."""
-        _ = self.launch
+        _ = self.launch, self.map_either, self.prepared
         if self.threads > 1:
             self.native("serve", 4)
 
