@@ -8,6 +8,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -142,6 +144,11 @@ def _c_function(name: str) -> Any:
     return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
+_MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1  # of mallopt(3)
+_is_own = not any(name.startswith(_SETTINGS) for name in os.environ)  # whether the environment leaves it to us
+_set_option = _c_function("mallopt") if _is_own else None
+
+
 def keep_freed_memory() -> None:
     """Let glibc keep freed blocks for the next arrays, unless the environment sets its thresholds.
 
@@ -149,13 +156,24 @@ def keep_freed_memory() -> None:
     the time of a training step of MobileNetV2. It keeps blocks of up to ``_KEPT`` bytes from now on, and returns the
     end of its heap when more than twice as much is free there.
     """
-    set_option = _c_function("mallopt")
-    if set_option is None or any(name.startswith(_SETTINGS) for name in os.environ):
-        return
-    mmap_threshold, trim_threshold = -3, -1  # mallopt(3)
-    if not set_option(mmap_threshold, _KEPT):
-        set_option(mmap_threshold, 32 << 20)  # the most that earlier versions accept
-    set_option(trim_threshold, 2 * _KEPT)
+    if _set_option is not None:
+        if not _set_option(_MMAP_THRESHOLD, _KEPT):
+            _set_option(_MMAP_THRESHOLD, 32 << 20)  # the most that earlier versions accept
+        _set_option(_TRIM_THRESHOLD, 2 * _KEPT)
+
+
+@contextmanager
+def fresh_from(least: int) -> Iterator[None]:
+    """Within the block, give arrays of at least so many bytes fresh memory, of which pages exist once they are touched.
+
+    Otherwise, such arrays get freed memory if there is some.
+    """
+    if _set_option is not None:
+        _set_option(_MMAP_THRESHOLD, least)
+    try:
+        yield
+    finally:
+        keep_freed_memory()
 
 
 def return_freed_memory() -> None:

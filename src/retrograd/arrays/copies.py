@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..specs.array_spec import ArrayInterface
+from .allocation import fresh_from
 from .protocol import address
 
 Array = np.ndarray
@@ -28,8 +29,8 @@ def same_layout(x: Array) -> Array:
 def other_numbers(x: Array) -> Array:
     """Return an array like ``same_layout(x)`` with the elements in another order, and floats closer to the middle."""
     y = strided(x, x.strides)
-    flat = y.ravel("K")
-    if flat.base is not None and np.may_share_memory(flat, y):  # dense: without copies
+    flat = _line(y)
+    if flat is not None:  # dense: without copies
         turned = x.ravel("K")[::-1]
         if x.dtype.kind == "f":
             np.multiply(turned, x.dtype.type(0.75), out=flat)
@@ -43,20 +44,32 @@ def other_numbers(x: Array) -> Array:
 
 
 _draw = np.random.default_rng(7)
-NUMBERS, OTHERS = _draw.standard_normal((2, 1021)) * _draw.choice([0.1, 1.0, 10.0], (2, 1021))
+_SMALL, _BEGIN, _END = 1 << 14, 1 << 12, 1 << 10  # elements of an array, and at the ends of one that is not small
+NUMBERS, OTHERS = _draw.standard_normal((2, _SMALL)) * _draw.choice([0.1, 1.0, 10.0], (2, _SMALL))
 
 
-def made_up(shape: tuple[int, ...], strides: tuple[int, ...], dtype: Any, numbers: Array) -> Array | None:
-    """Return a dense array whose elements repeat some numbers; None if there is none with these strides."""
-    order = sorted(range(len(shape)), key=strides.__getitem__, reverse=True)
-    y = np.empty([shape[axis] for axis in order], dtype).transpose(np.argsort(order))
-    if y.strides != strides:
-        return None
-    flat = y.ravel("K")
-    rest = flat.size % numbers.size
-    flat[rest:].reshape(-1, numbers.size)[...] = numbers
-    flat[:rest] = numbers[:rest]
+def made_up(count: int, dtype: np.dtype[Any], numbers: Array) -> Array:
+    """Return so many bytes as elements, which are the numbers; those in the middle of a large array are not set.
+
+    So most of the memory of a large array need not exist.
+    """
+    with fresh_from(_SMALL * dtype.itemsize):
+        y = np.empty(-(-count // dtype.itemsize), dtype)
+    for part in ends(y):
+        part[...] = numbers[-part.size :]
     return y
+
+
+def ends(x: Array) -> list[Array]:
+    """Return views of the first and last elements of a large dense array, in the order of memory; else the array."""
+    line = None if x.size <= _SMALL else _line(x)
+    return [x] if line is None else [line[:_BEGIN], line[-_END:]]
+
+
+def _line(x: Array) -> Array | None:
+    """Return a view of all elements in the order of memory; None if x is not dense."""
+    flat = x.ravel("K")
+    return flat if flat.base is not None and np.may_share_memory(flat, x) else None
 
 
 def duplicate(x: Array) -> Array:

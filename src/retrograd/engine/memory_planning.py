@@ -224,8 +224,8 @@ def _blocks(steps: Sequence[Step], referenced: set[int]) -> dict[int, _Block]:
 
 def root(array: np.ndarray) -> np.ndarray:
     """Return the array whose memory a view covers."""
-    while is_array(array.base):
-        array = array.base
+    while (base := array.base) is not None and is_array(base):
+        array = base
     return array
 
 
@@ -255,7 +255,7 @@ def _plans(steps: Sequence[Step], blocks: dict[int, _Block]) -> dict[int, tuple[
 def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[int, _BufferLocation] | None:
     """Locate the buffers of a step's results; return None if its plan lays them out differently than the step did."""
     found: dict[int, _BufferLocation] = {}
-    inputs = {each.buffer: (each, x) for each, x in zip(plan.inputs, _inputs(step), strict=True)}
+    inputs = {each.buffer: (each, x) for each, x in zip(plan.inputs, plan_inputs(step), strict=True)}
     results = [*leaves(step.result)]
     if len(results) != len(plan.places()):
         return None
@@ -303,7 +303,7 @@ def plan_if_any(step: Step) -> Any:
     return plan if hasattr(plan, "buffers") else None
 
 
-def _inputs(step: Step) -> list[np.ndarray]:
+def plan_inputs(step: Step) -> list[np.ndarray]:
     """Return the arrays of a step that its plan takes."""
     return [*arrays_in((step.args, {name: value for name, value in step.kwargs.items() if name != "keep"}))]
 
@@ -312,7 +312,7 @@ def _constant_launches(step: Step, plan: Any, held: set[int]) -> dict[int, list[
     """Return the launches of a plan that depend only on constants, by the id of their memory, and their results."""
     if not held or step.changed:
         return {}
-    inputs = zip(plan.inputs, _inputs(step), strict=True)
+    inputs = zip(plan.inputs, plan_inputs(step), strict=True)
     found: dict[int, list[Any]] = plan.constant_launches(
         {place.buffer for place, array in inputs if id(root(array)) in held}
     )
@@ -322,7 +322,7 @@ def _constant_launches(step: Step, plan: Any, held: set[int]) -> dict[int, list[
 def _bind_plan(
     step: Step, plan: Any, memory: dict[int, np.ndarray], once: Mapping[int, Sequence[Any]] | None = None
 ) -> PlannedStep:
-    bound = plan.bound(*_inputs(step), memory=memory)
+    bound = plan.bound(*plan_inputs(step), memory=memory)
     if not once:
         return PlannedStep(step, plan, memory, bound)
     kept: list[tuple[np.ndarray, int]] = []

@@ -16,14 +16,14 @@ from weakref import ref
 
 import numpy as np
 
-from ..arrays import copies, host, is_array
+from ..arrays import copies, empty, host, is_array
 from ..kernel_set import Listener, plan_of_function
 from ..kernels.interface import KERNELS
 from ..specs.array_spec import arrays_in, layout_of, leaves, mapped
 from .arguments import kind_name
 from .arithmetic import assign
 from .call_site import CallSite, user_call_site
-from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, root
+from .memory_planning import NUMBERS, Memory, PlannedStep, place_in_arena, plan_if_any, plan_inputs, root
 
 __all__ = ["Step", "Steps", "record_steps"]
 
@@ -315,7 +315,7 @@ class _Recorder(Listener):
     def __init__(self, numbers: np.ndarray | None = None) -> None:
         self.steps = Steps()
         self._numbers = numbers
-        self._computed: set[int] = set()  # ids of owners of results that are not copies of what was given
+        self._computed: dict[int, ref[np.ndarray]] = {}  # by id, owners of results, but not of copies of what was given
         self._refused: MadeUpReadError | None = None
 
     def __enter__(self) -> Self:
@@ -335,21 +335,27 @@ class _Recorder(Listener):
             if made is not None:
                 self.steps.decisions.append((len(self.steps), made))
             if self._numbers is not None and (made is None or self._are_computed(made.arrays)):
-                self._refused = MadeUpReadError(why)
-                raise self._refused
+                self._refuse(why)
+
+    def _refuse(self, why: str) -> None:
+        self._refused = MadeUpReadError(why)
+        raise self._refused
 
     def _are_computed(self, arrays: Iterable[np.ndarray]) -> bool:
         return any(id(root(array)) in self._computed for array in arrays)
 
     def _notice(self, step: Step) -> None:
         if self._numbers is not None and (step.kernel != "duplicate" or self._are_computed(step.inputs)):
-            self._computed.update(id(root(array)) for array in step.outputs)
+            for owner in map(root, step.outputs):
+                _remember(self._computed, owner)
 
     def _result(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._numbers is not None and name in _SUMS:
-            made = _made_up(_bare(kernel, args, kwargs), args, kwargs, self._numbers)
-            if made is not None:
-                return made
+        if self._numbers is not None and (name != "duplicate" or self._are_computed(arrays_in(args))):
+            step = Step(name, _bare(kernel, args, kwargs), args, kwargs, None)
+            if (found := _made_up(step, self._numbers)) is not None:
+                return found.result
+            if step.changed:
+                self._refuse(f"what {step.name} changes")
         return kernel(*args, **kwargs)
 
     def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -443,8 +449,7 @@ class Outline(_Recorder):
         owners = [root(array) for array in step.changed]
         self.changed.append([None if id(owner) in self._made else owner for owner in owners])
         for owner in map(root, step.outputs):
-            if id(owner) not in self._made:
-                self._made[id(owner)] = ref(owner, partial(_forget, self._made, id(owner)))
+            _remember(self._made, owner)
         self._notice(step)
         self.steps.sites.append(user_call_site())
         self.steps.append(step._replace(args=layout_of(args), kwargs=layout_of(kwargs), result=layout_of(result)))
@@ -453,27 +458,38 @@ class Outline(_Recorder):
 
 # ---- Made-up results, for recordings that only need layouts ----------------------------------------------------------
 
-# Convolutions and products take most of the time of a step, and any numbers could be their results.
-_SUMS = {"conv", "conv_input_grad", "conv_weight_grad", "matmul"}
 
+def _made_up(step: Step, numbers: np.ndarray) -> Step | None:
+    """Return the step with a result that has the layouts of the kernel's, and these numbers, without running it.
 
-def _made_up(run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], numbers: np.ndarray) -> Any:
-    """Return results with the layouts of a kernel's, and these numbers; None if its plan does not show the layouts."""
-    try:
-        plan = plan_of_function(run, args, kwargs)
-    except TypeError:
+    None if it must run: its plan does not show the layouts, or it returns indices, which must be valid, or an object.
+    """
+    plan = plan_if_any(step)
+    if plan is None or not plan.launches:
         return None
-    places = plan.places() if plan.launches else []
-    made: dict[int, np.ndarray] = {}
-    for place in places:
-        y = copies.made_up(place.shape, place.strides, place.dtype, numbers)
-        whole = plan.buffers[place.buffer]
-        if y is None or place.begin or (whole.kind, whole.bytes) != ("output", y.nbytes):
+    given = {id(place): x for place, x in zip(plan.inputs, plan_inputs(step), strict=True)}
+    memory: dict[int, np.ndarray] = {}
+    for place in plan.places():
+        if id(place) in given:  # an argument that is changed in place
+            continue
+        buffer = plan.buffers[place.buffer] if hasattr(place, "buffer") else None
+        if buffer is None or buffer.kind != "output" or place.dtype.kind != "f":
             return None
-        if 1 in place.shape:  # the stride of such an axis may be another one than is planned
-            return None
-        made[id(place)] = y
-    return mapped(plan.results, lambda leaf: made.get(id(leaf), leaf), (type(places[0]),)) if made else None
+        if 1 in place.shape and place.strides != empty(place.shape, place.dtype).strides:
+            return None  # the stride of such an axis may be another one than is planned
+        if place.buffer not in memory:
+            memory[place.buffer] = copies.made_up(buffer.bytes, place.dtype, numbers)
+
+    def made(leaf: Any) -> Any:
+        return given[id(leaf)] if id(leaf) in given else None if leaf is None else leaf.of(memory)
+
+    return step._replace(result=mapped(plan.results, made, (*{type(place) for place in plan.places()},)))
+
+
+def _remember(made: dict[int, ref[np.ndarray]], owner: np.ndarray) -> None:
+    """Note an array by its id, as long as it is alive: another one may get the id then."""
+    if id(owner) not in made:
+        made[id(owner)] = ref(owner, partial(_forget, made, id(owner)))
 
 
 def _forget(made: dict[int, Any], key: int, _: Any) -> None:

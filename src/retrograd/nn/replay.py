@@ -1,8 +1,8 @@
 """``compile``: calls recorded once and replayed without Python between the kernels.
 
 The first call with arguments of new layouts runs the function twice, and records its steps (``engine/steps``), with
-gradients also those of a backward pass. Convolutions and products are not computed then, since they take most of the
-time: numbers that differ between the two runs stand in for their results, unless a decision or NumPy may read these.
+gradients also those of a backward pass. Nothing with a plan is computed then, since that would take most of the time,
+and memory: numbers that differ between the two runs stand in for the results, unless a decision or NumPy may read them.
 Further calls copy the arguments into the recorded arrays and run the kernels' launches, prepared once, on memory that
 was planned once. What a recording depends on is compared before each replay; a call that cannot be recorded, or whose
 recording no longer holds, runs as usual. So the results are those of the function, to the bit.
@@ -391,7 +391,7 @@ class Recorder:
         trained: list[Tensor],
         held: list[np.ndarray],
     ) -> tuple[Call, Call, Outline] | str:
-        """Record two calls: with made-up results of convolutions and products if that suffices, else with true ones."""
+        """Record two calls: with made-up results if that suffices, else with true ones."""
         state = self.state
         assert state is not None
         count, before = changes[0], Before(state)
@@ -427,9 +427,11 @@ class Recorder:
         state = self.state
         assert state is not None
         strides, failed = self.upstream.get(place), None
-        with put_back_after(held, state.generators) as put_back:
-            for array in () if self.frozen else held:  # what NumPy computes from a parameter may change
-                copies.put(array, copies.other_numbers(array))
+        # no kernel changes an array unless it computes exactly, so only what is put there must be undone
+        parts = held if exact else [part for array in held for part in copies.ends(array)]
+        with put_back_after(parts, state.generators) as put_back:
+            for part in () if self.frozen else parts:  # what NumPy computes from a parameter may change
+                copies.put(part, copies.other_numbers(part))
             outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)], exact)
             try:  # first the call that keeps no arrays: the other one then uses its memory again
                 other = self._call_with(args, kwargs, trained, copies.other_numbers, strides, before, exact, outline)

@@ -73,7 +73,28 @@ class ArrayInterface:
 
 def arrays_in(value: Any) -> Iterator[Array]:
     """The arrays among the leaves."""
-    return (each for each in leaves(value) if _is_array(each))
+    found: list[Array] = []
+    _gather((value,), found)
+    return iter(found)
+
+
+def _gather(values: Any, found: list[Array]) -> None:
+    """Append the arrays among some values; without a generator for each, since all passes over steps need it."""
+    for each in values:
+        kind = type(each)
+        if kind is Array:
+            found.append(each)
+        elif kind is tuple or kind is list:
+            _gather(each, found)
+        elif each is None or kind is float or kind is int:
+            continue
+        elif isinstance(each, dict):
+            _gather(each.values(), found)
+        elif isinstance(each, (tuple, list)):
+            if kind is not Spec:
+                _gather(each, found)
+        elif _is_array(each):
+            found.append(each)
 
 
 def _is_array(value: Any) -> bool:
