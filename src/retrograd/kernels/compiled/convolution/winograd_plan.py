@@ -93,9 +93,7 @@ _LARGE_SUMS = 640 << 10  # bytes of the weights' gradient that do not stay in L2
 _CACHED = 1 << 20  # bytes of both operands that may still be in L2
 _PARTS = 4  # partial sums, if each core has its own blocks
 _WHOLE = 1 << 62  # no bound
-# Bytes between the transformed weights of two pairs: at multiples of 4096, the 36 places that a transform writes to
-# would share a few lines of L1, which took 5 times as long with vectors of 64 bytes, and 13 times with 32.
-_LINE = 64
+_LINE = 64  # bytes of a cache line
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +211,15 @@ def _alone(depth: Axis) -> bool:
     return depth.kernel == 1 and depth.low == 0 and depth.input == depth.output
 
 
+def _apart(count: int, size: int) -> int:
+    """At least ``count`` elements from a pair's matrix to the next, an odd number of cache lines.
+
+    At multiples of 4096 bytes, the 36 places that a transform writes to would share a few lines of L1, which took 5
+    times as long with vectors of 64 bytes, and 13 times with 32.
+    """
+    return (-(-count * size // _LINE) | 1) * _LINE // size
+
+
 def matrices_of(together: int) -> int:
     """The matrices of all pairs and the spare ones."""
     return PAIRS + PAIRS // together
@@ -248,9 +255,8 @@ def _begin(
     matrices = matrices_of(together) if together > 0 else PAIRS
     tile_bytes = [matrices * size * step for step in ((max(steps), 0) if together > 0 else steps)]
     blocks = _blocks(axes[0], batch, counts_h[0], across, tile_bytes, budget)
-    # one more vector: at multiples of 4096 bytes the matrices would map to the same few lines of L1
-    read = max(block.inputs * block.lines for block in blocks) * across * steps[0] + shape.lanes
-    written = max((block.last - block.first) * block.lines for block in blocks) * across * steps[1] + shape.lanes
+    read = _apart(max(block.inputs * block.lines for block in blocks) * across * steps[0], size)
+    written = _apart(max((block.last - block.first) * block.lines for block in blocks) * across * steps[1], size)
     input_step, product_step = [max(read, written)] * 2 if together > 0 else [read, written]
     operands = (
         size
@@ -322,7 +328,7 @@ def transform_plan(
     """
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "rows", columns)
-    weight_step = shape.panels * depth * shape.width + _LINE // size
+    weight_step = _apart(shape.panels * depth * shape.width, size)
     weights = axes[0].kernel * PAIRS * weight_step
     tiles = batch * axes[0].output * prod(points_along(a.output, a.kernel, a.dilation)[0] for a in axes[1:])
     # each small block reads the weights again: their total work must outweigh that
@@ -359,7 +365,7 @@ def transform_sum_plan(
     """Plan of the weight gradient; strides and ``filters`` as for ``transform_plan``."""
     size = 4 if dtype == "f" else 8
     shape = tile(dtype, "dense", columns)
-    weight_step = depth * -(-columns // shape.lanes) * shape.lanes
+    weight_step = _apart(depth * -(-columns // shape.lanes) * shape.lanes, size)
     elements = axes[0].kernel * PAIRS * weight_step
     shared = elements * size > _LARGE_SUMS or axes[0].kernel > 1 or filters
     budget = _WHOLE if filters else _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
