@@ -170,7 +170,7 @@ def _choices(
         return
     for height in {1, 2, 4} if lanes >= 8 else {1, 2}:
         height = min(height, rows)
-        width = min(lanes // height, columns)
+        width = min(lanes // height, columns, columns if copying else rows_in_l1(b_column * size))
         pieces, cells = -(-depth // lanes), height * width
         phases = _phases(cells, (room - width - 1) // cells, pieces)
         loaded = (height + width) * (touched if depth % lanes else 1)  # lines
