@@ -63,8 +63,13 @@ class KernelSet(Interface):
         _formulas[formula.kernel] = formula
         return self.load(formula.kernel)
 
+    def found_formula(self, formula: Any) -> Any:
+        """Return the kernel of a user's formula, like `found`."""
+        _formulas[formula.kernel] = formula
+        return self.found(formula.kernel)
+
     def found(self, name: str) -> Any:
-        """Return the kernel of the active set.
+        """Return the kernel of the active set: the function of Python, which steps call and plans are made of.
 
         Raises:
             ImportError: the set cannot be imported.

@@ -111,7 +111,7 @@ class Chain:
             return None
         results = [names[key] for key in targets]
         formula = _function(lines, results, len(inputs), len(numbers), scope)
-        run = kernels.load_formula(formula)
+        run = kernels.found_formula(formula)
         several = len(results) > 1
         flags = (True,) * len(results) if several else ()
         outputs = (*targets.values(),)
