@@ -123,11 +123,20 @@ class Function:
         if mode.watch is not None:
             return mode.watch(cls, args)
         enabled = mode.enabled
-        node: Any = _node_to_record(cls, args) if enabled else None
+        node: Any = None
+        count = len(args)
+        if enabled:
+            if count <= 2:
+                node = _node_to_record(cls, args)
+            else:
+                for arg in args:
+                    kind = type(arg)
+                    if (kind is Tensor or (kind not in _PLAIN and isinstance(arg, Tensor))) and arg._requires_grad:
+                        node = _node_to_record(cls, args)
+                        break
         pure = cls._pure
         if pure is None:
             return _apply_with_ctx(cls, args, node)
-        count = len(args)
         mode.enabled = False
         try:
             if count == 1:  # faster than *args
