@@ -68,7 +68,7 @@ def fold_plan(
     starts = np.cumsum([FOLD.words + len(kinds), *(len(kind) for kind in kinds)])[:-1]
     stride, kernel = axes[2].stride, axes[2].kernel
     lines = batch * axes[0].input * axes[1].input
-    work = batch * prod(axis.output for axis in axes[1:]) * outputs * columns * prod(axis.kernel for axis in axes[:2])
+    work = batch * prod(axis.output for axis in axes) * outputs * columns * prod(axis.kernel for axis in axes[:2])
     steps = -(-kernel // stride)
     last = (axes[2].input - 1 + axes[2].low) // stride  # of the positions whose products are added
     words = FOLD.pack(
