@@ -25,7 +25,7 @@ from math import prod
 
 import numpy as np
 
-from ..machine.microkernel import PRODUCT, Tile, even_product, heights_of, tile
+from ..machine.microkernel import PRODUCT, TASK_WORK, Tile, even_product, heights_of, tile
 from ..machine.microkernel import product as tile_product
 from ..machine.record import record
 from .axes import Axis
@@ -207,6 +207,11 @@ def _blocks(depth: Axis, batch: int, lines: int, across: int, tile_bytes: list[i
     return found
 
 
+def _tiles_of(axes: list[Axis], batch: int) -> int:
+    """All tiles of the output."""
+    return batch * axes[0].output * prod(points_along(a.output, a.kernel, a.dilation)[0] for a in axes[1:])
+
+
 def _alone(depth: Axis) -> bool:
     return depth.kernel == 1 and depth.low == 0 and depth.input == depth.output
 
@@ -330,7 +335,7 @@ def transform_plan(
     shape = tile(dtype, "rows", columns)
     weight_step = _apart(shape.panels * depth * shape.width, size)
     weights = axes[0].kernel * PAIRS * weight_step
-    tiles = batch * axes[0].output * prod(points_along(a.output, a.kernel, a.dilation)[0] for a in axes[1:])
+    tiles = _tiles_of(axes, batch)
     # each small block reads the weights again: their total work must outweigh that
     shared = axes[0].kernel > 1 or weights * size > _LARGE or 2 * weights > tiles * PAIRS * max(depth, columns)
     shared = shared or filters
@@ -371,6 +376,8 @@ def transform_sum_plan(
     budget = _WHOLE if filters else _SHARED_SUM_BYTES if shared else _SUM_BLOCK_BYTES
     words, blocks = _begin(axes, batch, depth, columns, shape, x, g, size, budget, 0, weight_step)
     count = len(blocks)
+    # a single block would be a single task: threads share it, if its products are worth several
+    shared = shared or (count == 1 and _tiles_of(axes, batch) * PAIRS * depth * columns > TASK_WORK)
     parts = [(0, count)] if shared else _cut(count, -(-count // _PARTS))
     _fill(words, even_product(dtype, "dense", shape.whole_vectors(), depth))
     if not shared:
