@@ -13,6 +13,7 @@ from kernels.sets import textbook_at_night
 from retrograd import kernels
 from retrograd.kernels.compiled.convolution import algorithm, depthwise, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
+from retrograd.kernels.compiled.memory.layout import usual_strides
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -283,6 +284,17 @@ def test_products_of_kernel_rows(monkeypatch: pytest.MonkeyPatch, name: str, lay
     force(monkeypatch, "fold", "conv_input_grad")
     assert fold.applies(FOLDED[name].inputs, FOLDED[name].window)
     check(kernels, FOLDED[name], Source(np.random.default_rng(1), dtype, (layout,)))
+
+
+def test_kernel_rows_in_space_have_as_many_tasks() -> None:
+    """Tasks are cut by all of the work, along whichever axis it lies."""
+    tasks = set()
+    for extents in ((16, 8, 9), (8, 16, 9)):
+        window = conv_window(extents, 3, (1, 1, 2), 1)
+        words, _, _ = fold._plan(window, 1, 40, 3, "f", usual_strides(1, 40, window.output, 4))
+        tasks.add(int(words[fold.FOLD.tasks]))
+    assert len(tasks) == 1
+    assert min(tasks) > 1
 
 
 @pytest.mark.pairwise

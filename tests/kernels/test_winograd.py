@@ -164,6 +164,18 @@ def test_dilation_in_blocks(monkeypatch: pytest.MonkeyPatch, shape: tuple[int, t
     )
 
 
+@pytest.mark.parametrize(("dtype", "dilation"), [(np.float32, 1), (np.float64, 1), (np.float32, 2)])
+def test_threads_share_a_single_block(dtype: type, dilation: int) -> None:
+    """A weight gradient whose tiles are all of one block would else be one task."""
+    window = window_of((14, 13), dilation, 3, dilation)
+    source = Source(np.random.default_rng(6), dtype, ("channels_last",))
+    case = Case(window, 1, 33, 40, False)
+    x, g = source.arrays(case.x, case.y)
+    found = plan("conv_weight_grad", x, g, window, FORCED)
+    assert all(launch.tasks > 1 for launch in found.launches), str(found)
+    check(window, 1, 33, 40, source)
+
+
 def test_dilation_of_three_axes() -> None:
     window = window_of((4, 9, 12), ((1, 1), (2, 2), (1, 3)), 3, (1, 2, 2))
     check(window, 2, 5, 17, Source(np.random.default_rng(8), np.float32, ("channels_last",)))
