@@ -323,6 +323,7 @@ _REPORT_KERNELS = (
         "pointwise.sqrt",
     ),
     (
+        "convolution.direct.gather",
         "convolution.narrow.conv",
         "convolution.rowwise.conv",
         "convolution.winograd.filters",
