@@ -14,9 +14,11 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from threading import get_native_id
 from typing import Any, Self
 
 from .harness import OURS, Effort, Result, Row, calls_per_block, check, compare, is_ours, time_block
@@ -146,7 +148,7 @@ class _Bench:
         libraries.set_threads(plan.threads)
         drawn = {} if plan.seed is None else {"seed": plan.seed}
         self._rows = importlib.import_module(plan.suite).rows(plan.quick, plan.compile and not retrograd, **drawn)
-        self._retrograd = retrograd
+        self._retrograd, self._cores = retrograd, _cores_for(plan.threads)
         gc.disable()  # garbage is collected between two rows instead
 
     def next(self) -> _RowInfo | None:
@@ -164,8 +166,24 @@ class _Bench:
         check(self._row)
 
     def prepare(self, variant: str, block: float) -> None:
+        _keep_off_first(self._cores)
         self._lengths[variant] = calls_per_block(self._calls[variant], block)
 
     def block(self, variant: str, pause: float) -> float:
+        _keep_off_first(self._cores)
         time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
         return time_block(self._calls[variant], self._lengths[variant])
+
+
+def _cores_for(threads: int) -> list[int]:
+    """The cores of this process if there is exactly one for each thread, else none: then the system chooses better."""
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    return cores if len(cores) == threads > 1 else []
+
+
+def _keep_off_first(cores: list[int]) -> None:
+    """Keep all threads but the calling one off the first core; two threads may share a core for a while otherwise."""
+    for thread in map(int, os.listdir("/proc/self/task") if cores else ()):
+        if thread != get_native_id():  # whose cores a child process would inherit
+            with suppress(ProcessLookupError):  # it has ended
+                os.sched_setaffinity(thread, cores[1:])
