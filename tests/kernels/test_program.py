@@ -101,12 +101,16 @@ def test_other_python_threads_run_meanwhile_and_signals_arrive_between_programs(
         signal.raise_signal(signal.SIGINT)
 
     other = threading.Thread(target=interrupt)
-    other.start()
-    with pytest.raises(KeyboardInterrupt):
-        program.run()
-        done.set()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in a shell's background jobs
+    try:
+        other.start()
+        with pytest.raises(KeyboardInterrupt):
+            program.run()
+            done.set()
+            other.join()
         other.join()
-    other.join()
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert late == [False]
 
 
