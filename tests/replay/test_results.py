@@ -376,3 +376,57 @@ def test_large_results_and_gradients_are_not_copied() -> None:
             results[1].detach().mul_(2)
             with pytest.raises(RuntimeError, match="changed in place"):
                 rg.autograd.backward(results, [rg.ones(*y.shape) for y in results])
+
+
+def test_a_large_result_that_is_returned_twice() -> None:
+    """From 64 KiB on, a replay writes results to new arrays."""
+
+    def twice(x: rg.Tensor) -> Any:
+        y = x + 1
+        return y, y
+
+    compiled = rg.compile(twice)
+    for seed in range(4):
+        x = rg.tensor(np.random.default_rng(seed).normal(size=(130, 140)).astype("f"))
+        first, second = compiled(x)
+        assert first is second and bits(first.numpy()) == bits(x.numpy() + np.float32(1))
+    assert launches(compiled) == 1
+
+
+def test_an_expanded_row_is_repeated_as_in_eager_mode() -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(140, 130)).astype("f"), rng.normal(size=(130, 1)).astype("f")
+    for function in (rg.add, rg.compile(rg.add)):
+        for _ in range(3):
+            z = function(rg.tensor(x).T, rg.tensor(y).expand(130, 140))
+            np.testing.assert_array_equal(z.numpy(), x.T + y)
+
+
+def test_a_plan_is_for_its_number_of_threads() -> None:
+    """The weight gradient of a GRU has scratch for each thread."""
+    net, x, found, before = nn.GRU(40, 50), rg.randn(30, 16, 40), [], rg.get_num_threads()
+
+    def step(x: rg.Tensor) -> None:
+        net.zero_grad()
+        net(x)[0].square().sum().backward()
+
+    try:
+        with rg.enable_grad():
+            for threads in (1, 2):
+                rg.set_num_threads(threads)
+                compiled = rg.compile(step)
+                for _ in range(4):
+                    compiled(x)
+                    found.append([p.grad.numpy().tobytes() for p in net.parameters()])
+    finally:
+        rg.set_num_threads(before)
+    assert all(each == found[0] for each in found)
+
+
+@pytest.mark.filterwarnings("error")
+def test_empty_results_and_made_up_numbers() -> None:
+    x = rg.tensor(np.random.default_rng(0).normal(size=(130, 150)).astype("f"))
+    empty, similar = rg.compile(lambda x: x.std(-1, keepdim=True)), rg.compile(nn.CosineSimilarity(-1))
+    for _ in range(3):
+        assert empty(rg.zeros(0, 5)).shape == (0, 1)
+        np.testing.assert_allclose(similar(x, x * 0.5).numpy(), np.ones(130), rtol=1e-5)

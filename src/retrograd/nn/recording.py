@@ -59,7 +59,9 @@ class Recording:
         self.parts = parts_of(steps, 0, forward, steps.decisions[:decided], numbers)
         self.back = parts_of(steps, forward, len(steps), steps.decisions[decided:])
         self._uses = _Uses(steps, (*self.parts, *self.back))
-        self.results = [Port(each.array, self._uses) for each in tensors_in(steps.result)]
+        arrays = [each.array for each in tensors_in(steps.result)]
+        self._uses.hold_shared(arrays)
+        self.results = [Port(array, self._uses) for array in arrays]
         self._upstream_ports: list[Port] = []
         self._grad_ports: list[Port] = []
         self.runs = 0
@@ -85,8 +87,7 @@ class Recording:
         self.grads, self.used = grads, used
         self._upstream_ports = [Port(array, self._uses) for array in upstream]
         kept = [array for array in grads if array is not None]
-        once = Counter(id(root(array)) for array in (*upstream, *kept))  # one may be a view of another
-        self._uses.fixed.update(key for key, count in once.items() if count > 1)
+        self._uses.hold_shared((*upstream, *kept))
         self._grad_ports = [Port(array, self._uses) for array in kept]
 
     def has_upstream_of(self, strides: Upstream) -> bool:
@@ -239,6 +240,11 @@ class _Uses:
                 if check is not None:
                     otherwise.append(check)
         self.fixed = {id(root(array)) for array in otherwise}
+
+    def hold_shared(self, arrays: Sequence[np.ndarray]) -> None:
+        """Keep arrays in their memory that are among these twice, or of which one is a view of another."""
+        found = Counter(id(root(array)) for array in arrays)
+        self.fixed.update(key for key, count in found.items() if count > 1)
 
 
 def run_parts(parts: list[_Part]) -> bool:

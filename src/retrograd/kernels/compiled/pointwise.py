@@ -133,7 +133,11 @@ def _layouts(arrays: tuple[np.ndarray, ...]) -> list[Layout]:
 
 
 def _repeated(x: np.ndarray, count: int) -> np.ndarray:
-    return np.concatenate((x.ravel(order="K"),) * count) if count > 1 else x
+    """The only row of x, so many times; an expanded x has it in all places of the axes with stride 0."""
+    if count == 1:
+        return x
+    row = x[tuple([slice(None) if step else slice(1) for step in x.strides])]
+    return np.concatenate((row.ravel(order="K"),) * count)
 
 
 def _copies(arrays: tuple[np.ndarray, ...]) -> tuple[np.ndarray, ...]:

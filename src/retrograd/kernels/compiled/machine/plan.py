@@ -305,8 +305,8 @@ def _bytes_of(x: np.ndarray) -> np.ndarray:
 def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Plan:
     """The plan of a kernel for arguments in which arrays, or ``Spec``s with strides, give the layouts.
 
-    Plans are cached by layouts and options. ``keep``, in which a kernel caches what it knows about one set of arrays,
-    is not part of a plan.
+    Plans are cached by layouts, options and the number of threads. ``keep``, in which a kernel caches what it knows
+    about one set of arrays, is not part of a plan.
 
     Raises:
         PlanError: the kernel would read elements, or compute with NumPy.
@@ -315,7 +315,7 @@ def plan_of(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[st
         kwargs = {name: value for name, value in kwargs.items() if name != "keep"}
     layouts = layout_of(_named(function, args, kwargs))
     try:
-        key = function, _frozen(layouts)
+        key = function, get_num_threads(), _frozen(layouts)  # scratch is sized for the threads
         kept = _kept.setdefault(key, [])
     except TypeError:  # an option cannot be hashed
         return _made(function, *layouts)[1]

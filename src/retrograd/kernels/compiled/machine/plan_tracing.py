@@ -47,6 +47,8 @@ class Place(NamedTuple):
 
     def of(self, memory: Mapping[int, np.ndarray]) -> np.ndarray:
         """The array, in the memory of the buffers."""
+        if 0 in self.shape:  # NumPy refuses strides in an empty buffer
+            return np.empty(self.shape, self.dtype)
         return np.ndarray(self.shape, self.dtype, memory[self.buffer], self.begin, self.strides)
 
 
