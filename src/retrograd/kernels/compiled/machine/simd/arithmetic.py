@@ -93,28 +93,25 @@ def _negate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> i
     return builder.fneg(args[0]) if isinstance(signature.return_type.dtype, types.Float) else builder.neg(args[0])
 
 
-@intrinsic
-def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
-    """``x*y + z``, rounded once; ``y`` and ``z`` may be scalars."""
-
+def _product_and_sum(instruction: str, x: Any, y: Any, z: Any) -> Any:
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
         vector = args[0].type
         values = [as_vector(context, builder, *pair, x) for pair in zip(args, signature.args, strict=True)]
-        return builder.call(declare(builder, f"llvm.fma.{suffix(vector)}", vector, [vector] * 3), values)
+        return builder.call(declare(builder, f"llvm.{instruction}.{suffix(vector)}", vector, [vector] * 3), values)
 
     return x(x, types.unliteral(y), types.unliteral(z)), generate
+
+
+@intrinsic
+def fma(typing: Any, x: Any, y: Any, z: Any) -> Any:
+    """``x*y + z``, rounded once; ``y`` and ``z`` may be scalars."""
+    return _product_and_sum("fma", x, y, z)
 
 
 @intrinsic
 def multiply_add(typing: Any, x: Any, y: Any, z: Any) -> Any:
     """``x*y + z``, rounded once where the processor has an instruction for it, else twice."""
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> ir.Value:
-        vector = args[0].type
-        values = [as_vector(context, builder, *pair, x) for pair in zip(args, signature.args, strict=True)]
-        return builder.call(declare(builder, f"llvm.fmuladd.{suffix(vector)}", vector, [vector] * 3), values)
-
-    return x(x, types.unliteral(y), types.unliteral(z)), generate
+    return _product_and_sum("fmuladd", x, y, z)
 
 
 @intrinsic
