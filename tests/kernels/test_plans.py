@@ -78,6 +78,7 @@ class Comparing(Listener):
 
     def __init__(self) -> None:
         self.calls, self.wrong, self.words = Counter[str](), list[str](), set[str]()
+        self.overwritten = Counter[str]()
 
     def call(self, name: str, kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         function = getattr(compiled, name, None)
@@ -106,6 +107,13 @@ class Comparing(Listener):
             self.words.update({f"{name}({word})" for word in others})
             if wrong:
                 self.wrong.append(f"{name} with {others}: {wrong}")
+        for target, operand in made.over:
+            own = mapped(given, lambda leaf: leaf.copy("K") if isinstance(leaf, np.ndarray) else leaf)
+            x = {place.buffer: x for place, x in zip(made.inputs, arrays_of(own), strict=True)}.get(operand)
+            if x is not None and x.size and not any(changed):
+                self.overwritten[name] += 1
+                if wrong := difference(result, made.run(*arrays_of(own), memory=spoilt(made) | {target: x})):
+                    self.wrong.append(f"{name} over an operand: {wrong}")
         found = made.run(*arrays_of(given), memory=spoilt(made))
         if name == "recurrent":  # what it saves has padding that nothing sets
             found, expected = found[:4], result[:4]
@@ -144,6 +152,8 @@ def test_a_plan_does_what_the_kernel_does() -> None:
     assert len(comparing.calls) > 200
     assert {"dropout(key)", "layer_norm(eps)", "leaky_relu(slope)", "element_loss(numbers[0])"} <= comparing.words
     assert "element_loss(factor)" in comparing.words
+    over = {"add", "layer_norm_grad", "moments_grad", "mul", "relu_grad", "softmax", "softmax_grad"}
+    assert over <= comparing.overwritten.keys() and len(comparing.overwritten) > 100
 
 
 _NO_ACCESS = """
@@ -263,6 +273,33 @@ def test_several_results_in_given_memory() -> None:
         made.run(x, into=values)
     with pytest.raises(ValueError, match="into is tuple, needs one"):
         plan("exp", x).run(x, into=(x,))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("shape", [(3, 7, 5, 5), (2, 64, 30, 30), (40, 24, 9)])
+def test_gradients_of_batch_norm_over_an_operand(shape: tuple[int, ...], threads: int) -> None:
+    """In the memory of the upstream gradient, or of x."""
+    rng, axes = np.random.default_rng(5), (0, len(shape) - 1, *range(1, len(shape) - 1))
+    g, x = rng.standard_normal((2, shape[0], *shape[2:], shape[1])).astype("f")
+    weight, mean, inverse, shift = rng.standard_normal((4, shape[1])).astype("f")
+    before = rg.get_num_threads()
+    rg.set_num_threads(threads)
+    try:
+        for name, others in (
+            ("batch_norm_grad", (weight, mean, inverse)),
+            ("batch_norm_clamp_grad", (weight, mean, inverse, np.stack((weight, shift)), 0.0, 1.0)),
+            ("batch_norm_input_grad", (mean, weight, inverse, shift)),
+        ):
+            given = g.transpose(axes), x.transpose(axes), *others
+            expected, made = getattr(compiled, name)(*given), plan(name, *given)
+            operands = [place.buffer for place in made.inputs[:2]]
+            assert [operand for _, operand in made.over] == operands
+            for (target, _), over in zip(made.over, (g, x), strict=True):
+                memory = over.copy()
+                own = [memory.transpose(axes) if each.base is over else each for each in arrays_of(given)]
+                assert not difference(expected, made.run(*own, memory={target: memory}))
+    finally:
+        rg.set_num_threads(before)
 
 
 def test_given_scratch() -> None:

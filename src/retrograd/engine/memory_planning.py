@@ -79,13 +79,15 @@ class PlannedStep(NamedTuple):
 class _Block:
     """Arrays that share memory: their range of bytes, and the first and last step that use them.
 
-    made: whether the first step returned them; internal: whether, in addition, only the steps refer to them.
+    made: whether the first step returned them; internal: whether, in addition, only the steps refer to them. over: the
+    block whose memory this one takes over.
     """
 
     def __init__(self, low: int) -> None:
         self.low = self.high = low
         self.made = self.internal = False
         self.first = self.last = -1
+        self.over: _Block | None = None
 
     def used(self, at: int, made: bool) -> None:
         if self.first < 0:
@@ -94,6 +96,10 @@ class _Block:
 
     def widen(self, low: int, high: int) -> None:
         self.low, self.high = min(self.low, low), max(self.high, high)
+
+    def take_over(self, other: _Block) -> None:
+        self.over = other.over or other
+        self.over.last = self.last
 
 
 class _BufferLocation(NamedTuple):
@@ -118,7 +124,9 @@ def place_in_arena(
     held = {id(root(array)) for array in constants}
     once = {at: {} if at in varying else _constant_launches(steps[at], plan, held) for at, (plan, _) in plans.items()}
     kept = {at: {place.buffer for places in found.values() for place in places} for at, found in once.items()}
-    internal = [*{id(block): block for block in blocks.values() if block.internal}.values()]
+    _overwrite_operands(steps, plans, blocks)
+    unique = {id(block): block for block in blocks.values() if block.internal}
+    internal = [block for block in unique.values() if block.over is None]
     scratch = [
         (at, number, plan.buffer_bytes(number))
         for at, (plan, _) in plans.items()
@@ -131,6 +139,7 @@ def place_in_arena(
     arena = Arena(layout.bytes)
     parts = [arena.part(offset, one.bytes) for offset, one in zip(layout.offsets, lifetimes, strict=True)]
     part_of = dict(zip(map(id, internal), parts, strict=False))
+    part_of |= {key: part_of[id(block.over)] for key, block in unique.items() if block.over is not None}
     moved: dict[int, np.ndarray] = {}
 
     def in_arena(leaf: Any) -> Any:
@@ -157,8 +166,8 @@ def place_in_arena(
     for at, (plan, _) in plans.items():
         memory[at] |= {number: Arena(plan.buffer_bytes(number)).memory for number in kept[at]}
     by_plan = [_bind_plan(moved_steps[at], plan, memory[at], once[at]) for at, (plan, _) in plans.items()]
-    total = sum([each.bytes for each in lifetimes[: len(internal)]])
-    return moved_steps, by_plan, Memory(len(internal), total, sum([each[2] for each in scratch]), layout.least, arena)
+    total = sum([block.high - block.low for block in unique.values()])
+    return moved_steps, by_plan, Memory(len(unique), total, sum([each[2] for each in scratch]), layout.least, arena)
 
 
 _ARRAY_FIELDS = ("args", "kwargs", "result")  # the fields of a step that contain arrays
@@ -285,6 +294,28 @@ def _targets(at: int, step: Step, plan: Any, blocks: dict[int, _Block]) -> dict[
         if not block.internal and span(array) != (start, start + plan.buffers[number].bytes):
             return None
     return found
+
+
+def _overwrite_operands(
+    steps: Sequence[Step], plans: Mapping[int, tuple[Any, Mapping[int, _BufferLocation]]], blocks: Mapping[int, _Block]
+) -> None:
+    """Let results take over the memory of operands that no later step reads, where the plan allows it."""
+    taken: set[int] = set()
+    for at, (plan, targets) in plans.items():
+        given = {each.buffer: x for each, x in zip(plan.inputs, plan_inputs(steps[at]), strict=True)}
+        for result, operand in plan.over:
+            if result not in targets or operand not in given:
+                continue
+            y, (start, end), old = targets[result].block, span(x := given[operand]), blocks.get(id(x))
+            if old is None or id(old) in taken or old.last != at or y.over is not None:
+                continue
+            whole = (start, end) == (old.low, old.high) and targets[result].start == y.low
+            views = [each for each in _arrays((steps[at].args, steps[at].kwargs)) if blocks[id(each)] is old]
+            same = all((span(each), each.strides) == ((start, end), x.strides) for each in views)
+            new = y.internal and y.first == at and y.high - y.low == end - start
+            if old.internal and new and whole and same:
+                y.take_over(old)
+                taken.add(id(old))
 
 
 def _has_layout(y: np.ndarray, where: Any) -> bool:

@@ -160,7 +160,7 @@ class Steps(list[Step]):
         >>> x = rg.ones(1000)
         >>> steps = rg.record_steps(lambda: rg.exp(rg.sin(rg.cos(rg.exp(x))))).in_arena()
         >>> print(steps.memory)
-        3 arrays of 12,000 bytes and 0 bytes of scratch, of which 8,064 are needed at once: an arena of 8,064 bytes
+        3 arrays of 12,000 bytes and 0 bytes of scratch, of which 4,032 are needed at once: an arena of 4,032 bytes
         >>> before = steps.result.tolist()
         >>> steps.run()
         >>> steps.result.tolist() == before

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from .machine.launch import Kernel, kernel
+from .machine.plan_tracing import may_overwrite
 from .memory.layout import channels_last, like
 from .memory.packing import zeros_of
 from .moments import MOMENTS
@@ -75,7 +76,7 @@ def batch_norm_clamp_grad(
     high: float,
 ) -> Three:
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
-    kind, gx = x.dtype.char, np.empty_like(x)
+    kind, gx = x.dtype.char, may_overwrite(np.empty_like(x), g, x)
     if not x.size:
         return gx, np.zeros(channels, x.dtype, like=x), np.zeros(channels, x.dtype, like=x)
     plan = planes_plan(1, channels, x.size // channels, channels, True, 2)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ...formulas.normalization import inverse_deviation
 from .machine.launch import Kernel, kernel
+from .machine.plan_tracing import may_overwrite
 from .machine.record import record
 from .memory.layout import (
     CHUNK,
@@ -94,7 +95,7 @@ def softmax_plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tu
 
 def _forward(kernels: Pair, x: np.ndarray, axis: int) -> np.ndarray:
     x = dense(x)
-    y = np.empty_like(x)
+    y = may_overwrite(np.empty_like(x), x)
     rows, tasks, numbers = softmax_plan(x.shape, x.strides, axis)
     kernels[0 if rows else 1][x.dtype.char](tasks, x, y, *numbers)
     return y
@@ -104,7 +105,8 @@ def _backward(kernels: Pair, g: np.ndarray, y: np.ndarray, axis: int) -> np.ndar
     y = dense(y)
     gx = np.empty_like(y)
     rows, tasks, numbers = softmax_plan(gx.shape, gx.strides, axis)
-    kernels[0 if rows else 1][y.dtype.char](tasks, like(g, gx), like(y, gx), gx, *numbers)
+    g, y = like(g, gx), like(y, gx)
+    kernels[0 if rows else 1][y.dtype.char](tasks, g, y, may_overwrite(gx, g, y), *numbers)
     return gx
 
 
@@ -189,8 +191,9 @@ def normalize_planes_grad(
 ) -> tuple[np.ndarray, np.ndarray]:
     """gx in x's order, and the sums of g and of g z (2, N, C); g has x's layout, mean and inverse are (N, groups)."""
     plan = planes_plan(samples, channels, x.size // (samples * channels), groups, last, 2)
-    kind, gx, sums = x.dtype.char, np.empty_like(x), np.empty((2, samples, channels), x.dtype, like=x)
+    gx, sums = may_overwrite(np.empty_like(x), g, x), np.empty((2, samples, channels), x.dtype, like=x)
     pieces, table = np.empty(plan.pieces, x.dtype, like=x), np.empty((4, plan.row), x.dtype, like=x)
+    kind = x.dtype.char
     weight, mean, inverse = (np.ascontiguousarray(array, like=array) for array in (weight, mean, inverse))
     about = mean
     if groups < channels or plan.repeat > 1:
@@ -220,7 +223,7 @@ def columns_grad(g: np.ndarray, x: np.ndarray, channels: int, numbers: tuple[np.
     """g factor + (x - mean) slope + level in x's order; numbers: mean, factor, slope and level of each channel, which
     are last in the memory of g and x."""
     plan = planes_plan(1, channels, x.size // channels, channels, True, 2)
-    gx, table = np.empty_like(x), np.empty((4, plan.repeat, channels), x.dtype, like=x)
+    gx, table = may_overwrite(np.empty_like(x), g, x), np.empty((4, plan.repeat, channels), x.dtype, like=x)
     for row, values in zip(table, numbers, strict=True):
         row[...] = values
     NORMALIZE_GRAD[x.dtype.char](plan.writing, g, x, *table, gx, *plan.places)
@@ -359,7 +362,7 @@ def normalize_rows_grad(
     """The gradients to x, weight and bias; without ``affine`` the last two are zeros."""
     rows, length = x.shape
     kind = x.dtype.char
-    gx = np.empty_like(x)
+    gx = may_overwrite(np.empty_like(x), g, x)
     if not x.size:
         return gx, np.zeros_like(weight), np.zeros_like(weight)
     mean, inverse = np.ascontiguousarray(mean, like=mean), np.ascontiguousarray(inverse, like=inverse)

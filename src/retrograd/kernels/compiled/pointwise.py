@@ -11,6 +11,7 @@ import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
 from .machine.launch import Argument, Kernel, Launch, Map, Part, Prepared, Result, kernel
+from .machine.plan_tracing import may_overwrite
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 
 __all__ = ["formula_kernel", "glu", "glu_grad"]
@@ -59,7 +60,7 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         launch(tasks, *arrays, y, *steps, *values[operands:])
         if not back and len(values) == operands:
             remember(values, arrays, launch, tasks, y, steps)
-        return y.transpose(back) if back else y
+        return may_overwrite(y.transpose(back) if back else y, *arrays)
 
     def planned_run_several(*values: Any) -> tuple[np.ndarray | None, ...]:
         needed = values[-results:] if len(values) > operands else all_needed
@@ -71,7 +72,9 @@ def broadcast(rows: Kernel, form: Form) -> Callable[..., Any]:
         launch(tasks, *arrays, *targets, *steps, *values[operands:], *(() if len(values) > operands else needed))
         if not back and values[operands:] in ((), all_needed):
             remember(values[:operands], arrays, launch, tasks, some, (*steps, *needed))
-        return tuple([each if each is None else each.transpose(back) for each in found] if back else found)
+        if back:
+            found = [y if y is None else y.transpose(back) for y in found]
+        return tuple([y if y is None else may_overwrite(y, *arrays) for y in found])
 
     def _launch(arrays: tuple[np.ndarray, ...]) -> Launch:
         return rows[arrays[-1].dtype.char]

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .machine.launch import Kernel, kernel
+from .machine.plan_tracing import may_overwrite
 from .memory.layout import CHUNK, Groups, Shape, append, dense, like, memory_axes
 
 __all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
@@ -79,7 +80,8 @@ def _spread(function: Kernel, g: np.ndarray, x: np.ndarray, *reduced: np.ndarray
     if repeat > 1:
         rows = [np.concatenate((row.reshape(-1),) * repeat) for row in rows]
     rows += rows[:1] * (4 - len(rows))  # unused operands
-    function[x.dtype.char](tasks, x if same else like(g, x), x, *rows, z, *numbers)
+    g = x if same else like(g, x)
+    function[x.dtype.char](tasks, g, x, *rows, may_overwrite(z, g, x), *numbers)
     return z
 
 

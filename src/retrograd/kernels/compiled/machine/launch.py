@@ -26,7 +26,7 @@ import numpy as np
 
 from . import cache, numpy_abi
 from .object_file import is_sound
-from .plan_tracing import PlanError, Planned, planner
+from .plan_tracing import PlanError, Planned, may_overwrite, planner
 from .target import target_machine
 
 Launch = Callable[..., Any]
@@ -326,6 +326,7 @@ def planned_launch(
         if not all(like_in_memory(first, each) for each in (*values[1:arrays], result)):
             return None
         count, arguments = tasks(first.size), [*values[:arrays], result, first.size, *values[arrays:]]
+        may_overwrite(result, *values[:arrays])
     for kind, value in zip(kinds, arguments, strict=True):
         if kind in dtypes and value.dtype != dtypes[kind]:
             raise TypeError(messages[2])

@@ -23,7 +23,8 @@ class Plan(NamedTuple):
 
     inputs: the places of the array arguments, in order. results: as the kernel returns them, with a place for each
     array; a place in an input is a view of that input, or an input changed in place. words: scalar arguments that may
-    change from run to run, because no decision depends on them, by parameter name.
+    change from run to run, because no decision depends on them, by parameter name. over: pairs of the buffer of a
+    result and that of an input whose memory the result may have, if nothing reads that input afterwards.
     """
 
     launches: tuple[Launch | Call, ...]
@@ -31,6 +32,7 @@ class Plan(NamedTuple):
     inputs: tuple[Place, ...]
     results: Any
     words: dict[str, float]
+    over: tuple[tuple[int, int], ...] = ()
 
     @property
     def takes_arrays(self) -> bool:
@@ -421,4 +423,4 @@ def _made(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str,
     launches = [one._replace(arguments=tuple(map(same, one.arguments))) for one in made.settled()]
     words = {each.name: each.value for one in launches for each in one.arguments if type(each) is Word}
     fixed = {name: given[name] for name, number in numbers.items() if number.fixed}
-    return fixed, Plan(tuple(launches), tuple(buffers), tuple(inputs), places, words)
+    return fixed, Plan(tuple(launches), tuple(buffers), tuple(inputs), places, words, tuple(made.over))

@@ -342,6 +342,7 @@ class Planner:
     def __init__(self) -> None:
         self.buffers: list[Buffer] = []
         self.launches: list[Launch | Call] = []
+        self.over: list[tuple[int, int]] = []  # buffers of a result and of an operand that it may overwrite
         self._starts: list[int] = []
         self._end = 0
         self._base = _address(np.frombuffer(_nowhere(), np.uint8, 1))
@@ -432,6 +433,20 @@ def objects(words: np.ndarray, arrays: Sequence[np.ndarray]) -> Objects:
     places = {id(each): _planner().place(each) for each in arrays}
     at = tuple([place for place, word in enumerate(words.tolist()) if word in places])
     return Objects(words, at, tuple([places[int(words[place])] for place in at]))
+
+
+def may_overwrite(y: np.ndarray, *operands: np.ndarray) -> np.ndarray:
+    """Return a result that may have the memory of an operand with its layout.
+
+    Each element of the operand is read before the same element of the result is written, and not again.
+    """
+    if type(y) is Planned:
+        made, target = _planner(), _planner().place(y)
+        for x in operands:
+            found = made.place(x)
+            if found._replace(buffer=target.buffer) == target:
+                made.over.append((target.buffer, found.buffer))
+    return y
 
 
 def call(function: Callable[..., Any], *arguments: Any, unless_finite: Any = None) -> None:
