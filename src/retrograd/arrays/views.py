@@ -84,7 +84,7 @@ def repeated(x: Array, shape: tuple[int, ...]) -> Array:
     if type(x) is not np.ndarray or not x.flags.c_contiguous:
         return np.broadcast_to(x, shape)
     y: Array = np.ndarray(shape, x.dtype, x, 0, _steps(x.shape, x.strides))
-    y.flags.writeable = False
+    y.setflags(write=False)  # half the time of ``y.flags.writeable = False``
     return y
 
 

@@ -418,8 +418,10 @@ def _sweep(
                         grads = _run_needed(node, entry, needs)
                         edges = [edge if need else None for edge, need in zip(edges, needs, strict=True)]
                 else:
-                    run_hooks(node, entry)
-                    retained.update(_retained_entries(node, entry))
+                    if node.hooks:
+                        run_hooks(node, entry)
+                    if node.retained:
+                        retained.update(_retained_entries(node, entry))
                     grads = _run(node, entry)
                 if inspect is not None:
                     inspect(node, entry, grads)
@@ -503,7 +505,10 @@ def _all_outputs(node: Node, entry: list[Any]) -> list[Any]:
 
 def _first_array(gradients: Sequence[Any]) -> Any:
     """Return the array of the first gradient that is not None; None if all are."""
-    return next((g.array for g in gradients if isinstance(g, Tensor)), None)
+    for g in gradients:
+        if isinstance(g, Tensor):
+            return g.array
+    return None
 
 
 def _sum(total: Tensor, gradient: Tensor, create_graph: bool, in_place: bool) -> Tensor:

@@ -92,7 +92,7 @@ class Function:
     _depth = 1  # callers of apply that are known to be inside this package
     _user_defined = True  # defined outside this package
     _takes_ctx = True  # the parameter ctx of forward; otherwise setup_context gets it
-    # (forward, setup_context) of a Function of this package without ctx in forward, which computes a new Tensor from
+    # (forward, setup_context) of a Function of this package without ctx in forward, which computes new Tensors from
     # arrays. A call that is not recorded needs no node and no setup_context.
     _pure: Any = None
 
@@ -155,9 +155,13 @@ class Function:
             if node.saved:
                 place = mode.site
                 node.call_site = user_call_site(2) if place is None else place
-            _record(node, output, args, mode.rules)
+            if type(output) is tuple:
+                _record_several(node, output, args, mode.rules)
+            else:
+                _record(node, output, args, mode.rules)
         elif mode.inference:
-            output._grad_req = INFERENCE
+            for item in output if type(output) is tuple else (output,):
+                item._grad_req = INFERENCE
         return output
 
 
@@ -288,6 +292,24 @@ def _record(node: Node, output: Tensor, args: tuple[Any, ...], rules: Any) -> No
     output._edge = (node, 0, data.shape, dtype)
     if rules is not None:
         rules.add_to_region(node, args, ((data.shape, dtype),))
+
+
+def _record_several(node: Node, outputs: tuple[Tensor, ...], args: tuple[Any, ...], rules: Any) -> None:
+    """Record a call with several outputs, all of them new Tensors."""
+    node.order = next_order()
+    layouts: list[Any] = []
+    for item in outputs:
+        data = item.array
+        shape, dtype = data.shape, data.dtype
+        if dtype.kind == "f":
+            item._requires_grad = True
+            item._edge = (node, len(layouts), shape, dtype)
+        layouts.append((shape, dtype))
+    node.outputs = (*layouts,)
+    if rules is not None:
+        rules.add_to_region(node, args, node.outputs)
+    if node.saved:
+        classify_saved(node, args, outputs)
 
 
 def _without_history(node: Node, output: Any, args: tuple[Any, ...]) -> Any:

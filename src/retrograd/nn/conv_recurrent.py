@@ -174,7 +174,7 @@ class ConvCell(OverAxes, Module):
         return conv_nd(type(self).__name__, self.ndim, h, w, b, *options)
 
     def _cut(self, a: Tensor, count: int) -> list[Tensor]:
-        return list(Split.apply(a, [self.hidden_channels] * count, 1))
+        return list(Split.apply(a, (self.hidden_channels,) * count, 1))
 
     def _step(self, ax: Tensor, state: Any) -> tuple[Tensor, Any]:
         """Return (h, new state) from the input's part of the gates (N, G*C, *O) and the old state."""

@@ -164,7 +164,7 @@ def _direction(
 
 
 def _lstm(a: Tensor, c: Tensor, w: Weights, spec: Recurrence) -> tuple[Tensor, Tensor]:
-    sums = Split.apply(a, [spec.hidden] * spec.gates, 1)
+    sums = Split.apply(a, (spec.hidden,) * spec.gates, 1)
     peephole = () if w.peephole is None else Unbind.apply(w.peephole, 0)
     clip = partial(limited, limits=spec.clip, nan_to_high=spec.clip_nan, clamp=clamp)
     _, c, h = lstm(sums, c, peephole, clip, partial(_norm, spec, w), tanh)
@@ -177,7 +177,7 @@ def _norm(spec: Recurrence, w: Weights, c: Tensor) -> Tensor:
 
 def _gru(ax: Sequence[Tensor], products: Sequence[_Product], dropped: Tensor, h: Tensor, spec: Recurrence) -> Tensor:
     of_gates, of_n = products
-    r, z = Split.apply(ax[0] + of_gates(dropped), [spec.hidden] * 2, 1)
+    r, z = Split.apply(ax[0] + of_gates(dropped), (spec.hidden,) * 2, 1)
     if spec.reset_after:
         return gru_cell(ax[1], r, z, of_n(dropped), h, tanh)[-1]
     return mixture_cell(ax[1] + of_n(reset(r, dropped)), z, h, tanh)[-1]
@@ -194,7 +194,7 @@ def _products(w: Tensor, b: Tensor | None, gain: Tensor | None, spec: Recurrence
     """Return the products: one for all gates, but in a GRU one for r and z and one for n, normalized separately."""
     if spec.mode != "gru":
         return [_Product(w, b, gain, spec.norm)]
-    cut = [2 * spec.hidden, spec.hidden]
+    cut = 2 * spec.hidden, spec.hidden
     bs, gains = ((None, None) if joint is None else Split.apply(joint, cut, 0) for joint in (b, gain))
     return [_Product(*piece, spec.norm) for piece in zip(Split.apply(w, cut, 0), bs, gains, strict=True)]
 

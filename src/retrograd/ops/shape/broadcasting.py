@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from ... import arrays
 from ...arrays import repeated
 from ...engine.function import Function
 from ...engine.grad_mode import is_grad_enabled
@@ -17,6 +16,9 @@ from ..argument_checks import require_tensor
 from .shape import Reshape, Sizes, sizes
 
 __all__ = ["broadcast_to", "expand", "expand_as"]
+
+
+_NEW_AXES = [(None,) * count for count in range(65)]  # as an index
 
 
 class Sum(Function):
@@ -42,13 +44,16 @@ class Expand(View):
     """x repeated along axes of extent 1 and new leading axes, as a view with stride 0."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    def forward(x: Tensor, shape: tuple[int, ...]) -> Tensor:
         a = x.array
-        ctx.input_shape = a.shape
         missing = len(shape) - a.ndim
-        if shape[missing:] == a.shape and max(shape[:missing], default=1) == 1 == min(shape[:missing], default=1):
-            return wrap(a[(None,) * missing])  # nothing is repeated, so the view stays writable
-        return wrap(arrays.broadcast_to(a, shape))
+        if missing:
+            a = a[_NEW_AXES[missing]]
+        return wrap(a if a.shape == shape else repeated(a, shape))  # where nothing is repeated, the view stays writable
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.input_shape = inputs[0].array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -66,13 +71,19 @@ def expand(input: Tensor, *shape: Sizes, size: Sizes | None = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(expand, locals())) is not None:
         return seen
-    require_tensor("expand", input)
-    target, source = sizes("expand", "size", shape, size), input.array.shape
+    if type(input) is not Tensor:
+        require_tensor("expand", input)
+    source = input.array.shape
+    full = _expanded(source, sizes("expand", "size", shape, size))
+    return input if full == source else Expand.apply(input, full)
+
+
+@lru_cache(maxsize=4096)
+def _expanded(source: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of ``expand``."""
     missing = len(target) - len(source)
     full = tuple(source[i - missing] if n == -1 and i >= missing else n for i, n in enumerate(target))
-    if full == source:
-        return input
-    if (
+    if full != source and (
         missing < 0
         or any(have not in (1, want) for have, want in zip(source, full[missing:], strict=True))
         or min(full, default=0) < 0
@@ -81,7 +92,7 @@ def expand(input: Tensor, *shape: Sizes, size: Sizes | None = None) -> Tensor:
             f"expand: input.shape={source} does not broadcast to shape={target}; each extent, counted from the end, "
             f"must be equal, 1 in input, or -1 in shape"
         )
-    return Expand.apply(input, full)
+    return full
 
 
 @operator(methods="broadcast_to", dtypes="bihf")
@@ -149,6 +160,7 @@ def broadcasts_to(shape: tuple[int, ...], target: tuple[int, ...]) -> bool:
     return leading >= 0 and all(n in (1, m) for n, m in zip(shape, target[leading:], strict=True))
 
 
+@lru_cache(maxsize=4096)
 def broadcast_shape(name: str, x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
     """Return the common shape of x and y; ValueError if they do not broadcast."""
     ndim = max(len(x), len(y))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate, combinations_with_replacement, pairwise
 from itertools import combinations as _combinations
 from typing import Any
@@ -21,7 +21,7 @@ from ..argument_checks import as_flag, as_int, require_tensor
 from ..dtypes.dtype import cast, int64
 from ..dtypes.promotion import promoted_type
 from .broadcasting import broadcast_shape, expand
-from .shape import Reshape, axis, empty_as, reshape, sizes
+from .shape import Reshape, axis, empty_as, reshape, sizes, whole
 
 __all__ = [
     "atleast_1d",
@@ -48,15 +48,20 @@ __all__ = [
 # ---- Joining and splitting, each the gradient of the other ----------------------------------------------------------
 
 _LARGE = 4096  # elements per tensor, below which NumPy joins faster
+_FEW = 64  # pieces, for which indices are kept
 
 
 class Cat(Function):
     """Tensors concatenated along ``axis``."""
 
     @staticmethod
-    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
-        ctx.axis, ctx.extents = axis, [t.array.shape[axis] for t in tensors]
+    def forward(axis: int, *tensors: Tensor) -> Tensor:
         return wrap(_joined([t.array for t in tensors], axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        axis = ctx.axis = inputs[0]
+        ctx.extents = tuple([t.array.shape[axis] for t in inputs[1:]])
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -68,10 +73,14 @@ class Split(View):
     """x split along ``axis`` into pieces of given extents, as views."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, extents: Sequence[int], axis: int) -> tuple[Tensor, ...]:
-        ctx.axis = axis
-        ends, before = list(accumulate(extents, initial=0)), (slice(None),) * axis
-        return tuple([wrap(x.array[(*before, slice(a, b))]) for a, b in pairwise(ends)])
+    def forward(x: Tensor, extents: tuple[int, ...], axis: int) -> tuple[Tensor, ...]:
+        array = x.array
+        indices = _pieces(extents, axis) if len(extents) <= _FEW else _pieces.__wrapped__(extents, axis)
+        return tuple([wrap(array[index]) for index in indices])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.axis = inputs[2]
 
     @staticmethod
     def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
@@ -84,9 +93,13 @@ class Stack(Function):
     gradient = "each piece: its slice of g"
 
     @staticmethod
-    def forward(ctx: Any, axis: int, *tensors: Tensor) -> Tensor:
-        ctx.axis, new = axis, (*(slice(None),) * axis, None)
+    def forward(axis: int, *tensors: Tensor) -> Tensor:
+        new = (*(slice(None),) * axis, None)
         return wrap(_joined([t.array[new] for t in tensors], axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axis = inputs[0]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -98,14 +111,25 @@ class Unbind(View):
     """The slices of x along ``axis``, without that axis, as views."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int) -> tuple[Tensor, ...]:
+    def forward(x: Tensor, axis: int) -> tuple[Tensor, ...]:
         before: Any = (slice(None),) * axis
-        ctx.axis = axis
-        return tuple([wrap(x.array[(*before, i, ...)]) for i in range(x.array.shape[axis])])
+        array = x.array
+        return tuple([wrap(array[(*before, i, ...)]) for i in range(array.shape[axis])])
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        ctx.axis = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, *pieces: Tensor) -> tuple[Tensor | None, ...]:
         return Stack.apply(ctx.axis, *pieces), None
+
+
+@lru_cache(maxsize=4096)
+def _pieces(extents: tuple[int, ...], axis: int) -> tuple[tuple[slice, ...], ...]:
+    """Return the indices of the pieces of ``Split``."""
+    ends, before = accumulate(extents, initial=0), (slice(None),) * axis
+    return tuple([(*before, slice(a, b)) for a, b in pairwise(ends)])
 
 
 @operator(dtypes="bihf")
@@ -251,10 +275,10 @@ def cartesian_prod(*tensors: Tensor) -> Tensor:
 
 def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
     """Concatenate the arrays, in the memory order of the first one."""
+    if sum([array.size for array in arrays]) < _LARGE * len(arrays):
+        return kernels.concatenate(arrays, axis)
     shape = list(arrays[0].shape)
     shape[axis] = sum(array.shape[axis] for array in arrays)
-    if math.prod(shape) < _LARGE * len(arrays):
-        return kernels.concatenate(arrays, axis)
     y = empty_as(arrays[0], shape)
     before, start = (slice(None),) * axis, 0
     for array in arrays:
@@ -267,30 +291,45 @@ def _joined(arrays: list[np.ndarray], axis: int) -> np.ndarray:
 def joined_along(name: str, tensors: Sequence[Tensor], dim: int) -> Tensor:
     """``cat`` with the name of the caller in messages."""
     many = as_tensors(name, tensors)
-    shape = many[0].array.shape
-    uneven = len({t.array.ndim for t in many}) > 1
+    if type(dim) is not int:
+        dim = whole(name, "dim", dim)
+    position, empty = _joint_axis(name, tuple([t.array.shape for t in many]), dim)
+    if empty is not None:
+        many = [Reshape.apply(t, empty) if t.array.shape == (0,) else t for t in many]
+    return Cat.apply(position, *_of_one_type(many))
+
+
+@lru_cache(maxsize=4096)
+def _joint_axis(name: str, shapes: tuple[tuple[int, ...], ...], dim: int) -> tuple[int, tuple[int, ...] | None]:
+    """Return the axis of ``cat``, counted from the front, and what a tensor of shape (0,) is reshaped to, if any."""
+    shape, empty = shapes[0], None
+    uneven = len({len(each) for each in shapes}) > 1
     if uneven:
-        shape = next(t.array.shape for t in many if t.array.shape != (0,))
+        shape = next(each for each in shapes if each != (0,))
     if not shape:
         raise ValueError(f"{name}: tensors[0] has no axis; stack() joins numbers")
     position = axis(name, "dim", dim, len(shape))
     if uneven:
         empty = (*shape[:position], 0, *shape[position + 1 :])
-        many = [Reshape.apply(t, empty) if t.array.shape == (0,) else t for t in many]
-    for i, t in enumerate(many):
-        other = t.array.shape
+    for i, other in enumerate(shapes):
+        if uneven and other == (0,):
+            continue
         if len(other) != len(shape) or any(
             m != n and a != position for a, (m, n) in enumerate(zip(shape, other, strict=True))
         ):
+            first = empty if uneven and shapes[0] == (0,) else shapes[0]
             raise ValueError(
-                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={many[0].array.shape}; "
-                f"they may differ in axis dim={dim} only"
+                f"{name}: tensors[{i}].shape={other}, tensors[0].shape={first}; they may differ in axis dim={dim} only"
             )
-    return Cat.apply(position, *_of_one_type(many))
+    return position, empty
 
 
 def _of_one_type(many: list[Tensor]) -> list[Tensor]:
-    if len({t.array.dtype for t in many}) == 1:
+    dtype = many[0].array.dtype
+    for t in many:
+        if t.array.dtype is not dtype:
+            break
+    else:  # the usual case
         return many
     dtype = promoted_type(*[t.array for t in many])
     return [cast(t, dtype) for t in many]
@@ -298,8 +337,12 @@ def _of_one_type(many: list[Tensor]) -> list[Tensor]:
 
 def as_tensors(name: str, tensors: Any) -> list[Tensor]:
     """Return a sequence of at least one Tensor as a list; TypeError or ValueError otherwise."""
-    if isinstance(tensors, (tuple, list)) and tensors and all(isinstance(t, Tensor) for t in tensors):
-        return list(tensors)
+    if isinstance(tensors, (tuple, list)) and tensors:
+        for t in tensors:
+            if not isinstance(t, Tensor):
+                break
+        else:
+            return [*tensors]
     if isinstance(tensors, (tuple, list)) and not tensors:
         raise ValueError(f"{name}: tensors is empty; give at least one")
     if isinstance(tensors, (tuple, list)):

@@ -119,7 +119,8 @@ def reshape(input: Tensor, *extents: Sizes, shape: Sizes | None = None) -> Tenso
     """
     if interpreters and (seen := interpreted(reshape, locals())) is not None:
         return seen
-    require_tensor("reshape", input)
+    if type(input) is not Tensor:
+        require_tensor("reshape", input)
     target = sizes("reshape", "shape", extents, shape)
     if target == input.array.shape:
         return input
@@ -142,18 +143,24 @@ def flatten(input: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """
     if interpreters and (seen := interpreted(flatten, locals())) is not None:
         return seen
-    require_tensor("flatten", input)
-    shape = input.array.shape
+    if type(input) is not Tensor:
+        require_tensor("flatten", input)
+    if type(start_dim) is not int or type(end_dim) is not int:
+        start_dim, end_dim = whole("flatten", "start_dim", start_dim), whole("flatten", "end_dim", end_dim)
+    return in_shape(input, _flattened(input.array.shape, start_dim, end_dim))
+
+
+@lru_cache(maxsize=4096)
+def _flattened(shape: tuple[int, ...], start_dim: int, end_dim: int) -> tuple[int, ...]:
+    """Return the shape of ``flatten``."""
     ndim = len(shape) or 1
     start, end = axis("flatten", "start_dim", start_dim, ndim), axis("flatten", "end_dim", end_dim, ndim)
     if not shape:
-        return reshape(input, 1)
+        return (1,)
     if start > end:
         raise ValueError(f"flatten: start_dim={start_dim} is after end_dim={end_dim} in input.shape={shape}")
-    if start == end:
-        return input
     # not -1, which is undefined for an empty tensor
-    return reshape(input, shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :])
+    return shape[:start] + (math.prod(shape[start : end + 1]),) + shape[end + 1 :]
 
 
 @operator(methods="permute", dtypes="bihf")
@@ -167,15 +174,19 @@ def permute(input: Tensor, *order: Sizes, dims: Sizes | None = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(permute, locals())) is not None:
         return seen
-    require_tensor("permute", input)
-    ndim = input.array.ndim
-    requested = sizes("permute", "dims", order, dims)
-    normal = tuple([d + ndim if d < 0 else d for d in requested])
+    if type(input) is not Tensor:
+        require_tensor("permute", input)
+    return Permute.apply(input, _permutation(input.array.shape, sizes("permute", "dims", order, dims)))
+
+
+@lru_cache(maxsize=4096)
+def _permutation(shape: tuple[int, ...], dims: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of ``permute``, counted from the front."""
+    ndim = len(shape)
+    normal = tuple([d + ndim if d < 0 else d for d in dims])
     if sorted(normal) != [*range(ndim)]:
-        raise ValueError(
-            f"permute: dims={requested} must name each of the {ndim} axes of input.shape={input.array.shape} once"
-        )
-    return Permute.apply(input, normal)
+        raise ValueError(f"permute: dims={dims} must name each of the {ndim} axes of input.shape={shape} once")
+    return normal
 
 
 @operator(methods="transpose swapdims", dtypes="bihf")
@@ -187,13 +198,21 @@ def transpose(input: Tensor, dim0: int, dim1: int) -> Tensor:
     """
     if interpreters and (seen := interpreted(transpose, locals())) is not None:
         return seen
-    require_tensor("transpose", input)
-    ndim = input.array.ndim
+    if type(input) is not Tensor:
+        require_tensor("transpose", input)
+    if type(dim0) is not int or type(dim1) is not int:
+        dim0, dim1 = whole("transpose", "dim0", dim0), whole("transpose", "dim1", dim1)
+    return Permute.apply(input, _transposition(input.array.ndim, dim0, dim1))
+
+
+@lru_cache(maxsize=4096)
+def _transposition(ndim: int, dim0: int, dim1: int) -> tuple[int, ...]:
+    """Return the axes of ``transpose``."""
     a, b = axis("transpose", "dim0", dim0, ndim or 1), axis("transpose", "dim1", dim1, ndim or 1)
     dims = [*range(ndim)]
     if ndim:
         dims[a], dims[b] = b, a
-    return Permute.apply(input, tuple(dims))
+    return tuple(dims)
 
 
 @operator(methods="squeeze", dtypes="bihf")
@@ -206,10 +225,20 @@ def squeeze(input: Tensor, dim: Sizes | None = None) -> Tensor:
     """
     if interpreters and (seen := interpreted(squeeze, locals())) is not None:
         return seen
-    require_tensor("squeeze", input)
+    if type(input) is not Tensor:
+        require_tensor("squeeze", input)
     shape = input.array.shape
-    named = range(len(shape)) if dim is None else axes("squeeze", "dim", dim, len(shape) or 1)
-    return reshape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
+    if dim is None or type(dim) is int:
+        return in_shape(input, _squeezed(shape, dim))
+    named = axes("squeeze", "dim", dim, len(shape) or 1)
+    return in_shape(input, tuple(n for i, n in enumerate(shape) if n != 1 or i not in named))
+
+
+@lru_cache(maxsize=4096)
+def _squeezed(shape: tuple[int, ...], dim: int | None) -> tuple[int, ...]:
+    """Return the shape of ``squeeze``."""
+    named = range(len(shape)) if dim is None else (axis("squeeze", "dim", dim, len(shape) or 1),)
+    return tuple(n for i, n in enumerate(shape) if n != 1 or i not in named)
 
 
 @operator(methods="unsqueeze", dtypes="bihf")
@@ -221,10 +250,18 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
     """
     if interpreters and (seen := interpreted(unsqueeze, locals())) is not None:
         return seen
-    require_tensor("unsqueeze", input)
-    shape = input.array.shape
+    if type(input) is not Tensor:
+        require_tensor("unsqueeze", input)
+    if type(dim) is not int:
+        dim = whole("unsqueeze", "dim", dim)
+    return in_shape(input, _unsqueezed(input.array.shape, dim))
+
+
+@lru_cache(maxsize=4096)
+def _unsqueezed(shape: tuple[int, ...], dim: int) -> tuple[int, ...]:
+    """Return the shape of ``unsqueeze``."""
     position = axis("unsqueeze", "dim", dim, len(shape) + 1)
-    return reshape(input, shape[:position] + (1,) + shape[position:])
+    return shape[:position] + (1,) + shape[position:]
 
 
 @operator(dtypes="bihf")
@@ -267,6 +304,13 @@ def ravel(input: Tensor) -> Tensor:
         return seen
     require_tensor("ravel", input)
     return reshape(contiguous(input), input.array.size)
+
+
+def in_shape(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return ``reshape(x, shape)`` for a shape of as many elements."""
+    if interpreters:
+        return reshape(x, shape)
+    return x if x.array.shape == shape else Reshape.apply(x, shape)
 
 
 def copy_if_shared(y: Tensor, x: Tensor) -> Tensor:
@@ -362,7 +406,8 @@ def t(input: Tensor) -> Tensor:
     """
     if interpreters and (seen := interpreted(t, locals())) is not None:
         return seen
-    require_tensor("t", input)
+    if type(input) is not Tensor:
+        require_tensor("t", input)
     if input.array.ndim > 2:
         raise ValueError(
             f"t: input has {input.array.ndim} axes, at most 2 are allowed; input.shape={input.array.shape}; "
@@ -440,14 +485,19 @@ def axis(name: str, argument: str, dim: int, ndim: int) -> int:
     """Return ``dim``, which may be negative, counted from the front; TypeError or IndexError if it is not an axis."""
     if type(dim) is int and -ndim <= dim < ndim:  # the usual case
         return dim % ndim
-    try:
-        position = exact_int(dim)
-    except TypeError:
-        raise TypeError(f"{name}: {argument}={dim!r} must be an int") from None
+    position = whole(name, argument, dim)
     if -ndim <= position < ndim:
         return position % ndim
     allowed = f"{ndim} axes allow {-ndim} to {ndim - 1}" if ndim else "the tensor has no axis"
     raise IndexError(f"{name}: {argument}={dim} is out of range; {allowed}")
+
+
+def whole(name: str, argument: str, dim: Any) -> int:
+    """Return an argument as an int; TypeError if it is not one."""
+    try:
+        return exact_int(dim)
+    except TypeError:
+        raise TypeError(f"{name}: {argument}={dim!r} must be an int") from None
 
 
 _extents = sizes  # for unflatten, which has a parameter named sizes

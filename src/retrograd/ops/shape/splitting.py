@@ -39,7 +39,8 @@ def split(input: Tensor, split_size_or_sections: int | list[int] | tuple[int, ..
     """
     if interpreters and (seen := interpreted(split, locals())) is not None:
         return seen
-    require_tensor("split", input)
+    if type(input) is not Tensor:
+        require_tensor("split", input)
     return _split("split", "split_size_or_sections", input, split_size_or_sections, dim)
 
 
@@ -53,15 +54,17 @@ def chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if interpreters and (seen := interpreted(chunk, locals())) is not None:
         return seen
-    require_tensor("chunk", input)
-    position = axis("chunk", "dim", dim, input.array.ndim)
+    if type(input) is not Tensor:
+        require_tensor("chunk", input)
+    shape = input.array.shape
+    position = axis("chunk", "dim", dim, len(shape))
     chunks = as_count("chunk", "chunks", chunks)
-    extent = input.array.shape[position]
+    extent = shape[position]
     if extent == 0:
         if chunks > _MOST_PIECES:
             raise ValueError(f"chunk: chunks={chunks} empty pieces are too many; at most {_MOST_PIECES}")
-        return Split.apply(input, [0] * chunks, position)
-    return _split("chunk", "chunks", input, -(-extent // chunks), position)
+        return Split.apply(input, (0,) * chunks, position)
+    return Split.apply(input, _even_extents(extent, -(-extent // chunks)), position)
 
 
 @operator(methods="tensor_split", dtypes="bihf")
@@ -93,13 +96,13 @@ def tensor_split(
         if starts != sorted(starts):  # pieces that overlap or are empty
             before = (slice(None),) * position
             return tuple(input[(*before, slice(a, max(a, b)))] for a, b in zip(starts, ends, strict=True))
-        return Split.apply(input, [b - a for a, b in zip(starts, ends, strict=True)], position)
+        return Split.apply(input, tuple([b - a for a, b in zip(starts, ends, strict=True)]), position)
     count = as_int("tensor_split", "indices_or_sections", indices_or_sections)
     if count < 1:
         raise ValueError(f"tensor_split: indices_or_sections={count} must be at least 1")
     if count > max(extent, _MOST_PIECES):
         raise ValueError(f"tensor_split: indices_or_sections={count} must be at most {max(extent, _MOST_PIECES)}")
-    return Split.apply(input, [extent // count + (i < extent % count) for i in range(count)], position)
+    return Split.apply(input, tuple([extent // count + (i < extent % count) for i in range(count)]), position)
 
 
 @operator(methods="hsplit", dtypes="bihf")
@@ -160,7 +163,8 @@ def unbind(input: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """
     if interpreters and (seen := interpreted(unbind, locals())) is not None:
         return seen
-    require_tensor("unbind", input)
+    if type(input) is not Tensor:
+        require_tensor("unbind", input)
     shape = input.array.shape
     position = axis("unbind", "dim", dim, len(shape))
     return Unbind.apply(input, position) if shape[position] else ()
@@ -191,7 +195,7 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
                 f"{name}: {label}={list(size)} must be at least 0 each and add up to {extent}, the extent of axis "
                 f"dim={dim} of input.shape={x.array.shape}"
             )
-        return Split.apply(x, extents, position) if extents else ()
+        return Split.apply(x, (*extents,), position) if extents else ()
     try:
         each = exact_int(size)
     except TypeError:
@@ -199,8 +203,14 @@ def _split(name: str, label: str, x: Tensor, size: Any, dim: int) -> tuple[Tenso
     if each < 0 or (each == 0 and extent):
         raise ValueError(f"{name}: {label}={each} must be at least 1")
     if extent == 0:
-        return Split.apply(x, [0], position)
-    return Split.apply(x, [min(each, extent - i) for i in range(0, extent, each)], position)
+        return Split.apply(x, (0,), position)
+    return Split.apply(x, _even_extents(extent, each), position)
+
+
+def _even_extents(extent: int, each: int) -> tuple[int, ...]:
+    """Return the extents of pieces of one extent, but for the last."""
+    whole, rest = divmod(extent, each)
+    return (each,) * whole + (rest,) if rest else (each,) * whole
 
 
 unsafe_chunk: Final = chunk
