@@ -11,9 +11,10 @@ from comparison import assert_close, run
 from kernels.convolutions import by_loops, check, check_clamp, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm, depthwise, fold
+from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
-from retrograd.kernels.compiled.memory.layout import usual_strides
+from retrograd.kernels.compiled.machine.microkernel import tile
+from retrograd.kernels.compiled.memory.layout import nested_strides, usual_strides
 from retrograd.specs.convolution_options import Options
 from retrograd.specs.geometry import Window, conv_transpose_window, conv_window
 from strategies import CHANNELS, DTYPES, LAYOUTS, Case, Source
@@ -295,6 +296,23 @@ def test_kernel_rows_in_space_have_as_many_tasks() -> None:
         tasks.add(int(words[fold.FOLD.tasks]))
     assert len(tasks) == 1
     assert min(tasks) > 1
+
+
+@pytest.mark.parametrize("written", [60, 184])
+@pytest.mark.parametrize("gradient", [False, True])
+def test_large_weights_are_an_even_number_of_tasks(gradient: bool, written: int) -> None:
+    """So that two threads have equal shares; few pixels are not worth packing the weights twice."""
+    inputs, outputs = (written, 336) if gradient else (336, written)
+    counts = []
+    for extent in (28, 4):
+        window = conv_window((extent, extent), 3, 1, 1)
+        x, y = (usual_strides(1, count, window.output, 4) for count in (inputs, outputs))
+        strides = nested_strides((3, 3, inputs, outputs), 4, (3, 2, 0, 1))
+        ends = (y, x) if gradient else (x, y)
+        plan, _, _ = direct._gather_plan(window, gradient, 1, (outputs, inputs, 3, 3), strides, "f", *ends)
+        counts.append(plan.tasks)
+    assert counts[0] % 2 == 0 or counts[0] > 6
+    assert counts[1] <= tile("f", "rows", written).panels
 
 
 @pytest.mark.pairwise

@@ -220,7 +220,7 @@ _PANEL, _LINE, _TAP = 25, 40, 3  # a tile of a panel besides its terms, in the f
 _FLIP = 0.7  # a number that changes between channels-last and planes
 _PLANE = 0.8  # the same for a weight gradient, which keeps whole planes
 _ADD, _ADD_ALL = 2, 18  # a vector of products that is added to others of adjacent positions; each sum of them
-_PACK = 0.6  # a weight that is packed for an input gradient
+_PACK, _PACK_LARGE = 0.6, 0.33  # a weight that is packed for an input gradient: before the product, by its tasks
 _COPY = 2  # a vector of a line that is copied
 _REDUCE, _DOT = 4, 20  # a sum of the lanes of a register, added to memory; a tile of such sums
 _SUM_LINE, _SUM_PANEL = 20, 6  # a tile of the weight gradient for a line, besides its terms; a panel of it
@@ -292,6 +292,7 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     gradient, groups = job == "conv_input_grad", window.groups
     depth, columns = (outputs // groups, inputs // groups) if gradient else (inputs // groups, outputs // groups)
     read, written = (window.output, window.input) if gradient else (window.input, window.output)
+    size = 4 if dtype == "f" else 8
     packed = window.taps * depth * columns * (_PACK if gradient else 1 / 4)
     if form == "narrow":
         terms = narrow.cycles(window, gradient, batch, inputs, outputs, dtype)
@@ -327,7 +328,9 @@ def _cycles(form: str, job: str, window: Window, batch: int, inputs: int, output
     product = sum(
         count * (taps * (depth * _term(shape.rows, vectors) + _TAP) + _PANEL) for count, vectors in _panels(shape)
     )
-    written_bytes = groups * pixels * columns * (4 if dtype == "f" else 8)
+    if gradient and window.taps * depth * columns * size > axes.LARGE_WEIGHTS:
+        packed *= _PACK_LARGE / _PACK
+    written_bytes = groups * pixels * columns * size
     missed = written_bytes / 64 * _MISS if written_bytes > _CACHED else 0
     product *= _OF_GROUPS if groups > 1 else 1
     tables = tiles * (_TILE + taps * _ADDRESS / shape.lanes * 2)

@@ -69,8 +69,11 @@ GATHER_TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last
 
 _SMALL_WEIGHTS = 1 << 15  # bytes of weights so few that they stay in L1 in any order
 _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
-_STREAMED_TILES, _STREAMED_DEPTH = 12, 128  # for so few tiles, packing costs more than strided rows of weights
+# For so few tiles, packing costs more than strided rows of weights: vectors of 64 bytes read more of each.
+_STREAMED_TILES, _STREAMED_DEPTH = 8 if registers() == 32 else 4, 128
+_ALIASED = 2048  # bytes; rows so far apart share few lines of L1
 _PIXELS = 512  # pixels that pay for packing weights a second time
+_PIXELS_OF_SHARE = 128  # pixels that pay for it where an odd number of tasks becomes even, for each of the tasks
 _MOST_PHASES = 64  # with more, the target is filled first, and phases without taps are skipped
 
 
@@ -210,7 +213,8 @@ def gather_plan(
     if registers() == 16 and shape.tail < shape.lanes:  # masks of rows in place cost a third
         direct = direct and pixels * weights < TASK_WORK * size
     large = weights > LARGE_WEIGHTS
-    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= _STREAMED_TILES * shape.rows
+    most_streamed = _STREAMED_TILES * shape.rows // (2 if depth_step * size % _ALIASED == 0 else 1)
+    streamed = large and not gradient and column_step == 1 and depth_step > 0 and pixels <= most_streamed
     found, taps, filled = phases(
         axes,
         gradient,
@@ -245,6 +249,9 @@ def gather_plan(
         tile_cuts = min(phase.tiles, -(-target_tasks // part_cuts))
         if large:
             tile_cuts = max(1, min(tile_cuts, phase.pixels // _PIXELS))
+            pieces = part_cuts * tile_cuts * len(found)
+            if pieces % 2 == 1 and phase.pixels >= _PIXELS_OF_SHARE * pieces:  # equal shares for two threads
+                tile_cuts = min(phase.tiles, tile_cuts + 1)
         for p, t in product(range(part_cuts), range(tile_cuts)):
             task = GATHER_TASK.pack(
                 phase=start,
