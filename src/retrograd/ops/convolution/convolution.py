@@ -79,8 +79,9 @@ class Conv(Function):
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_w, want_b, _, _), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
-        gx = conv_input_grad(g, w, None, ctx.window, ctx.options) if want_x else None
         gw = conv_weight_grad(x, g, ctx.window, ctx.options) if want_w else None
+        # last, since the next node reads it: most of it is still in the cache
+        gx = conv_input_grad(g, w, None, ctx.window, ctx.options) if want_x else None
         gb = _bias_grad(g) if want_b else None
         return gx, gw, gb, None, None
 
@@ -101,8 +102,8 @@ class ConvInputGrad(Function):
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
         (want_g, want_w, want_b, _, _), (g, w) = ctx.needs_input_grad, ctx.saved_tensors
-        gg = conv(v, w, None, ctx.window, ctx.options) if want_g else None
         gw = conv_weight_grad(v, g, ctx.window, ctx.options) if want_w else None
+        gg = conv(v, w, None, ctx.window, ctx.options) if want_g else None
         gb = _bias_grad(v) if want_b else None
         return gg, gw, gb, None, None
 
