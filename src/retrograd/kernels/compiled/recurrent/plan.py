@@ -360,10 +360,13 @@ def _packed(directions: int, step: int, tasks: int, arguments: tuple[int, ...]) 
 
 
 def _registers_of_units(slots: int, rows: int, total: int) -> int:
-    """Registers of hidden units in a panel, to fill the width of a micro-kernel."""
+    """Registers of hidden units in a panel: those that pad ``total`` least, of the numbers that give a micro-kernel
+    enough independent sums."""
     most = 2 if registers() != 32 else 4 if rows > 2 else 8
-    fitting = max(1, most // slots)
-    return min(fitting, 1 << (total - 1).bit_length())
+    largest = min(max(1, most // slots), 1 << (total - 1).bit_length())
+    least = min(largest, max(1, (4 if rows <= 2 else 2) // slots))
+    sizes = [size for size in (8, 4, 2, 1) if least <= size <= largest]
+    return min(sizes, key=lambda size: ceil(total / size) * size)
 
 
 class WeightPlan(NamedTuple):

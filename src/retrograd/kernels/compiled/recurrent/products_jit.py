@@ -187,25 +187,26 @@ def pack_rows(
 ) -> None:
     """A panel's rows of W (gates*units, columns) for products from the left: [sub-panel][slot and unit][width].
 
-    ``sub_step``: elements from one sub-panel to the next (those of other panels and directions lie between).
+    ``sub_step``: elements from one sub-panel to the next (those of other panels and directions lie between). Rows are
+    read from their start to their end, since the steps between rows of W may cause cache conflicts.
     """
     L = lanes(packed)
     zero = full(packed, 0.0)
-    for sub in range(subs):
-        begin = sub * width
-        target = sub * sub_step + task * slots * per_panel * width
-        for slot in range(slots):
-            for unit in range(task * per_panel, (task + 1) * per_panel):
-                source = (plan[gates + slot] * units + unit) * columns + begin
-                for j in range(0, width, L):
-                    left = columns - begin - j
+    row = task * slots * per_panel * width
+    for slot in range(slots):
+        for unit in range(task * per_panel, (task + 1) * per_panel):
+            source, target = (plan[gates + slot] * units + unit) * columns, row
+            for begin in range(0, subs * width, width):
+                for j in range(begin, begin + width, L):
+                    left = columns - j
                     if unit >= units or left <= 0:
-                        store(packed, target + j, zero)
+                        store(packed, target + j - begin, zero)
                     elif left >= L:
-                        store(packed, target + j, load(w, source + j))
+                        store(packed, target + j - begin, load(w, source + j))
                     else:
-                        store(packed, target + j, load_first(w, source + j, left))
-                target += width
+                        store(packed, target + j - begin, load_first(w, source + j, left))
+                target += sub_step
+            row += width
 
 
 @helper
