@@ -148,6 +148,18 @@ def test_binary_layers(seed: int) -> None:
     compare_binary(seed)
 
 
+@pytest.mark.parametrize("weight", [lowbit.TWN(), lowbit.DeepShiftQ(3, positive_only=True), lowbit.LSQ(2)])
+def test_weights_that_happen_to_be_signs(weight: Any) -> None:
+    """They run on 8-bit integers: "binary" promises the bits of the low-bit layer, which adds these up in float."""
+    layer = lowbit.Linear(9, 4, weight=weight, activation=lowbit.Sign())
+    retrograd.manual_seed(0)
+    layer.weight.array[...] = np.where(retrograd.randn(4, 9).numpy() < 0, -0.3, 0.3)
+    x = retrograd.randn(50, 9)
+    packed, y = layer.eval().pack(), layer(x).detach().numpy()
+    assert "arithmetic=int8" in str(packed.packing)
+    np.testing.assert_allclose(packed(x).numpy(), y, rtol=0, atol=8 * 2.0**-24 * 10)
+
+
 @pytest.mark.parametrize("row", range(len(SEVERAL)))
 def test_layers_of_several_bits(row: int) -> None:
     for seed in (row, 100 + row):

@@ -108,6 +108,27 @@ def test_exported_networks_can_be_frozen(name, tmp_path: Path) -> None:
     assert "launches" in rg.explain_recording(frozen)
 
 
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_class_of_a_recorded_classifier(saved, compiled: bool, last: int) -> None:
+    """Whether a kernel or NumPy computes the indices, they are those of each call."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["scores"]),
+        helper.make_node("ArgMax", ["scores"], ["class"], axis=1, keepdims=0, select_last_index=last),
+        helper.make_node("Cast", ["class"], ["y"], to=TensorProto.FLOAT),
+    ]
+    model = model_of(nodes, weights(w=(5, 4)), {"x": ["N", 5]}, {"scores": ["N", 4], "y": ["N"]})
+    model.graph.output.append(helper.make_tensor_value_info("class", TensorProto.INT64, ["N"]))
+    net = rg.onnx.load(saved(model)).eval()
+    call = rg.compile(net) if compiled else net.freeze()
+    with rg.no_grad():
+        for seed in range(4):
+            x = np.random.default_rng(seed).standard_normal((6, 5), dtype=np.float32)
+            scores, as_float, found = call(rg.Tensor(x))
+            assert found.tolist() == as_float.tolist() == scores.numpy().argmax(1).tolist()
+    assert last or "launches" in rg.explain_recording(call)
+
+
 @pytest.fixture
 def saved(tmp_path: Path):
     def save(model, name="model.onnx"):

@@ -142,9 +142,37 @@ def grad(
     allow_unused = materialize if allow_unused is None else as_truth("grad", "allow_unused", allow_unused)
     roots, requested = as_tuple(outputs, "grad", "outputs"), as_requested(inputs, "grad")
     upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
+    return _requested_gradients(
+        roots, requested, upstream, keep, create_graph, allow_unused, materialize, find_paths(roots, requested)
+    )
+
+
+def grad_since(
+    before: int, outputs: Sequence[Tensor], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor], create_graph: bool
+) -> tuple[Tensor | None, ...]:
+    """Return the gradients as `grad` does, through nodes newer than `before` alone.
+
+    An input that depends on another one gets its gradient, and does not pass it on.
+    """
+    roots, requested = as_tuple(outputs, "grad", "outputs"), as_requested(inputs, "grad")
+    upstream = check_upstream(roots, grad_outputs, "grad", create_graph)
+    paths = find_paths(roots, requested, before=before)
+    return _requested_gradients(roots, requested, upstream, create_graph, create_graph, True, False, paths)
+
+
+def _requested_gradients(
+    roots: tuple[Tensor, ...],
+    requested: tuple[Tensor, ...],
+    upstream: list[Tensor],
+    keep: bool,
+    create_graph: bool,
+    allow_unused: bool,
+    materialize: bool,
+    paths: Paths,
+) -> tuple[Tensor, ...]:
     capture = result_keys(requested)
     starts: list[Any] = [root._edge or root for root in roots]
-    entries, captured = _sweep(starts, upstream, keep, create_graph, find_paths(roots, requested), capture)
+    entries, captured = _sweep(starts, upstream, keep, create_graph, paths, capture)
     arrays = [g.array for g in upstream]
     del upstream
     delivered = {id(entry[0]): entry for entry in entries}

@@ -201,12 +201,16 @@ AT_THE_END = float(2**62)  # above the order of any node
 
 
 def find_paths(
-    roots: tuple[Tensor, ...], requested: tuple[Tensor, ...], oldest: dict[int, float] | None = None
+    roots: tuple[Tensor, ...],
+    requested: tuple[Tensor, ...],
+    oldest: dict[int, float] | None = None,
+    before: float = AT_THE_END,
 ) -> Paths:
     """Return the nodes on paths from `roots` to `requested` as `Paths`; a rule leads to all inputs of its call.
 
     oldest: filled with the order of the oldest node that uses each reached leaf of `requested`, by the id of the
         leaf; AT_THE_END if a rule's region uses it or it is a root.
+    before: an order; paths end at nodes that are not newer.
     """
     targets = {tensor._edge[0].order for tensor in requested if tensor._edge is not None}
     leaves = {id(tensor) for tensor in requested if tensor._edge is None}
@@ -215,6 +219,8 @@ def find_paths(
     regions: dict[Region, bool] = {}  # whether an input of the call is requested or leads to a requested tensor
     while stack:
         node = stack.pop()
+        if node.order >= before:  # the count goes down
+            continue
         edges = node.edges
         region = node.region
         while region is not None and region not in regions:
@@ -237,8 +243,9 @@ def find_paths(
 
     for order in sorted(seen, reverse=True):  # the oldest first
         node = seen[order]
-        needs = leads(node.edges)
-        region = node.region if regions else None
+        is_end = order >= before
+        needs = () if is_end else leads(node.edges)
+        region = node.region if regions and not is_end else None
         while region is not None and not (regions[region] or any(leads(region.edges))):
             region = region.parent
         if region is not None:

@@ -11,7 +11,6 @@ import numpy as np
 
 from ..arrays import (
     all_finite,
-    all_true,
     broadcast_to,
     first_outside,
     from_host,
@@ -146,7 +145,9 @@ class PackedSum(Packed):
             members["reason"] = f"the numbers of {quantizer} are not evenly spaced"
             return
         integers, step = self._integers()
-        kind, most, reason = arithmetic_of(by_filter(integers, form), levels, is_sign(quantizer, own))
+        # other weights may happen to be signs, but the low-bit layer then adds them up in float
+        is_binary = is_sign(quantizer, own) and weight.format == Uniform(-1, 1, 2)
+        kind, most, reason = arithmetic_of(by_filter(integers, form), levels, is_binary)
         members.update(arithmetic=kind, most=most, reason=reason, levels=levels)
         if kind == "float":
             return
@@ -452,7 +453,7 @@ def arithmetic_of(filters: np.ndarray, levels: Levels, is_binary: bool) -> tuple
     low, high = levels.low, levels.high
     if not filters.size:
         return "float", 0, "it has no weights"
-    if is_binary and all_true(exact("eq")(exact("abs")(filters), from_host(1, filters.dtype)), "whether all are signs"):
+    if is_binary:
         return "binary", 1, ""
     ends = [number(exact(name)(filters, (0, 1), False), "the bits of the weights") for name in ("amin", "amax")]
     if ends[0] >= -128 and ends[1] < 128 and high - low <= 255 and low <= 0 <= high:

@@ -547,7 +547,25 @@ def needs_results(call: Call, known: list[np.ndarray]) -> bool:
     """Whether a call must be recorded with true results, since NumPy may compute from them."""
     given = {id(root(array)) for array in (*call.inputs, *call.upstream, *known)}
     others = [each for each in call.steps.sources() if id(each) not in given and not is_constant(each)]
-    return any(array.size != 1 or array.item() != 1 for array in others)  # 1: such as the upstream gradient
+    if any(array.size != 1 or array.item() != 1 for array in others):  # 1: such as the upstream gradient
+        return True
+    return any(id(root(array)) not in given for array in _unmade_results(call))
+
+
+def _returned(value: Any) -> Any:
+    """Return a result with the layouts of its tensors in place of these, to be compared."""
+    if isinstance(value, Tensor):
+        return value.array.shape, value.array.dtype
+    if isinstance(value, dict):
+        return [(key, _returned(each)) for key, each in value.items()]
+    return [type(value), *map(_returned, value)] if isinstance(value, (tuple, list)) else repr(value)
+
+
+def _unmade_results(call: Call) -> list[np.ndarray]:
+    """The results that no step makes."""
+    made = {id(root(array)) for step in call.steps for array in step.outputs}
+    results = [value.array for value in tensors_in(call.steps.result) if isinstance(value, Tensor)]
+    return [array for array in results if id(root(array)) not in made]
 
 
 DEPENDS = "the number of steps depends on values"
@@ -644,8 +662,8 @@ _MOST_UNDONE = 1 << 20  # bytes that a replay copies, to put them back after ano
 _MOST_COMPARED = 1000  # steps of NumPy's search for a common element
 
 
-def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
-    """Why the steps cannot be replayed, which ran again with other numbers."""
+def unsafe(call: Call, known: list[np.ndarray], other: Call, again: Outline) -> str | None:
+    """Why the steps cannot be replayed, which ran again with other numbers: as the other call, ``again``."""
     steps = call.steps
     own = {id(root(array)) for array in (*call.inputs, *call.upstream)}
     held = {id(root(array)) for array in known}
@@ -688,6 +706,14 @@ def unsafe(call: Call, known: list[np.ndarray], again: Outline) -> str | None:
             return "it returns an argument or parameter, or a view of one"
         if id(root(value.array)) in gradients:
             return "it returns the gradient of a parameter, or a view of one: return a clone"
+    if _returned(steps.result) != _returned(other.steps.result):
+        return "what it returns depends on values"
+    from_elsewhere = {*map(id, _unmade_results(call))}
+    for one, same in zip(tensors_in(steps.result), tensors_in(other.steps.result), strict=True):
+        if id(one.array) in from_elsewhere and one.array is same.array and not is_constant(one.array):
+            return f"it returns an array of shape {one.shape} that is no argument, parameter or buffer"
+        if id(one.array) in from_elsewhere and not copies.same_bits(one.array, same.array):
+            return f"NumPy computes a result of shape {one.shape} from values"
     results = {id(value): value.array for value in tensors_in(steps.result)}
     if any(root(a) is root(b) and shares_memory(a, b, _MOST_COMPARED) for a, b in combinations(results.values(), 2)):
         return "two of its results share memory: return a clone of one"

@@ -163,9 +163,19 @@ class References:
                 return False
         return all(kind.forward is forward for kind, forward in self._forwards.items())
 
-    def put_back(self) -> None:
-        """Let the same objects be in all places again."""
-        for mapping, before, of in self._places.values():
+    def present(self) -> tuple[Any, ...]:
+        """Return what is in all places now, for ``put_back``."""
+        places = [
+            (mapping, {key: mapping.get(key, _MISSING) for key in before}, of)
+            for mapping, before, of in self._places.values()
+        ]
+        cells = [(cell, _content_of(cell)) for cell, _ in self._cells.values()]
+        return places, cells, [(value, name, getattr(value, name, _MISSING)) for value, name, _ in self._slots]
+
+    def put_back(self, present: tuple[Any, ...] | None = None) -> None:
+        """Let the same objects be in all places again, or those that ``present`` has returned."""
+        places, cells, slots = present or (self._places.values(), self._cells.values(), self._slots)
+        for mapping, before, of in places:
             for key, value in before.items():
                 if mapping.get(key, _MISSING) is value:
                     continue
@@ -174,10 +184,10 @@ class References:
                     mapping.update({} if value is _MISSING else {key: value})
                 elif of is not None:
                     _set(of, key, value)
-        for cell, value in self._cells.values():
+        for cell, value in cells:
             if _content_of(cell) is not value:
                 _set(cell, "cell_contents", value)
-        for value, name, before in self._slots:
+        for value, name, before in slots:
             if getattr(value, name, _MISSING) is not before:
                 _set(value, name, before)
 

@@ -59,7 +59,7 @@ class State:
         self.ids = {*map(id, self.tensors)}
         self.memory = {id(root(array)) for array in self.arrays}
         self.flags = [tensor._requires_grad for tensor in self.tensors]
-        self.edges = [tensor._edge for tensor in self.tensors]
+        self.edges: list[Any] = []  # the places of the tensors in a graph during a trial
         self.trained = [tensor for tensor in self.tensors if tensor._requires_grad]
         leaves = [*self.trained, *grouped] if self.optimizers else self.trained
         self.leaves = [*{id(tensor): tensor for tensor in leaves if tensor._edge is None}.values()]
@@ -79,6 +79,13 @@ class State:
 
     def holds(self) -> bool:
         """Whether nothing has been replaced."""
+        if not self._has_same_values():
+            return False
+        if (registered.leaves or self.results) and not is_same((*self._hooked(),), (*self.hooked,)):
+            return False
+        return self.references.hold()
+
+    def _has_same_values(self) -> bool:
         if self.count != changes[0]:
             if [*map(type, self.modules)] != self.kinds or not all(map(_same_members, self.modules, self.members)):
                 return False
@@ -93,9 +100,37 @@ class State:
                 all(map(is_, group, before)) for group, before in zip(now, self.groups, strict=True)
             ):
                 return False
-        if (registered.leaves or self.results) and not is_same((*self._hooked(),), (*self.hooked,)):
-            return False
-        return self.references.hold()
+        return True
+
+    @contextmanager
+    def in_force(self) -> Iterator[None]:
+        """Put back for a while what modules and variables were when a call was recorded, to run it once more.
+
+        Raises:
+            RuntimeError: something else has changed, such as the content of a list.
+        """
+        if self._has_same_values() and self.references.hold():
+            yield
+            return
+        members = [(module, type(module), {**module.__dict__}) for module in self.modules]
+        tensors = [(tensor, tensor.array, tensor._requires_grad) for tensor in self.tensors]
+        present = self.references.present()
+        try:
+            _put_members(zip(self.modules, self.kinds, self.members, strict=True))
+            self.references.put_back()
+            _put_tensors(zip(self.tensors, self.arrays, self.flags, strict=True))
+            if not (self._has_same_values() and self.references.hold()):
+                raise RuntimeError(
+                    "compile: this backward runs the call again, since it has other upstream gradients than were "
+                    "recorded, create_graph or retain_graph, but something that the call reads has changed since, such "
+                    "as the content of a list; change it after the backward"
+                )
+            yield
+        finally:
+            self.references.put_back(present)
+            _put_members(members)
+            _put_tensors(tensors)
+            self.count = -1  # the members are to be compared again
 
     def has_same_tensors(self) -> bool:
         """Whether no tensor has another array or ``requires_grad``."""
@@ -103,6 +138,19 @@ class State:
         return all(map(is_, [tensor.array for tensor in tensors], self.arrays)) and self.flags == [
             tensor._requires_grad for tensor in tensors
         ]
+
+    @contextmanager
+    def results_as_leaves(self) -> Iterator[None]:
+        """Cut tensors that operators made off their graph, which a trial must neither run nor free."""
+        kept = [tensor._edge for tensor in self.tensors]
+        self.edges = [None] * len(kept)
+        try:
+            for tensor in self.tensors:
+                tensor._edge = None
+            yield
+        finally:
+            for tensor, edge in zip(self.tensors, kept, strict=True):
+                tensor._edge = edge
 
     def put_tensors_back(self) -> None:
         """Let all tensors have their arrays, ``requires_grad`` and places in a graph again."""
@@ -119,10 +167,7 @@ class State:
         try:
             yield
         finally:
-            for module, kind, before in zip(self.modules, self.kinds, self.members, strict=True):
-                if not _same_members(module, before):
-                    object.__setattr__(module, "__class__", kind)
-                    refill(module.__dict__, before)
+            _put_members(zip(self.modules, self.kinds, self.members, strict=True))
             for value, before in containers:
                 if not has_content(value, content(before)):
                     refill(value, before)
@@ -173,6 +218,20 @@ def _visible_call(code: CodeType) -> str | None:
     names = names_in(code)
     found = sorted(_FUNCTIONS & names.globals | _METHODS & names.attributes)
     return f"{found[0]}, in line {code.co_firstlineno} of {code.co_filename}" if found else None
+
+
+def _put_members(members: Iterable[tuple[Module, type, dict[str, Any]]]) -> None:
+    for module, kind, before in members:
+        if type(module) is not kind or not _same_members(module, before):
+            object.__setattr__(module, "__class__", kind)
+            refill(module.__dict__, before)
+
+
+def _put_tensors(tensors: Iterable[tuple[Tensor, np.ndarray, bool]]) -> None:
+    for tensor, array, flag in tensors:
+        if tensor.array is not array:
+            tensor.array = array
+        tensor._requires_grad = flag
 
 
 def _same_members(module: Module, before: dict[str, Any]) -> bool:

@@ -16,8 +16,8 @@ Model: CUDA graphs, and PyTorch's ``torch.compile``, whose signature it has.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from itertools import repeat
 from operator import attrgetter, is_
@@ -30,9 +30,9 @@ from .. import kernel_set
 from ..arrays import copies, host, return_freed_memory
 from ..engine.aliasing import change_since, next_order
 from ..engine.arguments import kind_name
-from ..engine.backward_pass import grad
+from ..engine.backward_pass import grad, grad_since
 from ..engine.batch_norm_fusion import with_fused_batch_norms
-from ..engine.dtype import default_dtype
+from ..engine.dtype import default_dtype, set_default
 from ..engine.fusion import fused
 from ..engine.grad_mode import enable_grad, thread
 from ..engine.hooks import has_hooks, without_hooks
@@ -95,6 +95,21 @@ _TEXTBOOK = "the textbook kernels have no plans"
 _FEW = f"it has fewer than {LEAST} steps"
 _TWICE = "it has second derivatives"
 _WHOLE = {_TEXTBOOK, _FEW, _TWICE}  # reasons for which the modules that it calls cannot be recorded either
+
+
+@contextmanager
+def _settings_of(place: Any) -> Iterator[None]:
+    """Let operators use the settings of a call again: exact algorithms, and the default type."""
+    mode, default = thread.mode, default_dtype()
+    exact, mode.exact = mode.exact, place[0]
+    if default.char != place[2]:  # that of all threads
+        set_default(np.dtype(place[2]))
+    try:
+        yield
+    finally:
+        mode.exact = exact
+        if default.char != place[2]:
+            set_default(default)
 
 
 class Recorder:
@@ -327,7 +342,7 @@ class Recorder:
         sources = {id(root(array)) for array in one.steps.sources()} - changed
         read_again = [array for array in state.arrays if id(root(array)) in sources]
         undone = [(array, copies.duplicate(array)) for array in to_undo]
-        if reason := unsafe(one, held, outline):
+        if reason := unsafe(one, held, other, outline):
             return reason
         del other, outline
         if one.delivered is not None:
@@ -376,7 +391,7 @@ class Recorder:
             found.uses = one.uses
             found.has_rules = state.has_rules
             needs = mapped_tensors((args, kwargs), lambda tensor: Needed(tensor._requires_grad))
-            found.again = partial(self._computed_again, place, found.inputs, undone, *needs)
+            found.again = partial(self._computed_again, state, self.found, place, found.inputs, undone, *needs)
             read = {id(root(array)) for step in steps[forward:] for array in step.inputs}
             found.read_back = [tensor for tensor in state.tensors if id(root(tensor.array)) in read]
             results = enumerate(tensors_in(steps.result))
@@ -430,7 +445,7 @@ class Recorder:
         # no kernel changes an array unless it computes exactly, so only what is put there must be undone
         parts = held if exact else [part for array in held for part in copies.ends(array)]
         quiet = nullcontext() if exact else np.errstate(all="ignore")  # of made-up numbers
-        with put_back_after(parts, state.generators) as put_back, quiet:
+        with put_back_after(parts, state.generators) as put_back, quiet, state.results_as_leaves():
             for part in () if self.frozen else parts:  # what NumPy computes from a parameter may change
                 copies.put(part, copies.other_numbers(part))
             outline = Outline([leaf.array.size for leaf in (*state.leaves, *trained)], exact)
@@ -569,6 +584,8 @@ class Recorder:
 
     def _computed_again(
         self,
+        state: State,
+        recordings: dict[Any, Recording | str],
         place: Any,
         inputs: list[np.ndarray],
         undone: list[tuple[np.ndarray, np.ndarray]],
@@ -582,18 +599,18 @@ class Recorder:
     ) -> list[Tensor | None]:
         """The gradients of a call with other decisions, or other upstream gradients, than were recorded.
 
+        state, recordings: of the function when the call was recorded, which may be in another mode now, such as eval.
         undone: arrays that the call has changed, with copies from before. args, kwargs: of the call, with a ``Needed``
         in place of each tensor. random: the state of the random numbers before it. other_layout: record the next call
         with these strides. node: of the call, if the gradients shall have a graph. edges: of the tensors it trains.
         """
-        assert self.state is not None
         strides = [None if g is None else g.array.strides for g in upstream]
         if other_layout and self.relaid[place] < _MOST_MISSES:
             self.relaid[place] += 1
-            self.found.pop(place, None)
+            recordings.pop(place, None)
             self.upstream[place] = strides
         if any(min(each, default=0) < 0 for each in strides if each is not None):
-            self.found[place] = "its upstream gradient is in reversed order"
+            recordings[place] = "its upstream gradient is in reversed order"
         arrays = iter(inputs)
         wanted: list[Tensor] = []
         known: dict[int, Tensor] = {}
@@ -615,7 +632,13 @@ class Recorder:
             return found
 
         before = next_order()
-        with enable_grad(), put_back_after(self.state.arrays, self.state.generators), without_pieces():
+        with (
+            enable_grad(),
+            state.in_force(),
+            _settings_of(place),
+            put_back_after(state.arrays, state.generators),
+            without_pieces(),
+        ):
             for array, kept in undone:
                 copies.put(array, kept)
             if random is not None:
@@ -625,15 +648,15 @@ class Recorder:
             with nullcontext() if is_compiled else kernel_set.use_kernels("compiled"):  # as the call
                 every = [*tensors_in(self.function(*given, **named))]
             results = [value for value in every if value._requires_grad]
-            wanted += self.state.trained
+            wanted += state.trained
             used = [(y, g) for y, g in zip(results, upstream, strict=True) if g is not None]
             outer = [g for _, g in used]
             with separated(results, wanted, before, self.is_piece) as separate:
                 leaves = [leaf for _, leaf in separate or enumerate(wanted)]
                 with without_hooks(leaves):
-                    found = grad([y for y, _ in used], leaves, outer, create_graph=edges is not None, allow_unused=True)
+                    found = grad_since(before, [y for y, _ in used], leaves, outer, create_graph=edges is not None)
             if edges is not None:
-                self.found[place] = _TWICE
+                recordings[place] = _TWICE
                 put_in_place(node, every, before)
             return [*found]
 

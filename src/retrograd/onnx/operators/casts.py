@@ -30,8 +30,8 @@ def _cast(node: Node, x: Value, dtype: np.dtype[Any]) -> Value:
     array = array_of(x)
     if "O" in (dtype.kind, array.dtype.kind) or dtype.kind in "US" or array.dtype.kind in "US":
         raise UnsupportedError("a cast of text")
-    if isinstance(x, Tensor) and x.array.dtype.kind == "f" and dtype in (np.float32, np.float64):
-        return x if x.array.dtype == dtype else cast_tensor(x, dtype)
+    if isinstance(x, Tensor) and array.dtype.char in "fd?l" and dtype.char in "fd":
+        return x if array.dtype == dtype else cast_tensor(x, dtype)
     helper = onnx().numpy_helper
     with np.errstate(all="ignore"):
         if dtype.name in _SATURATED and node["saturate"]:

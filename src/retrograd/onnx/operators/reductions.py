@@ -100,6 +100,9 @@ def _product(x: Tensor, axes: Axes) -> Tensor:
 @operator("ArgMax", "ArgMin")
 def arg_extreme(node: Node, x: Value) -> Tensor:
     array, axis = array_of(x), node["axis"]
+    if isinstance(x, Tensor) and array.dtype.char in "fd" and array.ndim and not node["select_last_index"]:
+        extreme = ops.argmax if node.operator == "ArgMax" else ops.argmin
+        return extreme(x, axis, bool(node["keepdims"]))
     find = np.argmax if node.operator == "ArgMax" else np.argmin
     last = node["select_last_index"]
     found = find(np.flip(array, axis) if last else array, axis)
