@@ -80,6 +80,21 @@ def test_layouts(kernel_set: Any, first: str, second: str, dtype: type) -> None:
     check(kernel_set, source, (1, 20), (20, 1), bias=True)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_matrices_times_one(dtype: type) -> None:
+    """One product of all rows where these are equally far apart, whose bits are those of a matrix."""
+    rng = np.random.default_rng(0)
+    b = rng.standard_normal((40, 33)).astype(dtype)
+    x = rng.standard_normal((3, 4, 10, 40)).astype(dtype)
+    inside = np.zeros((4, 10, 48), dtype)[..., :40]
+    inside[...] = x[0]
+    for a, one in ((x, True), (x[:, 1], False), (x[0, :, ::2], True), (x[::-1], False), (inside, True)):
+        shape, strides = matmul._joined_rows(a.shape, a.strides)
+        assert (len(shape) == 2) == one and np.prod(shape) == a.size
+        c = matmul.matmul(a, b)
+        assert_equal(c, matmul.matmul(np.ascontiguousarray(a).reshape(-1, 40), b).reshape(c.shape))
+
+
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
     """Vectors as matrices, as batch 1 gives them."""

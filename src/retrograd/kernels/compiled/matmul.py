@@ -275,6 +275,13 @@ def _cheapest(
     return (choice, choice.cycles) if choice is not None and choice.cycles < by_tiles else (None, by_tiles)
 
 
+def _joined_rows(shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape and strides of matrices as those of one with the rows of all, if these are equally far apart."""
+    while len(shape) > 2 and strides[-3] == shape[-2] * strides[-2]:
+        shape, strides = (*shape[:-3], shape[-3] * shape[-2], shape[-1]), (*strides[:-3], *strides[-2:])
+    return shape, strides
+
+
 @lru_cache(maxsize=4096)
 def _call(
     a_shape: tuple[int, ...],
@@ -291,6 +298,10 @@ def _call(
         a_shape, a_strides, b_shape, b_strides = (
             (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
         )
+    one_matrix = len(a_shape) == 2
+    if len(b_shape) == 2 < len(a_shape):
+        a_shape, a_strides = _joined_rows(a_shape, a_strides)
+        batch = a_shape[:-2]
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
     dtype = "f" if size == 4 else "d"
     rows_apart = a_strides[-1] != size and depth > 1
@@ -327,7 +338,7 @@ def _call(
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     matrices = len(set(b_offsets))
     choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
-    if rows_apart and 1 < columns <= _NARROW and len(a_shape) == len(b_shape) == 2 and not biased:
+    if rows_apart and 1 < columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:
             return _Call(shape, None, False, 0, 0, _NO_WORDS, zeros_of(1, dtype), True)
