@@ -25,11 +25,14 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import llvmlite.binding as llvm
 from llvmlite import ir
-from numba.core import codegen, compiler, compiler_machinery, typed_passes, untyped_passes
+from numba.core import codegen, compiler, compiler_machinery, lowering, transforms, typed_passes, untyped_passes
 from numba.core import types as numba_types
 from numba.core import typing as numba_typing
+from numba.core.cgutils import alloca_once
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.ir_utils import build_definitions
 from numba.core.registry import cpu_target
+from numba.core.ssa import reconstruct_ssa
 from numba.core.typing.templates import AbstractTemplate, infer_global
 from numba.extending import models, register_model
 
@@ -63,24 +66,32 @@ OPTIONS = {"nopython": True, "boundscheck": False, "error_model": "numpy", "no_c
 
 
 class _Library(codegen.CPUCodeLibrary):  # type: ignore[misc]
-    """Code as Numba generates it. (Numba optimizes each function, then each caller again, and loads the result;
-    ``emit`` optimizes once.)"""
+    """The code of one function. (Numba links and optimizes it with what it calls, then each caller again, and loads
+    the result; ``linked`` links once, and ``emit`` optimizes once.)"""
+
+    def linked(self) -> llvm.ModuleRef:
+        """This code and, each once, all functions that it calls."""
+        found: dict[_Library, None] = {}
+        waiting = [self]
+        while waiting:
+            for library in waiting.pop()._linking_libraries:
+                if library not in found:
+                    found[library] = None
+                    waiting.append(library)
+        for library in found:
+            self._final_module.link_in(library._final_module, preserve=True)
+        self._final_module.verify()
+        return self._final_module
+
+    def finalize(self) -> None:
+        self._finalized = True
 
     def _optimize_functions(self, module: llvm.ModuleRef) -> None:
-        pass
-
-    def _optimize_final_module(self) -> None:
-        pass
-
-    def _finalize_specific(self) -> None:
         pass
 
 
 class _Codegen(codegen.JITCPUCodegen):  # type: ignore[misc]
     _library_class = _Library
-
-    def _add_module(self, module: llvm.ModuleRef) -> None:
-        pass
 
 
 class _Function(types.Function):  # type: ignore[misc]
@@ -160,21 +171,69 @@ def rename(name: Callable[..., Any], function: Any) -> None:
     infer_global(name, cpu_target.typing_context.resolve_value_type(function))
 
 
+class _Lower(lowering.Lower):  # type: ignore[misc]
+    """Numba's code generation without reference counts and without variables for debuggers and tracebacks."""
+
+    def incref(self, typ: Any, val: ir.Value) -> None:
+        pass
+
+    def decref(self, typ: Any, val: ir.Value) -> None:
+        pass
+
+    def alloca(self, name: str, type: Any) -> ir.Value:
+        return alloca_once(self.builder, self.context.get_value_type(type), name=name)
+
+    def emit_environment_object(self) -> None:
+        pass
+
+
+class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
+    lowering_class = _Lower
+
+
+class _Assignments(compiler_machinery.FunctionPass):  # type: ignore[misc]
+    """A variable for each assignment. (Numba's passes also find the lifetimes of variables, several times.)"""
+
+    _name = "assignments"
+
+    def __init__(self) -> None:
+        pass
+
+    def run_pass(self, state: Any) -> bool:
+        function = state.func_ir
+        function.blocks = transforms.canonicalize_cfg(function.blocks)
+        reconstruct_ssa(function)
+        function._definitions = build_definitions(function.blocks)
+        return True
+
+
+class _Joined(typed_passes.PreLowerStripPhis):  # type: ignore[misc]
+    """Variables in place of phi nodes."""
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+for _pass in _Lowering, _Assignments, _Joined:
+    compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)(_pass)
+
+
 class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
-    """Numba's passes except those for closures, literals, array expressions and parallel loops, which kernels lack."""
+    """Numba's passes except those for closures, literals, array expressions, parallel loops and the ends of lifetimes,
+    which kernels lack."""
 
     def define_pipelines(self) -> list[Any]:
         passes = compiler_machinery.PassManager("retrograd")
         for one in (
             untyped_passes.TranslateByteCode,
             untyped_passes.FixupArgs,
-            untyped_passes.IRProcessing,
-            untyped_passes.ReconstructSSA,
+            _Assignments,
             typed_passes.NopythonTypeInference,
-            typed_passes.PreLowerStripPhis,
+            _Joined,
             typed_passes.NoPythonSupportedFeatureValidation,
-            typed_passes.IRLegalization,
-            typed_passes.NativeLowering,
+            _Lowering,
             typed_passes.NoPythonBackend,
         ):
             passes.add_pass(one, one.__name__)
@@ -229,8 +288,7 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     context, result = _context(), _compile(body, tuple(arguments), types.void)
     description, code = _PARTS(result)
     code.add_ir_module(_entry(context, description, kinds, symbol))
-    code.finalize()
-    return emit(str(code.get_llvm_str()), symbol)
+    return emit(code.linked(), symbol)
 
 
 @global_compiler_lock
@@ -246,8 +304,7 @@ def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns
     builder = ir.IRBuilder(entry.append_basic_block())
     _call(context, builder, module, description, list(entry.args))
     code.add_ir_module(module)
-    code.finalize()
-    return emit(str(code.get_llvm_str()), symbol)
+    return emit(code.linked(), symbol)
 
 
 def _call(context: Any, builder: ir.IRBuilder, module: ir.Module, description: Any, values: list[ir.Value]) -> None:
@@ -288,9 +345,9 @@ def _entry(context: Any, description: Any, kinds: list[str | tuple[str, ...]], s
     return module
 
 
-def emit(source: str, symbol: str) -> bytes:
+def emit(source: str | llvm.ModuleRef, symbol: str) -> bytes:
     """Object file of a module's IR, exporting only ``symbol``."""
-    module = llvm.parse_assembly(source)
+    module = llvm.parse_assembly(source) if isinstance(source, str) else source
     for function in module.functions:
         if not function.is_declaration and function.name != symbol:
             function.linkage = "internal"
