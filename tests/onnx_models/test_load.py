@@ -129,6 +129,77 @@ def test_the_class_of_a_recorded_classifier(saved, compiled: bool, last: int) ->
     assert last or "launches" in rg.explain_recording(call)
 
 
+def branch(name: str, operator: str):
+    made = helper.make_tensor_value_info(name, TensorProto.FLOAT, None)
+    return helper.make_graph([helper.make_node(operator, ["x"], [name])], name, [], [made])
+
+
+def looped():
+    """A body that adds 1 to its value until this is above 4."""
+    scalar_of = {"turn": TensorProto.INT64, "going": TensorProto.BOOL, "v": TensorProto.FLOAT}
+    given = [helper.make_tensor_value_info(name, kind, None) for name, kind in scalar_of.items()]
+    made = [helper.make_tensor_value_info("on", TensorProto.BOOL, None)]
+    made.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, None))
+    nodes = [helper.make_node("Add", ["v", "one"], ["w"]), helper.make_node("ReduceMax", ["w"], ["m"], keepdims=0)]
+    return helper.make_graph([*nodes, helper.make_node("Less", ["m", "three"], ["on"])], "body", given, made)
+
+
+BY_VALUE = {
+    "If": [
+        helper.make_node("ReduceMax", ["x"], ["m"], keepdims=0),
+        helper.make_node("Greater", ["m", "three"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("a", "Neg"), else_branch=branch("b", "Exp")),
+    ],
+    "If of whole numbers": [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT32),
+        helper.make_node("ReduceMax", ["i"], ["m"], keepdims=0),
+        helper.make_node("Cast", ["m"], ["c"], to=TensorProto.BOOL),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("a", "Neg"), else_branch=branch("b", "Exp")),
+    ],
+    "Loop": [helper.make_node("Loop", ["", "going", "x"], ["y"], body=looped())],
+    "PRelu": [helper.make_node("Add", ["x", "three"], ["h"]), helper.make_node("PRelu", ["h", "slope"], ["y"])],
+    "NonZero": [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT32),
+        helper.make_node("NonZero", ["i"], ["n"]),
+        helper.make_node("Shape", ["n"], ["s"]),
+        helper.make_node("Cast", ["s"], ["y"], to=TensorProto.FLOAT),
+    ],
+    "Compress": [
+        helper.make_node("Greater", ["x", "three"], ["c"]),
+        helper.make_node("Reshape", ["c", "all"], ["d"]),
+        helper.make_node("Compress", ["x", "d"], ["y"]),
+    ],
+}
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("name", BY_VALUE)
+def test_recorded_models_decide_at_each_call(saved, name: str, compiled: bool) -> None:
+    """The first calls have small numbers, whose decisions must not be repeated for the large ones of the last."""
+    numbers = {"three": np.float32(3), "slope": np.full(4, 0.3, np.float32), "one": np.float32(1)}
+    numbers |= {"going": np.array(True), "all": np.array([-1])}
+    arrays = [numpy_helper.from_array(np.array(array), key) for key, array in numbers.items()]
+    model = model_of(BY_VALUE[name], arrays, {"x": ["N", 4]}, {"y": ["a", "b"]})
+    if name in ("NonZero", "Compress"):
+        model.graph.output[0].type.tensor_type.shape.dim.pop()
+    net = rg.onnx.load(saved(model)).eval()
+    call = rg.compile(net) if compiled else net.freeze()
+    reference = ReferenceEvaluator(model)
+    with rg.no_grad():
+        for seed, scale in enumerate([0.1, 0.1, 0.1, 9]):
+            x = scale * np.random.default_rng(seed).standard_normal((6, 4)).astype(np.float32)
+            (expected,) = reference.run(None, {"x": x.astype(np.float32)})
+            np.testing.assert_allclose(call(rg.Tensor(x.astype(np.float32))).numpy(), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_instance_normalization_of_one_position(saved) -> None:
+    nodes = [helper.make_node("InstanceNormalization", ["x", "scale", "b"], ["y"])]
+    model = model_of(nodes, weights(scale=(3,), b=(3,)), {"x": ["N", 3, 1, 1]}, {"y": ["N", 3, 1, 1]})
+    x = RNG.standard_normal((2, 3, 1, 1)).astype(np.float32)
+    (expected,) = ReferenceEvaluator(model).run(None, {"x": x})
+    np.testing.assert_allclose(rg.onnx.load(saved(model))(rg.Tensor(x)).detach().numpy(), expected, rtol=1e-5)
+
+
 @pytest.fixture
 def saved(tmp_path: Path):
     def save(model, name="model.onnx"):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from ..arrays.host import is_recorded, shared
+from ..engine.memory_planning import root
 from ..engine.operator import interpreted, interpreters, operator
 from ..engine.tensor import Tensor, wrap
+from ..kernel_set import Listener
 from ..nn.module import Module
 from ..nn.parameter import Parameter, empty_weight
+from ..specs.array_spec import arrays_in
 from .errors import OnnxError, UnsupportedError
 from .files import modern, onnx
-from .node import DOMAIN, Node, Value, array_of, value_of
+from .node import DOMAIN, Node, Value, array_of, value_of, varying
 from .operators.registry import Operator, operators
 
 # ---- Execution of a graph, the main one or a loop body, as steps in file order --------------------------------------
 
+_OF_SHAPES = ("Shape", "Size")  # whose results do not depend on elements
 _HALF = ("float16", "bfloat16")  # storage types: operators compute in float32 and round their results
 
 
@@ -84,7 +89,7 @@ class Body:
             made |= set(step.node.outputs)
         return cls(inputs, outputs, weights, _with_last(steps, set(outputs)), free | (set(outputs) - made))
 
-    def run(self, values: dict[str, Value], module: Any) -> tuple[Value, ...]:
+    def run(self, values: Values, module: Any) -> tuple[Value, ...]:
         """Compute the outputs from ``values`` (inputs, weights, free values), removed after their last use."""
         for step in self.steps:
             _compute(step, values, module)
@@ -93,13 +98,22 @@ class Body:
             raise OnnxError(f"no node computes the outputs {missing}")
         return tuple(values[name] for name in self.outputs)
 
-    def inner(self, outer: dict[str, Value], given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
+    def inner(self, outer: Values, given: tuple[Value, ...], module: Any) -> tuple[Value, ...]:
         """Compute the outputs of a body from its inputs and the values of the enclosing graph."""
         if len(given) != len(self.inputs):
             raise OnnxError(f"a body with {len(self.inputs)} inputs got {len(given)}")
-        values: dict[str, Value] = {"": None, **{name: outer[name] for name in self.free}}
-        values |= {name: value_of(array) for name, array in self.weights.items()}
-        return self.run(values | dict(zip(self.inputs, given, strict=True)), module)
+        values = Values({"": None, **{name: outer[name] for name in self.free}})
+        values.update({name: value_of(array) for name, array in self.weights.items()})
+        values.update(zip(self.inputs, given, strict=True))
+        if (known := varying.values) is None:
+            return self.run(values, module)
+        values.varying = {name for name in self.free if name in outer.varying}
+        values.varying |= {name for name, each in zip(self.inputs, given, strict=True) if id(each) in known}
+        results = self.run(values, module)
+        known.update(
+            (id(each), each) for name, each in zip(self.outputs, results, strict=True) if name in values.varying
+        )
+        return results
 
 
 def _step(proto: Any, versions: dict[str, int], before: list[Step]) -> Step:
@@ -122,7 +136,49 @@ def _with_last(steps: list[Step], outputs: set[str]) -> list[Step]:
     return found[::-1]
 
 
-def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
+class Values(dict[str, Value]):
+    """Values by name. varying: the names of those that depend on what a call got, while it is recorded."""
+
+    varying: set[str] = set()
+
+
+class _Made(Listener):
+    """Lists the memory of all kernels' results."""
+
+    def __init__(self) -> None:
+        self.owners: list[np.ndarray] = []
+
+    def call(self, name: str, kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        result = kernel(*args, **kwargs)
+        self.owners += map(root, arrays_in(result))
+        return result
+
+
+def _compute_recorded(step: Step, inputs: list[Value], more: dict[str, Any], values: Values) -> tuple[Value, ...]:
+    """Compute a node, and report what NumPy computes from values that depend on what the call got."""
+    outer = varying.values
+    given = {id(values[name]): values[name] for name in step.reads() & values.varying}
+    varying.values = {**given}
+    try:
+        with _Made() as made:
+            results = compute_node(step.node, step.operator, inputs, more)
+    finally:
+        varying.values = outer
+    if not given or step.node.operator in _OF_SHAPES:
+        return results
+    known = {*map(id, made.owners)} | {id(root(array_of(each))) for each in values.values() if _is_array(each)}
+    for name, result in zip(step.node.outputs, results, strict=False):
+        values.varying.add(name)
+        if _is_array(result) and not step.bodies and id(root(array_of(result))) not in known:
+            shared(array_of(result), f"what NumPy computes for {step.node.operator}")
+    return results
+
+
+def _is_array(value: Value) -> bool:
+    return isinstance(value, (Tensor, np.ndarray))
+
+
+def _compute(step: Step, values: Values, module: Any) -> None:
     node, operator = step.node, step.operator
     missing = [name for name in node.inputs if name not in values]
     if missing:
@@ -131,7 +187,11 @@ def _compute(step: Step, values: dict[str, Value], module: Any) -> None:
     more: dict[str, Any] = {"module": module} if operator.stateful else {}
     if operator.branches:
         more["run"] = lambda name, *given: step.bodies[name].inner(values, given, module)
-    for name, result in zip(node.outputs, compute_node(node, operator, inputs, more), strict=False):
+    if is_recorded():
+        results = _compute_recorded(step, inputs, more, values)
+    else:
+        results = compute_node(node, operator, inputs, more)
+    for name, result in zip(node.outputs, results, strict=False):
         if name:
             values[name] = result
     for name in step.last:
@@ -214,8 +274,8 @@ class Graph(Module):
         self._body.weights.clear()
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        values: dict[str, Value] = {"": None}
-        values |= {name: getattr(self, attribute) for name, attribute in self._attributes.items()}
+        values = Values({"": None})
+        values.update({name: getattr(self, attribute) for name, attribute in self._attributes.items()})
         if len(inputs) > len(self.input_names):
             raise TypeError(f"Graph: {len(inputs)} inputs, the model has {len(self.input_names)}: {self.input_names}")
         given = dict(zip(self.input_names, inputs, strict=False))
@@ -226,7 +286,8 @@ class Graph(Module):
         missing = [name for name in self.input_names if name not in given]
         if missing:
             raise TypeError(f"Graph: the inputs {missing} are missing")
-        values |= {name: _as_value(value) for name, value in given.items()}
+        values.update({name: _as_value(value) for name, value in given.items()})
+        values.varying = {*given}
         outputs = self._body.run(values, self)
         return outputs[0] if len(outputs) == 1 else outputs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.host import shared
 from ..engine.tensor import Tensor, wrap
 from .errors import OnnxError, UnsupportedError
 from .files import onnx
@@ -43,9 +45,24 @@ def floating(value: Value) -> Tensor:
     raise UnsupportedError(f"operands of {array_of(value).dtype}, where float32 or float64 is needed")
 
 
+class Varying(threading.local):
+    """The values that depend on what a call got, of the node that is computed, by id; None unless it is recorded."""
+
+    values: dict[int, Value] | None = None
+
+
+varying = Varying()
+
+
+def elements_of(value: Value) -> np.ndarray:
+    """Return the array of a value whose elements decide what a node does, which a recording must not repeat."""
+    array = array_of(value)
+    return shared(array, "a number of an ONNX node") if varying.values and id(value) in varying.values else array
+
+
 def ints(value: Value) -> list[int]:
     """Return the numbers of a value with one axis or none."""
-    array = array_of(value)
+    array = elements_of(value)
     if array.dtype.kind not in "iu":
         raise OnnxError(f"an array of {array.dtype}, where whole numbers are needed")
     return [int(number) for number in array.reshape(-1)]
@@ -65,7 +82,7 @@ def extents(sizes: Iterable[Any]) -> list[int]:
 
 def scalar(value: Value) -> Any:
     """Return the number in a value of one element."""
-    array = array_of(value)
+    array = elements_of(value)
     if array.size != 1:
         raise OnnxError(f"an array of shape {array.shape}, where one number is needed")
     return array.reshape(-1)[0].item()

@@ -10,7 +10,7 @@ from ... import ops
 from ...arrays import within
 from ...engine.tensor import Tensor, wrap
 from ..errors import OnnxError, UnsupportedError
-from ..node import Node, Value, array_of, dtype_of, extents, floating, ints, scalar, value_of
+from ..node import Node, Value, array_of, dtype_of, elements_of, extents, floating, ints, scalar, value_of
 from .registry import operator
 
 # ---- Operators that read at indices. Source: ONNX Operators.html, sections of these names ---------------------------
@@ -42,7 +42,7 @@ def gather_elements(node: Node, x: Value, indices: Value) -> Value:
 @operator("GatherND", constants=(1,))
 def gather_nd(node: Node, x: Value, indices: Value) -> Value:
     """Gather at positions along several axes after the ``batch_dims`` first, given by the last axis of indices."""
-    array, places, batch = array_of(x), array_of(indices).astype(np.int64), node["batch_dims"]
+    array, places, batch = array_of(x), elements_of(indices).astype(np.int64), node["batch_dims"]
     depth = places.shape[-1]
     grid = np.indices(places.shape[:-1])[:batch]
     at = [*grid, *(inside(places[..., k], array.shape[batch + k]) for k in range(depth))]
@@ -57,7 +57,7 @@ def gather_nd(node: Node, x: Value, indices: Value) -> Value:
 
 @operator("Range", constants=(0, 1, 2))
 def range_(node: Node, start: Value, limit: Value, delta: Value) -> Value:
-    first, last, step = (array_of(each) for each in (start, limit, delta))
+    first, last, step = (elements_of(each) for each in (start, limit, delta))
     if first.dtype.kind not in "iuf" or first.dtype == np.float16:
         raise UnsupportedError(f"a range of {first.dtype}")
     if not step.astype(np.float64).all():
@@ -93,8 +93,8 @@ def trilu(node: Node, x: Value, k: Value = None) -> Value:
 @operator("OneHot", constants=(0, 1, 2))
 def one_hot(node: Node, indices: Value, depth: Value, values: Value) -> Value:
     """Write the on value at the indices; values: off and on. Indices out of range are off everywhere."""
-    places, count = array_of(indices).astype(np.int64), int(scalar(depth))
-    off, on = array_of(values)
+    places, count = elements_of(indices).astype(np.int64), int(scalar(depth))
+    off, on = elements_of(values)
     extents([*places.shape, count])
     axis = node["axis"] % (places.ndim + 1)
     places = np.expand_dims(np.where(places < 0, places + count, places), axis)
@@ -177,7 +177,7 @@ def tensor_scatter(node: Node, past: Value, update: Value, starts: Value = None)
 
 @operator("Compress", constants=(1,))
 def compress(node: Node, x: Value, condition: Value) -> Value:
-    chosen = np.nonzero(array_of(condition))[0]
+    chosen = np.nonzero(elements_of(condition))[0]
     if node["axis"] is None:
         return ops.index_select(x.reshape(-1), 0, wrap(chosen))
     return ops.index_select(x, node["axis"], wrap(chosen))
@@ -187,7 +187,7 @@ def compress(node: Node, x: Value, condition: Value) -> Value:
 def reverse_sequence(node: Node, x: Value, lengths: Value) -> Value:
     """Reverse the first entries of each sample, as many as its length."""
     array, time, batch = array_of(x), node["time_axis"], node["batch_axis"]
-    steps, counts = np.arange(array.shape[time])[:, None], array_of(lengths)[None, :]
+    steps, counts = np.arange(array.shape[time])[:, None], elements_of(lengths)[None, :]
     places = np.where(steps < counts, counts - 1 - steps, steps)  # (T, N)
     places = places if time < batch else places.T
     places = places.reshape(*places.shape, *(1,) * (array.ndim - 2))

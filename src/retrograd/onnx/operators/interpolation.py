@@ -15,7 +15,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ..errors import OnnxError, UnsupportedError
-from ..node import Node, Value, array_of, extents, floating, ints
+from ..node import Node, Value, array_of, elements_of, extents, floating, ints
 from .registry import operator
 
 
@@ -23,11 +23,11 @@ from .registry import operator
 def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes: Value = None) -> Value:
     kind = array_of(x).dtype
     whole = kind.kind in "iu"
-    x = wrap(array_of(x).astype(np.float64)) if whole else floating(x)
+    x = wrap(elements_of(x).astype(np.float64)) if whole else floating(x)
     axes = [axis % x.ndim for axis in node["axes"] or range(x.ndim)]
     inputs = [x.shape[axis] for axis in axes]
     if scales is not None and array_of(scales).size:
-        given = array_of(scales).astype(np.float32)
+        given = elements_of(scales).astype(np.float32)
         # multiplied in float32 as in ONNX's shape inference: 10 * 0.7 is 7, although float32(0.7) is below 0.7
         outputs = [int(np.float32(extent) * scale) for extent, scale in zip(inputs, given, strict=True)]
         factors = [_fraction(float(scale), *sizes) for scale, *sizes in zip(given, outputs, inputs, strict=True)]
@@ -45,7 +45,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
     extents(shape)
     for size, extent in zip(outputs, inputs, strict=True):
         extents([size, extent])  # checks the size of the matrix for this axis
-    region = array_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
+    region = elements_of(roi).astype(np.float64) if roi is not None and array_of(roi).size else np.zeros(2 * len(axes))
     for place, axis in enumerate(axes):
         part = float(region[place]), float(region[place + len(axes)])
         at = _positions(node, outputs[place], inputs[place], factors[place], part)
@@ -63,7 +63,7 @@ def resize(node: Node, x: Value, roi: Value = None, scales: Value = None, sizes:
 @operator("Upsample", constants=(1,))
 def upsample(node: Node, x: Value, scales: Value = None) -> Value:
     """Resize as in opset 9, with asymmetric positions."""
-    factors = np.array(node["scales"], np.float64) if scales is None else array_of(scales)
+    factors = np.array(node["scales"], np.float64) if scales is None else elements_of(scales)
     attributes = {"mode": node["mode"], "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     same = Node(node.name, "Resize", node.domain, node.version, node.inputs, node.outputs, attributes)
     return resize(same, x, None, wrap(np.asarray(factors, np.float64)))

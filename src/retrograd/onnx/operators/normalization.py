@@ -37,7 +37,11 @@ def batch_normalization(
 
 @operator("InstanceNormalization")
 def instance_normalization(node: Node, x: Value, scale: Value, b: Value) -> Tensor:
-    return functional.instance_norm(floating(x), None, None, scale, b, True, 0.1, node["epsilon"])
+    x = floating(x)
+    if x.ndim > 2 and prod(x.array.shape[2:]) == 1:  # the only number is the mean; PyTorch refuses it
+        of_channels = (-1, *(1,) * (x.ndim - 2))
+        return (x - x) * scale.reshape(of_channels) + b.reshape(of_channels)
+    return functional.instance_norm(x, None, None, scale, b, True, 0.1, node["epsilon"])
 
 
 @operator("GroupNormalization")

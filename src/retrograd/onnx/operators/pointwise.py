@@ -63,23 +63,28 @@ _OF_TWO: dict[str, tuple[Any, Any]] = {
     "Sum": (ops.add, np.add),
     "Mean": (ops.add, np.add),
 }
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "Equal": np.equal,
-    "Greater": np.greater,
-    "GreaterOrEqual": np.greater_equal,
-    "Less": np.less,
-    "LessOrEqual": np.less_equal,
-    "And": np.logical_and,
-    "Or": np.logical_or,
-    "Xor": np.logical_xor,
-    "BitwiseAnd": np.bitwise_and,
-    "BitwiseOr": np.bitwise_or,
-    "BitwiseXor": np.bitwise_xor,
+_COMPARED: dict[str, tuple[Any, Any]] = {
+    "Equal": (ops.eq, np.equal),
+    "Greater": (ops.gt, np.greater),
+    "GreaterOrEqual": (ops.ge, np.greater_equal),
+    "Less": (ops.lt, np.less),
+    "LessOrEqual": (ops.le, np.less_equal),
+    "And": (ops.logical_and, np.logical_and),
+    "Or": (ops.logical_or, np.logical_or),
+    "Xor": (ops.logical_xor, np.logical_xor),
+    "BitwiseAnd": (None, np.bitwise_and),
+    "BitwiseOr": (None, np.bitwise_or),
+    "BitwiseXor": (None, np.bitwise_xor),
 }
 
 
 def _is_float(value: Value) -> bool:
     return isinstance(value, Tensor) and value.array.dtype.kind == "f"
+
+
+def _is_ours(value: Value) -> bool:
+    """Whether our operators compute with values of this type."""
+    return isinstance(value, Tensor) and value.array.dtype.char in "fdl?"
 
 
 @operator(*_OF_FLOATS)
@@ -107,11 +112,16 @@ def of_two(node: Node, *values: Value) -> Value:
 
 @operator(*_COMPARED)
 def compared(node: Node, a: Value, b: Value) -> Value:
-    return value_of(_COMPARED[node.operator](array_of(a), array_of(b)))
+    ours, numpys = _COMPARED[node.operator]
+    if ours is not None and _is_ours(a) and _is_ours(b) and a.array.dtype == b.array.dtype:
+        return ours(a, b)
+    return value_of(numpys(array_of(a), array_of(b)))
 
 
 @operator("Not", "BitwiseNot")
 def inverted(node: Node, x: Value) -> Value:
+    if node.operator == "Not" and _is_ours(x):
+        return ops.logical_not(x)
     return value_of(np.invert(array_of(x)))
 
 
@@ -193,7 +203,7 @@ def prelu(node: Node, x: Value, slope: Value) -> Tensor:
     x = floating(x)
     if slope.ndim == 1 and x.ndim > 2 and slope.shape[0] == x.shape[1] != x.shape[-1]:
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
-    return ops.where(wrap(x.array < 0), slope * x, x)
+    return ops.where(x < 0, slope * x, x)
 
 
 @operator("Elu")

@@ -10,7 +10,7 @@ from ... import ops
 from ...engine.tensor import Tensor, wrap
 from ...nn import functional
 from ...ops.dtypes.dtype import cast as cast_tensor
-from ..node import Node, Value, array_of, floating
+from ..node import Node, Value, array_of, elements_of, floating
 from .convolution import saturated
 from .registry import operator
 
@@ -136,6 +136,7 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
         if isinstance(mask, Tensor) and array.dtype == dtype:  # it may be computed, and have a gradient
             bias = mask
         else:
+            array = elements_of(mask)
             bias = wrap((np.where(array, 0, -np.inf) if array.dtype == bool else array).astype(dtype))
         if bias.shape[-1] < keys:  # keys beyond the mask are hidden
             bias = functional.pad(bias, [0, keys - bias.shape[-1]], "constant", -np.inf)
@@ -145,13 +146,13 @@ def _bias(node: Node, q: Tensor, k: Tensor, mask: Value, past: Value, lengths: V
     if left >= 0 or right >= 0:
         behind: Any = 0 if past is None else past.shape[2]  # keys before those of the first query
         if lengths is not None and past is None:
-            behind = array_of(lengths).reshape(-1, 1, 1, 1) - queries
+            behind = elements_of(lengths).reshape(-1, 1, 1, 1) - queries
         distance = np.arange(queries)[:, None] + behind - np.arange(keys)
         seen = (distance <= left if left >= 0 else True) & (-distance <= right if right >= 0 else True)
         near = wrap(np.where(seen, 0, -np.inf).astype(dtype))
         bias = near if bias is None else bias + near
     if lengths is not None:
-        inside = np.arange(keys) < array_of(lengths).reshape(-1, 1, 1, 1)
+        inside = np.arange(keys) < elements_of(lengths).reshape(-1, 1, 1, 1)
         padding = wrap(np.where(inside, 0, -np.inf).astype(dtype))
         bias = padding if bias is None else bias + padding
     return bias
@@ -166,7 +167,7 @@ def rotary_embedding(node: Node, x: Value, cos: Value, sin: Value, positions: Va
         x = _heads(x, node["num_heads"])
     turned = node["rotary_embedding_dim"] or x.shape[-1]
     if positions is not None:
-        cos, sin = (wrap(array_of(table)[array_of(positions)]) for table in (cos, sin))
+        cos, sin = (wrap(array_of(table)[elements_of(positions)]) for table in (cos, sin))
     cos, sin = (ops.unsqueeze(table, 1) for table in (cos, sin))
     first, rest = x[..., :turned], x[..., turned:]
     if node["interleaved"]:

@@ -20,7 +20,7 @@ from ...ops.recurrent.arguments import check_layer, checked_lengths
 from ...ops.recurrent.recurrent import recurrent_layer
 from ...specs.recurrence import Recurrence, Weights, recurrence
 from ..errors import OnnxError, UnsupportedError
-from ..node import Node, Value, array_of, floating
+from ..node import Node, Value, elements_of, floating
 from .registry import operator
 
 # ---- Stepwise RNN, GRU and LSTM, with options that the fused layers lack: clip, input_forget, any activations -------
@@ -201,7 +201,7 @@ def _layer(
         peephole=p is not None,
         reset_after=bool(node["linear_before_reset"]) or name != "GRU",
     )
-    counts = None if lengths is None else wrap(array_of(lengths).astype("int64"))
+    counts = None if lengths is None else wrap(elements_of(lengths).astype("int64"))
     if mode is None:
         check_layer(name, x, h0, c0, weights, spec)
         checked = None if counts is None else checked_lengths(name, counts, *x.shape[:2])
