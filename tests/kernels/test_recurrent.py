@@ -191,6 +191,33 @@ def test_the_bits_do_not_depend_on_threads(
             np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("lengths", [False, True], ids=["all steps", "lengths"])
+@pytest.mark.parametrize(
+    ("mode", "options", "shape"),
+    [
+        ("lstm", {}, (5, 4, 3, 131)),
+        ("lstm", {"projection": 101, "reverse": BOTH}, (4, 3, 7, 150)),
+        ("lstm", {"coupled": True, "peephole": True}, (4, 1, 5, 200)),
+        ("gru", {"reverse": (True,)}, (4, 8, 17, 90)),
+        ("rnn_tanh", {}, (6, 11, 2, 161)),
+    ],
+    ids=str,
+)
+def test_threads_share_the_columns_of_few_rows(
+    mode: str, options: dict[str, Any], shape: tuple[int, ...], lengths: bool, threads: None
+) -> None:
+    what, given, gradients = layer(mode, options, shape, np.float32, lengths, True, False)
+    columns = [recurrent_plan(what, *shape[:2], "f", lengths, count).columns for count in (1, 4)]
+    assert columns[0] == 1 < columns[1]
+    kernels.set_num_threads(1)
+    expected = results(kernels, what, given, gradients, False)
+    assert_equal(expected, results(textbook, what, given, gradients, False), np.float32)
+    for count in (2, 3, 4):
+        kernels.set_num_threads(count)
+        for one, other in zip(results(kernels, what, given, gradients, False), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
 def test_inputs_are_computed_in_chunks_if_every_thread_has_its_rows() -> None:
     what = recurrence("test", "lstm", 20, 33)
     chunks = [recurrent_plan(what, 30, 40, "f", threads=threads).chunk for threads in (0, 1, 2)]

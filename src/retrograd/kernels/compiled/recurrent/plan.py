@@ -102,8 +102,8 @@ _FEW = 4  # rows up to which the operands are in L1 and are not prefetched
 _LOW = 6  # rows of a tile with four vectors
 _COPY_BYTES = 512 << 10
 _CHUNK, _LEAST_PANELS = 512, 8  # rows; panels for which a copy pays
-_SPLIT_COLUMNS = 512 << 10  # bytes of W_hh: half of L2
-_LEAST_WORK = 60_000  # multiply-adds of a column block in a step
+_SPLIT_COLUMNS = 512 << 10  # bytes of W_hh, half of L2: then columns are cut even if rows or directions could be
+_LEAST_WORK = 60_000  # multiply-adds of a column block in a step, and of two halves
 _FIT_BYTES = 256 << 10  # of h of a block, if every thread has one: it stays in L2
 _CHUNK_BYTES, _ROWS_OF_CHUNK = 384 << 10, 48  # of pre-activations, at most, unless they have fewer rows
 _LEAST_ROWS, _ROWS_OF_BLOCK = 6, 12  # of a block; fewer than a block's only to have two of them
@@ -158,20 +158,26 @@ def lanes_of(dtype: str) -> int:
     return tile(dtype, "line", 1).lanes
 
 
-def _vectors(total: int, rows: int) -> int:
+def _vectors(total: int, rows: int, pieces: int = 1) -> int:
     """Vectors of a sub-panel, of ``total`` in the panel, for ``rows`` rows: two with the tallest tiles, which read it
-    least often, and more for few rows, which need the independent sums."""
+    least often, and more for few rows, which need the independent sums. Fewer if that cuts ``pieces`` more evenly."""
     widest = 2 if registers() != 32 or rows > _LOW else 4 if rows > 2 else 8
-    return min(widest, total)
+    if pieces == 1 or total <= 2:
+        return min(widest, total)
+    sizes = [size for size in (8, 4, 2) if size <= min(widest, total)]
+    return min(sizes, key=lambda size: ceil(ceil(total / size) / pieces) * size)
 
 
-def _product(dtype: str, counts: set[int], rows: int, columns: int, depth: int) -> _Product:
-    """The product of rows and a panel of ``columns``, for all ``counts`` of rows; a step has ``rows``."""
-    width = _vectors(ceil(columns / lanes_of(dtype)), rows) * lanes_of(dtype)
+def _product(dtype: str, counts: set[int], rows: int, columns: int, depth: int, pieces: int = 1) -> _Product:
+    """The product of rows and a panel of ``columns``, for all ``counts`` of rows; a step has ``rows``. ``pieces``: of
+    the columns, for different tasks; the bits are the same."""
+    total = ceil(columns / lanes_of(dtype))
+    width = _vectors(total, rows, pieces) * lanes_of(dtype)
     form, tallest = "line", tile(dtype, "line", width).rows
     if max(counts) <= _FEW:
         form, tallest = "near_rows", min(max(counts), tile(dtype, "near_rows", width).rows)
-    group = max(1, min(MOST_ENTRIES, _ENTRIES_BYTES // (depth * width * _size(dtype))))
+    bytes_of_entry = depth * _vectors(total, rows) * lanes_of(dtype) * _size(dtype)  # the groups decide the bits
+    group = max(1, min(MOST_ENTRIES, _ENTRIES_BYTES // bytes_of_entry))
     return _with_micros(dtype, form, counts, tallest, width, columns, group)
 
 
@@ -218,15 +224,21 @@ def _counts(counts: set[int], ragged: bool) -> set[int]:
 
 
 def _blocks(spec: Recurrence, rows: int, dtype: str, panels: int, threads: int) -> tuple[int, int]:
-    """Row blocks and column blocks of a step. Threads with equal shares compute as many rows together as L2 holds."""
+    """Row blocks and column blocks of a step. Threads with equal shares compute as many rows together as L2 holds; if
+    the rows are too few, the threads that share a direction cut its columns."""
     work = spec.gates * spec.hidden * spec.output
     least = max(1, threads // gcd(max(1, threads), spec.directions))  # row blocks for equal shares
     split_columns = work * _size(dtype) > _SPLIT_COLUMNS and rows <= 64
     if threads == 1 or (threads and not split_columns and rows >= least * _LEAST_ROWS):
         return least * max(1, rows * spec.output * _size(dtype) // (least * _FIT_BYTES)), 1
-    if not split_columns:
+    if not split_columns and (least == 1 or rows >= 2 * _LEAST_ROWS):
         return max(1, min(2, rows // _LEAST_ROWS), min(16, rows // _ROWS_OF_BLOCK)), 1
-    return 1, max(1, min(MOST_COLUMN_BLOCKS, panels, rows * work // _LEAST_WORK))
+    most = min(MOST_COLUMN_BLOCKS, panels, max(rows * work // _LEAST_WORK, 1 + (rows * work >= _LEAST_WORK)))
+    if least == 1:
+        return 1, most
+    # the fewest blocks with the shortest longest share: each thread keeps its part of the weights in its L2
+    sizes = [ceil(panels / count) for count in range(1, most + 1)]
+    return 1, 1 + min(range(most), key=lambda place: ceil(ceil(panels / sizes[place]) / least) * sizes[place])
 
 
 def _chunk(steps: int, rows: int, dtype: str, step: int) -> int:
@@ -264,11 +276,14 @@ def recurrent_plan(spec: Recurrence, steps: int, rows: int, dtype: str, ragged: 
         piece_rows = _pieces(total, piece)
     from_x = _product(dtype, _counts(piece_rows, ragged), total, width, inputs)
     from_h = _product(dtype, blocks, rows, width, P)
-    from_gates = _product(dtype, blocks, rows, output_padded, width)
+    from_gates = _product(dtype, blocks, rows, output_padded, width, column_blocks)
     to_x = _product(dtype, _counts(_pieces(total, to_x_piece), ragged), total, inputs, width)
     to_output = from_output = _Product(0, 0, np.zeros(PRODUCT.words, np.int64))
     if projected:
-        to_output, from_output = _product(dtype, blocks, rows, P, H), _product(dtype, blocks, rows, padded, P)
+        to_output, from_output = (
+            _product(dtype, blocks, rows, P, H),
+            _product(dtype, blocks, rows, padded, P, column_blocks),
+        )
     unit = max(per_panel, (from_output if projected else from_gates).width)
 
     of_x, of_h = (per_panel, gates, LAYER.x_gates), (per_panel, gates, LAYER.h_gates)
