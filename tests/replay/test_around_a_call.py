@@ -34,6 +34,38 @@ def gradients(y: rg.Tensor, g: np.ndarray, tensors: list[rg.Tensor], backward: s
 # ---------------------------------------------------------------- tensors that older operators made
 
 
+@pytest.mark.parametrize("rule", ["feedback_alignment", "reversal"])
+def test_second_derivatives_of_pieces_with_a_rule(rule: str) -> None:
+    """The nodes of a call that has run again take the place of its own, also those whose backward is a rule."""
+
+    class Parts(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.a = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 4), nn.GELU(), nn.Linear(4, 4))
+            self.b = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.GELU(), nn.Linear(4, 4))
+
+        def forward(self, x: rg.Tensor) -> rg.Tensor:
+            y = self.a(x)
+            return self.b(y) + y if y.sum().item() < 1e9 else y
+
+    found: list[Any] = []
+    for compiled in (False, True):
+        rg.manual_seed(0)
+        net = Parts()
+        net.a[0].backward_rule = net.b[2].backward_rule = rule
+        call = rg.compile(net) if compiled else net
+        for seed in range(3):
+            y = call(rg.Tensor(numbers(seed, 3, 4)))
+            slopes = rg.autograd.grad(y, [*net.parameters()], rg.Tensor(numbers(9, 3, 4)), create_graph=True)
+            net.zero_grad()
+            sum([each.square().sum() for each in slopes if each.requires_grad]).backward()
+            found.append([None if p.grad is None else p.grad.numpy() for p in net.parameters()])
+    for one, other in zip(found[:3], found[3:], strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert (a is None) == (b is None)
+            np.testing.assert_allclose(0 if a is None else a, 0 if b is None else b, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("order", ["first", "second"])
 def test_an_argument_made_from_a_parameter_of_the_call(order: str) -> None:
     """d sin(exp(p) p) / dp = cos(exp(p) p) exp(p) (1 + p), of which exp(p) is made outside of the call."""

@@ -110,11 +110,24 @@ def put_in_place(node: Any, results: Sequence[Tensor], before: int) -> None:
     before: an order older than theirs.
     """
     newer = _nodes(results, before)
-    if all(each.region is None for each in newer):
-        for at, each in enumerate(newer, 1):
-            each.order = node.order + at / (len(newer) + 1)  # a sweep only compares them
+    orders = {each.order: node.order + at / (len(newer) + 1) for at, each in enumerate(newer, 1)}
+    for each in newer:
+        each.order = orders[each.order]  # a sweep only compares them
+    for region in _regions(newer):
+        region.orders = [orders.get(order, order) for order in region.orders]
+        region.results = [each and (orders.get(each[0], each[0]), each[1]) for each in region.results]
     node.edges = (*(y._edge or (y if y._requires_grad else None) for y in results),)
     node.needs_input_grad = (*(y._requires_grad for y in results),)
+
+
+def _regions(nodes: Sequence[Any]) -> list[Any]:
+    """The calls with a backward rule that nodes belong to."""
+    found: dict[int, Any] = {}
+    for region in [node.region for node in nodes]:
+        while region is not None and id(region) not in found:
+            found[id(region)] = region
+            region = region.parent
+    return [*found.values()]
 
 
 def _nodes(results: Sequence[Tensor], before: int) -> list[Any]:
