@@ -11,7 +11,7 @@ from comparison import assert_close, run
 from kernels.convolutions import by_loops, check, check_clamp, forward, input_grad, operands, trio, weight_grad
 from kernels.sets import textbook_at_night
 from retrograd import kernels
-from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, fold
+from retrograd.kernels.compiled.convolution import algorithm, depthwise, direct, direct_plan, fold
 from retrograd.kernels.compiled.convolution import convolution as compiled_convolution
 from retrograd.kernels.compiled.machine.microkernel import tile
 from retrograd.kernels.compiled.memory.layout import nested_strides, usual_strides
@@ -313,6 +313,28 @@ def test_large_weights_are_an_even_number_of_tasks(gradient: bool, written: int)
         counts.append(plan.tasks)
     assert counts[0] % 2 == 0 or counts[0] > 6
     assert counts[1] <= tile("f", "rows", written).panels
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "case",
+    [
+        Case(conv_window((9, 7), 3, (2, 1), ((1, 0), (2, 1))), 1, 34, 18, False),
+        Case(conv_window((3, 4, 5), 2, (1, 2, 1), 1, groups=4), 2, 12, 8, False),
+    ],
+    ids=["plane", "groups"],
+)
+def test_weight_grad_of_far_operands(monkeypatch: pytest.MonkeyPatch, case: Case, dtype: type) -> None:
+    """The next chunk is prefetched where its rows exist: here of small arrays."""
+    monkeypatch.setattr(direct_plan, "_FAR", 0)
+    monkeypatch.setattr(direct_plan, "_FAR_WORK", 0)
+    monkeypatch.setattr(direct_plan, "_NEAR", 1 << 10)
+    force(monkeypatch, "direct", "conv_weight_grad")
+    direct._reduce_plan.cache_clear()
+    try:
+        check(kernels, case, Source(np.random.default_rng(1), dtype, ("channels_last",)))
+    finally:
+        direct._reduce_plan.cache_clear()
 
 
 @pytest.mark.pairwise

@@ -8,6 +8,7 @@ from ..machine.microkernel import MOST_ROWS, ROW_SLOTS
 from ..machine.microkernel_jit import NO_FINISH, apply_formula_each, finish_of, multiply, multiply_panels, rows_of_tile
 from ..machine.simd import (
     address,
+    ahead_by,
     both,
     counting,
     full,
@@ -340,6 +341,62 @@ def _entries_of_tap(  # type: ignore[no-untyped-def]
     return entries
 
 
+_soon = ahead_by(0)
+_CACHE_LINE = 64  # bytes
+_FEW_TILES = 4  # fewer ones leave too little time for memory
+
+
+@helper
+def _read_soon(p, place, step, bytes, count):  # type: ignore[no-untyped-def]
+    """Prefetch ``bytes`` at each of ``count`` positions: from the address ``place`` on, ``step`` bytes apart."""
+    for _ in range(count):
+        for byte in range(0, bytes, _CACHE_LINE):
+            _soon(pointer_like(p, place + byte), 0)
+        place += step
+
+
+@helper
+def _channels_of_task(plan, own):  # type: ignore[no-untyped-def]
+    """The bytes of a position of x, and of g, that a task reads: the first, and how many."""
+    group, groups = plan[own + SUM.group_first], plan[own + SUM.group_last] - plan[own + SUM.group_first]
+    product, size = offset(plan, REDUCE.product), plan[REDUCE.size]
+    first, last = 0, plan[REDUCE.rows]
+    if groups == 1:  # several groups are read whole
+        first, _ = rows_of_tile(product, plan[own + SUM.tile_first])
+        last, _ = rows_of_tile(product, plan[own + SUM.tile_last])
+    column, width = plan[own + SUM.panel_first] * plan[REDUCE.width], plan[REDUCE.width]
+    column_last = min(plan[REDUCE.columns], plan[own + SUM.panel_last] * width)
+    of_x, of_g = group * plan[REDUCE.x_group] + first * size, group * plan[REDUCE.g_group] + column * size
+    more_x, more_g = (groups - 1) * plan[REDUCE.x_group], (groups - 1) * plan[REDUCE.g_group]
+    return of_x, more_x + (last - first) * size, of_g, more_g + (column_last - column) * size
+
+
+@helper
+def _chunk_soon(x, g, plan, own, a, b, with_g, first_row, last_row, part, parts):  # type: ignore[no-untyped-def]
+    """Prefetch one of ``parts`` of a chunk: of the rows of x that the taps (a, b, ...) read, and of g if ``with_g``.
+
+    Products of the chunk before have their operands in the cache and leave memory idle.
+    """
+    height, depth, line = plan[WINDOW.output + 1], plan[WINDOW.output], plan[WINDOW.output + 2]
+    of_x, bytes_of_x, of_g, bytes_of_g = _channels_of_task(plan, own)
+    step = plan[WINDOW.stride + 2] * plan[WINDOW.x + 3]
+    positions = (last_row - first_row) * line
+    at, end = part * positions // parts, (part + 1) * positions // parts
+    while at < end:
+        row, w = first_row + at // line, at % line
+        count = min(line - w, end - at)
+        h, d, n = row % height, row // height % depth, row // height // depth
+        in_d = d * plan[WINDOW.stride] - plan[WINDOW.padding] + a * plan[WINDOW.dilation]
+        in_h = h * plan[WINDOW.stride + 1] - plan[WINDOW.padding + 1] + b * plan[WINDOW.dilation + 1]
+        if 0 <= in_d < plan[WINDOW.extent] and 0 <= in_h < plan[WINDOW.extent + 1]:
+            place = address(x) + n * plan[WINDOW.x] + in_d * plan[WINDOW.x + 1] + in_h * plan[WINDOW.x + 2]
+            _read_soon(x, place + of_x + w * step, step, bytes_of_x, count)
+        if with_g:
+            place = address(g) + n * plan[WINDOW.g] + d * plan[WINDOW.g + 1] + h * plan[WINDOW.g + 2]
+            _read_soon(g, place + of_g + w * plan[WINDOW.g + 3], plan[WINDOW.g + 3], bytes_of_g, count)
+        at += count
+
+
 def weight_grad(
     task: int,
     worker: int,
@@ -392,8 +449,15 @@ def weight_grad(
                 scratch[table] = address(zeros)
                 scratch[table + 1] = address(zeros)
                 entries, depth, lda, ldb, move_x, groups_x, groups_g, tile_a, tile_b = 1, 1, 0, 0, 0, 0, 0, 0, 0
+            tiles = tile_last - tile_first
+            parts, following = (group_last - group_first) * tiles, min(last + plan[REDUCE.chunk], row_last)
+            ahead = plan[REDUCE.ahead] != 0 and parts >= _FEW_TILES and following > last
+            ahead = ahead and (c_tap == 0 or tap == tap_first)
             for group in range(group_first, group_last):
                 for tile in range(tile_first, tile_last):
+                    if ahead:
+                        part = (group - group_first) * tiles + tile - tile_first
+                        _chunk_soon(x, g, plan, own, a_tap, b_tap, tap == tap_first, last, following, part, parts)
                     # a task's first tile reads its part of g first, which is then in L1, as copied lines are
                     far = tile == tile_first and (tap == tap_first or plan[REDUCE.copy] == 0)
                     product = offset(plan, REDUCE.product if far else REDUCE.others)

@@ -70,7 +70,7 @@ GATHER_TASK = record(phase=1, part_first=1, part_last=1, tile_first=1, tile_last
 _SMALL_WEIGHTS = 1 << 15  # bytes of weights so few that they stay in L1 in any order
 _CHUNK = 320 << 10  # bytes of weights that stay in L2 while pixels stream by
 # For so few tiles, packing costs more than strided rows of weights: vectors of 64 bytes read more of each.
-_STREAMED_TILES, _STREAMED_DEPTH = 8 if registers() == 32 else 4, 128
+_STREAMED_TILES, _STREAMED_DEPTH = 9 if registers() == 32 else 4, 128
 _ALIASED = 2048  # bytes; rows so far apart share few lines of L1
 _PIXELS = 512  # pixels that pay for packing weights a second time
 _PIXELS_OF_SHARE = 128  # pixels that pay for it where an odd number of tasks becomes even, for each of the tasks
@@ -319,6 +319,7 @@ REDUCE = record(
     chunk=1,  # rows of the output summed before the next tile
     product=PRODUCT.words,
     others=PRODUCT.words,  # for a task's first tile, for the others
+    ahead=1,  # 1: the next chunk is prefetched
     copy=1,
     low=1,
     line=1,  # elements of a line of x with its padding, where lines are copied; zeros in front; of x
@@ -342,6 +343,7 @@ REDUCE_TASK = record(
 MOST_PARTS = 8
 _PARTIALS = 448 << 10  # bytes of partial sums besides two
 _WORK_OF_BYTE, _ANY = 24, 1 << 62  # multiply-adds that pay for reading a byte of x or g; no bound
+_FAR, _FAR_WORK = 6 << 20, 16  # bytes of x and g that leave L2 and L3; multiply-adds that pay for prefetching a byte
 _NEAR = 16 << 10  # bytes of a panel of g that stay in L1 while all tiles read them
 SHORT = 16  # lines of fewer positions do not fill the pipeline of a wide tile
 
@@ -455,6 +457,7 @@ def reduce_plan(
         chunk=chunk,
         product=words,
         others=even_product(dtype, "near", shape, rows, True) if near else words,
+        ahead=int(copy == 0 and x_bytes + g_bytes > _FAR and work > _FAR_WORK * (x_bytes + g_bytes)),
         copy=copy,
         low=low,
         line=line or 0,
