@@ -240,6 +240,31 @@ def test_gradients_that_the_user_keeps_do_not_change() -> None:
     compared(lambda run, seed: setattr(run, "view", run.net[2].weight.grad.numpy()[1:]), to_none=None)
 
 
+@pytest.mark.parametrize("rows", [1, 33])
+def test_gradients_of_weights_are_not_copied(rows: int) -> None:
+    """Not even those of linear layers, which are a transposed product."""
+    rg.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 40), nn.Tanh(), nn.Linear(40, 7))
+    other = copy.deepcopy(net)
+    optimizers = [optim.SGD(each.parameters(), lr=0.1) for each in (net, other)]
+
+    def step(net: nn.Module, optimizer: optim.SGD, x: rg.Tensor) -> None:
+        optimizer.zero_grad()
+        net(x).square().sum().backward()
+        optimizer.step()
+
+    compiled = rg.compile(lambda x: step(other, optimizers[1], x))
+    for seed in range(5):
+        step(net, optimizers[0], numbers(seed, rows, 6))
+        compiled(numbers(seed, rows, 6))
+        for p, q in zip(net.parameters(), other.parameters(), strict=True):
+            assert bits(p.detach().numpy()) == bits(q.detach().numpy())
+            assert bits(p.grad.numpy()) == bits(q.grad.numpy())
+    (recording,) = compiled._recorder.found.values()
+    copied = [each.result.shape for each in recording.steps if each.kernel == "duplicate"]
+    assert all(len(shape) < 2 for shape in copied), copied
+
+
 def test_accumulated_gradients() -> None:
     """A function without a step adds to the gradients; the step is made outside."""
     found = []

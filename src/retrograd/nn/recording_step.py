@@ -269,10 +269,11 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
     """Remove the steps that copy a gradient which nothing else refers to; return the arrays of the gradients then."""
     makers: dict[int, int] = {}
     given: set[int] = set()  # the memory that steps read and none of them made
-    made: set[int] = set()
+    made: dict[int, int] = {}  # and that which one of them made, with its number
     for at, step in enumerate(steps):
-        given.update({id(root(array)) for array in step.inputs} - made)
-        made.update({id(root(array)) for array in step.outputs} - given)
+        given.update({id(root(array)) for array in step.inputs} - made.keys())
+        for key in {id(root(array)) for array in step.outputs} - given:
+            made.setdefault(key, at)
         for array in step.outputs:
             makers.setdefault(id(array), at)  # an update counts the gradients among what it changes
     last: dict[int, int] = {}  # by the id of an array that owns its memory, the place of its last use
@@ -290,7 +291,10 @@ def without_copies(steps: Steps, arrays: Sequence[np.ndarray | None]) -> list[np
         x = steps[place].args[0]
         owner = root(x)
         fits = (x.shape, x.strides, x.dtype) == (y.shape, y.strides, y.dtype) and x.nbytes == owner.nbytes
-        if fits and id(owner) in made and last[id(owner)] == place and views[id(owner)] <= {id(x), id(owner)}:
+        if not fits or id(owner) not in made or last[id(owner)] != place:
+            continue
+        known = {id(x), id(owner), *map(id, steps[made[id(owner)]].outputs)}  # x may be its transpose
+        if views[id(owner)] <= known:
             other[id(y)] = x
             dropped.add(place)
     if dropped:
