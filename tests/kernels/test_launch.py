@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from retrograd import arange, use_kernels
-from retrograd.kernels.compiled import conv, pointwise, relu
+from retrograd.kernels.compiled import conv, relu
 from retrograd.kernels.compiled.machine import launch, numpy_abi, precompile
 from retrograd.specs.geometry import conv_window
 
@@ -277,129 +277,6 @@ def test_a_map_leaks_nothing() -> None:
     result = weakref.ref(product.map.run(x, x))
     assert result() is None  # nobody else holds it
     assert abs(sys.getrefcount(None) - before[1]) < 500
-
-
-# ---- Prepared launches: found by the layouts of the arrays
-
-
-class _Products:
-    """x * y by a prepared launch; ``calls`` counts those of unknown layouts, which compute a wrong sign to be told."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.prepared = launch.Prepared(self.other)
-
-    def other(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-        self.calls += 1
-        mul = launch.Kernel("pointwise.mul")[x.dtype.char]
-        first, second = launch.Argument(0), launch.Argument(1)
-        tasks = -(-x.size // 8192)
-        self.prepared.remember((x, y), mul, tasks, x.shape, (first, second, launch.RESULT, x.size))
-        return -(x * y)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("shape", [(7,), (1, 1), (3, 5), (60, 700), (2, 1, 3, 1, 2)])
-def test_a_prepared_launch(shape: tuple[int, ...], threads: int) -> None:
-    launch.set_num_threads(threads)
-    products, rng = _Products(), np.random.default_rng(0)
-    x, y = rng.normal(size=shape).astype("f"), rng.normal(size=shape).astype("f")
-    np.testing.assert_array_equal(products.prepared.run(x, y), -(x * y))
-    for first, second in ((x, y), (y, x), (x, x), (x.copy(), y.copy())):
-        z = products.prepared.run(first, second)
-        np.testing.assert_array_equal(z, first * second)
-        assert z.flags.c_contiguous and z.flags.owndata and z.shape == shape and z.dtype == np.float32
-    assert products.calls == 1
-
-
-def test_other_layouts_are_not_taken_for_prepared_ones() -> None:
-    products, x = _Products(), np.arange(1.0, 13.0, dtype="f").reshape(3, 4)
-    products.prepared.run(x, x)
-    wide = np.zeros((3, 8), "f")
-    others = [x.ravel(), x.reshape(4, 3), x.reshape(3, 4, 1), x.astype("d"), np.asfortranarray(x), wide[:, ::2], x[:2]]
-    for known, other in enumerate(others, 1):
-        assert products.calls == known
-        np.testing.assert_array_equal(products.prepared.run(other, other), -(other * other))
-    integers = np.arange(12, dtype=np.int32).reshape(3, 4)  # the strides of float32
-    with pytest.raises(TypeError, match="no kernel computes in int32"):
-        products.prepared.run(integers, integers)
-    for wrong in ((x,), (), (x, x, x)):
-        with pytest.raises(TypeError, match="argument"):
-            products.prepared.run(*wrong)
-    with pytest.raises(AttributeError, match="dtype"):
-        products.prepared.run([1.0], [2.0])
-    np.testing.assert_array_equal(products.prepared.run(x, x), x * x)
-
-
-def test_a_full_table_of_prepared_launches_forgets_old_ones() -> None:
-    products = _Products()
-    count, most = 3000, 4 * 512
-    for n in range(1, count + 1):
-        products.prepared.run(x := np.full(n, 2.0, "f"), x)
-    assert products.calls == count and len(products.prepared._kept) < most
-    for n in range(1, count + 1):
-        x = np.full(n, 2.0, "f")
-        assert abs(products.prepared.run(x, x)[-1]) == 4
-    x = np.full(count, 3.0, "f")
-    np.testing.assert_array_equal(products.prepared.run(x, x), np.full(count, 9.0, "f"))  # the newest is there
-
-
-def test_a_prepared_launch_leaks_nothing() -> None:
-    products, x = _Products(), _array(64)
-    products.prepared.run(x, x)
-    (owner,) = products.prepared._kept.values()
-    before = sys.getrefcount(x), sys.getrefcount(owner)
-    for _ in range(1000):
-        products.prepared.run(x, x)
-    assert (sys.getrefcount(x), sys.getrefcount(owner)) == before
-    result = weakref.ref(products.prepared.run(x, x))
-    assert result() is None  # nobody else holds it
-
-
-@pytest.mark.parametrize("shape", [(), (3, 5)])
-def test_a_prepared_launch_of_several_results(shape: tuple[int, ...]) -> None:
-    """They are a tuple of new arrays, which nobody else holds."""
-    g, x, y = (np.asarray(np.random.default_rng(seed).normal(size=shape), "f") for seed in range(3))
-    pointwise.KERNELS["mul_grad"](g, x, y, True, True)  # prepares it
-    before = [sys.getrefcount(each) for each in (g, x, y)]
-    for _ in range(100):
-        results = pointwise.KERNELS["mul_grad"](g, x, y, True, True)
-    assert type(results) is tuple and sys.getrefcount(results) == 2
-    for result, expected in zip(results, (g * y, g * x), strict=True):
-        np.testing.assert_array_equal(result, expected)
-        assert result.flags.owndata and result.flags.writeable
-    assert [sys.getrefcount(each) for each in (g, x, y)] == before
-    held = [weakref.ref(each) for each in results]
-    del results, result
-    assert [each() for each in held] == [None, None]
-    only = pointwise.KERNELS["mul_grad"](g, x, y, False, True)
-    assert only[0] is None
-    np.testing.assert_array_equal(only[1], g * x)
-
-
-@pytest.mark.parametrize(
-    "shapes", [((3, 5), (5,)), ((3, 5), (3, 1)), ((1,), (7,)), ((2, 1, 5), (3, 1)), ((0, 3), (3,))]
-)
-@pytest.mark.parametrize(("name", "exact"), [("add", np.add), ("mul", np.multiply), ("lt", np.less)])
-def test_prepared_broadcasts(name: str, exact: np.ufunc, shapes: tuple[tuple[int, ...], ...]) -> None:
-    """The first call with some layouts prepares the others; arrays that must be copied are not mistaken for these."""
-    run = pointwise.KERNELS[name]
-    x, y = (np.asarray(np.random.default_rng(at).normal(size=shape), "f") for at, shape in enumerate(shapes))
-    for first, second in ((x, y), (x, y), (x.copy(), y.copy()), (y, x), (y, x), (x.astype("d"), y.astype("d")), (x, y)):
-        found = run(first, second)
-        np.testing.assert_array_equal(found, exact(first, second))
-        assert found.dtype == exact(first, second).dtype
-    wide = np.stack([x, x], -1)[..., 0]
-    for _ in range(2):
-        np.testing.assert_array_equal(run(wide, y), exact(x, y))
-
-
-def test_without_known_fields_nothing_is_prepared(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(numpy_abi, "fault", lambda: "planted")
-    products, x = _Products(), _array(64)
-    for calls in (1, 2):
-        np.testing.assert_array_equal(products.prepared.run(x, x), -(x * x))
-        assert products.calls == calls and not products.prepared._kept
 
 
 def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

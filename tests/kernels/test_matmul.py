@@ -15,7 +15,8 @@ from comparison import FORMULAS, assert_close, assert_equal, assert_sums, clampe
 from kernels.sets import textbook_at_night
 from retrograd.formulas import POINTWISE
 from retrograd.kernels.compiled import thin_product
-from retrograd.kernels.compiled.machine.launch import Prepared, get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
+from retrograd.kernels.compiled.machine.prepared import Prepared
 from strategies import CHANNELS, DTYPES, LAYOUTS, Source, broadcastable, examples, many_examples, numbers, sources
 
 matmul = import_module("retrograd.kernels.compiled.matmul")  # the package has a function of that name

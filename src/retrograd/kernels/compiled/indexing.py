@@ -7,6 +7,7 @@ from math import prod
 import numpy as np
 
 from .machine.launch import kernel
+from .machine.prepared import prepared
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, Shape, around, dense, memory_axes, transposition
 
@@ -21,6 +22,7 @@ _KTH = kernel("indexing.kth")
 _FEW = 64  # beyond this, sorting is faster
 
 
+@prepared
 def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     order = memory_axes(x.shape, x.strides)
     axis = order.index(axis)  # C order from here on
@@ -35,6 +37,7 @@ def pick(x: np.ndarray, indices: np.ndarray, axis: int) -> np.ndarray:
     return y.transpose(transposition(order) or range(y.ndim))
 
 
+@prepared
 def place(g: np.ndarray, indices: np.ndarray, axis: int, extent: int, order: Shape) -> np.ndarray:
     axis = order.index(axis)  # C order from here on
     g, indices = (np.ascontiguousarray(each.transpose(order), like=each) for each in (g, indices))

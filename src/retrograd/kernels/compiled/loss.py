@@ -12,6 +12,7 @@ import numpy as np
 
 from ...formulas.losses import LOSSES, minus_first
 from .machine.launch import Kernel, kernel
+from .machine.prepared import prepared
 from .machine.scratch import per_thread
 from .machine.target import vector_bytes
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks
@@ -47,6 +48,7 @@ _GRAD = {
 _OF_TARGET = ("kullback_leibler", "kullback_leibler_of_logs")  # whose gradient to x does not depend on x
 
 
+@prepared
 def element_loss(
     name: str, operands: tuple[np.ndarray, ...], numbers: tuple[float, ...], factor: float | None
 ) -> np.ndarray:
@@ -59,6 +61,7 @@ def element_loss(
     return y if factor is None else total(partial, 1, factor).reshape(())
 
 
+@prepared
 def element_loss_grad(
     name: str,
     of: int,
@@ -95,6 +98,7 @@ _PICKED, _PUT = kernel("cross_entropy.picked"), kernel("cross_entropy.put")
 _PLACES = 2048  # positions per task
 
 
+@prepared
 def cross_entropy(
     x: np.ndarray, labels: np.ndarray, smoothing: float, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -128,6 +132,7 @@ def _are_few(x: np.ndarray) -> bool:
     return 2 <= x.shape[1] <= vector_bytes() // x.itemsize
 
 
+@prepared
 def cross_entropy_grad(
     g: np.ndarray,
     x: np.ndarray,
@@ -163,6 +168,7 @@ def cross_entropy_grad(
     return gx
 
 
+@prepared
 def nll_loss(
     x: np.ndarray, labels: np.ndarray, ignored: int = -1, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -191,6 +197,7 @@ def nll_loss(
     return loss, _total(sums)
 
 
+@prepared
 def nll_loss_grad(
     g: np.ndarray,
     x: np.ndarray,

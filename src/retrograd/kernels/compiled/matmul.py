@@ -18,8 +18,9 @@ import numpy as np
 from numpy import empty, ndarray
 
 from . import thin_product as thin
-from .machine.launch import RESULT, Argument, Launch, Prepared, kernel
+from .machine.launch import Launch, kernel
 from .machine.microkernel import PRODUCT, even_product, registers, tile
+from .machine.prepared import RESULT, Argument, Prepared
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.finish import Given, finish_arrays, finish_by_numpy

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .machine.launch import Kernel, kernel
+from .machine.prepared import prepared
 from .memory.layout import CHUNK, Groups, Shape, column_numbers, dense, row_numbers, rows_and_columns, view
 
 __all__ = ["logsumexp", "moments"]
@@ -38,6 +39,7 @@ class _Plan(NamedTuple):
     elements: int  # of each result
 
 
+@prepared
 def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
     x, plan, pieces = _pieces(MOMENTS, x, axes, factor)
     mean, squares = pieces[..., 0, :], pieces[..., 1, :]
@@ -63,6 +65,7 @@ def moments(x: np.ndarray, axes: tuple[int, ...], factor: float = 1.0) -> tuple[
     return _result(plan, mean), _result(plan, squares)
 
 
+@prepared
 def logsumexp(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
     x, plan, pieces = _pieces(_LOGSUMEXP, x, axes)
     results = prod(plan.memory)

@@ -11,6 +11,7 @@ import numpy as np
 from ...formulas.normalization import inverse_deviation
 from .machine.launch import Kernel, kernel
 from .machine.plan_tracing import may_overwrite
+from .machine.prepared import prepared
 from .machine.record import record
 from .memory.layout import (
     CHUNK,
@@ -61,18 +62,22 @@ _SOFTMAX, _LOG_SOFTMAX, _SOFTMAX_GRAD, _LOG_SOFTMAX_GRAD = (
 )
 
 
+@prepared
 def softmax(x: np.ndarray, axis: int) -> np.ndarray:
     return _forward(_SOFTMAX, x, axis)
 
 
+@prepared
 def softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     return _backward(_SOFTMAX_GRAD, g, y, axis)
 
 
+@prepared
 def log_softmax(x: np.ndarray, axis: int) -> np.ndarray:
     return _forward(_LOG_SOFTMAX, x, axis)
 
 
+@prepared
 def log_softmax_grad(g: np.ndarray, y: np.ndarray, axis: int) -> np.ndarray:
     return _backward(_LOG_SOFTMAX_GRAD, g, y, axis)
 
@@ -414,6 +419,7 @@ def _tasks(rows: int, length: int) -> tuple[int, int]:
 # ---- Batch normalization over channels-last memory: statistics per channel, over all positions ----------------------
 
 
+@prepared
 def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) -> tuple[np.ndarray, ...]:
     x, channels = channels_last(x), x.shape[1]
     if not x.size:
@@ -422,6 +428,7 @@ def batch_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float) 
     return y, *found[:, 0]
 
 
+@prepared
 def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray) -> Three:
     g, x, channels = channels_last(g), channels_last(x), x.shape[1]
     if not x.size:
@@ -430,6 +437,7 @@ def batch_norm_grad(g: np.ndarray, x: np.ndarray, weight: np.ndarray, mean: np.n
     return gx, sums[1, 0], sums[0, 0]
 
 
+@prepared
 def batch_norm_sums(
     g: np.ndarray, x: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -440,6 +448,7 @@ def batch_norm_sums(
     return sums[0], sums[1]
 
 
+@prepared
 def batch_norm_input_grad(
     g: np.ndarray, x: np.ndarray, mean: np.ndarray, factor: np.ndarray, slope: np.ndarray, level: np.ndarray
 ) -> np.ndarray:
@@ -447,6 +456,7 @@ def batch_norm_input_grad(
     return columns_grad(g, x, x.shape[1], (mean, factor, slope, level)) if x.size else np.empty_like(x)
 
 
+@prepared
 def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np.ndarray | None = None) -> np.ndarray:
     x = channels_last(x)
     return affine_columns(x, x.shape[1], scale, shift, mean) if x.size else np.empty_like(x)
@@ -455,6 +465,7 @@ def channel_affine(x: np.ndarray, scale: np.ndarray, shift: np.ndarray, mean: np
 _FIXED_SCALE, _RUNNING = kernel("normalization.fixed_scale"), kernel("normalization.running_statistics")
 
 
+@prepared
 def fixed_scale(
     mean: np.ndarray, variance: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -483,6 +494,7 @@ def running_statistics(
 # statistics are computed per channel of each sample, in C order or channels-last, and merged into those of groups.
 
 
+@prepared
 def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, centered: bool) -> Three:
     if weight.ndim == 1 and x.ndim == 2 and x.flags.c_contiguous:  # already rows
         return normalize_rows(x, _flat(weight, (0,)), _flat(bias, (0,)), 1, eps, centered)
@@ -494,6 +506,7 @@ def layer_norm(x: np.ndarray, weight: np.ndarray, bias: np.ndarray, eps: float, 
     return y.reshape(seen.shape).transpose(back), mean.reshape(outer), inverse.reshape(outer)
 
 
+@prepared
 def layer_norm_grad(
     g: np.ndarray,
     x: np.ndarray,
@@ -515,6 +528,7 @@ def layer_norm_grad(
     return gx.reshape(seen.shape).transpose(back), gweight, gbias
 
 
+@prepared
 def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray, eps: float) -> Three:
     N, C = x.shape[:2]
     positions = prod(x.shape[2:])
@@ -527,6 +541,7 @@ def group_norm(x: np.ndarray, groups: int, weight: np.ndarray, bias: np.ndarray,
     return y, found[0], found[2]
 
 
+@prepared
 def group_norm_grad(
     g: np.ndarray, x: np.ndarray, groups: int, weight: np.ndarray, mean: np.ndarray, inverse: np.ndarray
 ) -> Three:

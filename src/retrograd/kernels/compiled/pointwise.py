@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from ...formulas import ACTIVATIONS, FUSED, POINTWISE, Form, form
-from .machine.launch import Argument, Kernel, Launch, Map, Part, Prepared, Result, kernel
+from .machine.launch import Kernel, Launch, Map, Part, kernel
 from .machine.plan_tracing import may_overwrite
+from .machine.prepared import Argument, Prepared, Result, prepared
 from .memory.layout import CHUNK, Shape, around, dense, like, memory_axes, tasks, transposition
 
 __all__ = ["formula_kernel", "glu", "glu_grad"]
@@ -313,6 +314,7 @@ def formula_kernel(formula: Callable[..., Any]) -> Callable[..., Any]:
 _GLU, _GLU_GRAD = kernel("pointwise.glu"), kernel("pointwise.glu_grad")
 
 
+@prepared
 def glu(x: np.ndarray, axis: int) -> np.ndarray:
     _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner
@@ -324,6 +326,7 @@ def glu(x: np.ndarray, axis: int) -> np.ndarray:
     return y.transpose(back) if back else y
 
 
+@prepared
 def glu_grad(g: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
     _, extent, inner = around(x.shape, x.strides, axis) if (x := dense(x)).size else (0, 2, 1)
     half = extent // 2 * inner

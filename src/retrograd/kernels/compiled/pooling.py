@@ -15,6 +15,7 @@ import numpy as np
 from ...specs.geometry import AdaptiveWindow, Window
 from .convolution.axes import Axis, three_axes
 from .machine.launch import kernel
+from .machine.prepared import prepared
 from .machine.record import record
 from .machine.scratch import per_thread
 from .memory.layout import CHUNK, Shape, channels_last, empty, memory_of
@@ -82,6 +83,7 @@ class _Places(NamedTuple):
     blocks: int
 
 
+@prepared
 def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
@@ -91,6 +93,7 @@ def max_pool(x: np.ndarray, window: Window | AdaptiveWindow) -> tuple[np.ndarray
     return y, indices
 
 
+@prepared
 def max_pool_values(x: np.ndarray, window: Window) -> np.ndarray:
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, True)
@@ -100,6 +103,7 @@ def max_pool_values(x: np.ndarray, window: Window) -> np.ndarray:
     return y
 
 
+@prepared
 def max_pool_grad(g: np.ndarray, indices: np.ndarray, window: Window | AdaptiveWindow) -> np.ndarray:
     g, indices = channels_last(g), channels_last(indices)
     words, tasks, scratch, memory = _plan(window, g.shape, True, True)
@@ -127,6 +131,7 @@ def max_unpool(x: np.ndarray, indices: np.ndarray, size: Shape) -> np.ndarray:
     return y
 
 
+@prepared
 def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     x = channels_last(x)
     words, tasks, scratch, memory = _plan(window, x.shape, False, count_include_pad)
@@ -136,6 +141,7 @@ def avg_pool(x: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: 
     return y
 
 
+@prepared
 def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_pad: bool) -> np.ndarray:
     g = channels_last(g)
     words, tasks, scratch, memory = _plan(window, g.shape, True, count_include_pad)
@@ -145,14 +151,17 @@ def avg_pool_grad(g: np.ndarray, window: Window | AdaptiveWindow, count_include_
     return gx
 
 
+@prepared
 def adaptive_max_pool(x: np.ndarray, window: AdaptiveWindow) -> tuple[np.ndarray, np.ndarray]:
     return max_pool(x, window)
 
 
+@prepared
 def adaptive_avg_pool(x: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
     return avg_pool(x, window, False)
 
 
+@prepared
 def adaptive_avg_pool_grad(g: np.ndarray, window: AdaptiveWindow) -> np.ndarray:
     return avg_pool_grad(g, window, False)
 

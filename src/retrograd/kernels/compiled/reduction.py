@@ -16,8 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import empty, ndarray
 
-from .machine.launch import RESULT, Argument, Kernel, Prepared, kernel
+from .machine.launch import Kernel, kernel
 from .machine.plan_tracing import call, is_planned
+from .machine.prepared import prepared
 from .memory.layout import (
     CHUNK,
     FEW,
@@ -62,60 +63,34 @@ class _Plan(NamedTuple):
     passes: tuple[_Pass, ...]
 
 
+@prepared
 def sum(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return (_prepared.get(("sum", axes, keepdims)) or _prepare("sum", axes, keepdims)).run(x)
+    return _reduce(_SUM, _SUM, 0.0, x, axes, keepdims)
 
 
+@prepared
 def mean(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return (_prepared.get(("mean", axes, keepdims)) or _prepare("mean", axes, keepdims)).run(x)
+    return _reduce(_SUM, _SUM, np.nan, x, axes, keepdims, mean=True)
 
 
+@prepared
 def prod(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return (_prepared.get(("prod", axes, keepdims)) or _prepare("prod", axes, keepdims)).run(x)
+    return _reduce(_PROD, _PROD, 1.0, x, axes, keepdims)
 
 
+@prepared
 def amax(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return (_prepared.get(("amax", axes, keepdims)) or _prepare("amax", axes, keepdims)).run(x)
+    _nonempty("amax", x, axes)
+    return _reduce(_AMAX, _AMAX, -np.inf, x, axes, keepdims)
 
 
+@prepared
 def amin(x: np.ndarray, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
-    return (_prepared.get(("amin", axes, keepdims)) or _prepare("amin", axes, keepdims)).run(x)
+    _nonempty("amin", x, axes)
+    return _reduce(_AMIN, _AMIN, np.inf, x, axes, keepdims)
 
 
-# by reduction: its kernels and the result for no elements
-_REDUCTIONS: dict[str, tuple[Pair, float]] = {
-    "sum": (_SUM, 0.0),
-    "mean": (_SUM, np.nan),
-    "prod": (_PROD, 1.0),
-    "amax": (_AMAX, -np.inf),
-    "amin": (_AMIN, np.inf),
-}
-_MOST_PREPARED = 512
-_prepared: dict[tuple[str, Shape, bool], Prepared] = {}  # by reduction, axes and keepdims
-
-
-def _prepare(name: str, axes: tuple[int, ...], keepdims: bool) -> Prepared:
-    """Make a function of arrays that runs a reduction, for small arrays without Python code."""
-    pair, start = _REDUCTIONS[name]
-
-    def run(x: np.ndarray) -> np.ndarray:
-        if name in ("amax", "amin"):
-            _nonempty(name, x, axes)
-        y = _reduce(pair, pair, start, x, axes, keepdims, name == "mean")
-        plan = _plan(x.shape, x.strides, x.itemsize, axes, keepdims, name == "mean")
-        if plan is not None and len(plan.passes) == 1 and not plan.back and type(x) is np.ndarray:
-            rows, tasks, _, numbers = plan.passes[0]
-            launch = pair[0 if rows else 1][x.dtype.char]
-            found.remember((x,), launch, tasks, plan.shape, (Argument(0), RESULT, *numbers))
-        return y
-
-    found = Prepared(run)
-    if len(_prepared) < _MOST_PREPARED:
-        return _prepared.setdefault((name, axes, keepdims), found)
-    found.run = run
-    return found
-
-
+@prepared
 def norm(x: np.ndarray, order: int, axes: tuple[int, ...], keepdims: bool) -> np.ndarray:
     if order == 1:
         return _reduce(_ABSOLUTE, _SUM, 0.0, x, axes, keepdims)
@@ -205,10 +180,12 @@ _CUMSUM, _CUMPROD = rows_and_columns("reduction.cumsum"), rows_and_columns("redu
 _LINEAR = rows_and_columns("reduction.linear")
 
 
+@prepared
 def cumsum(x: np.ndarray, axis: int, reverse: bool) -> np.ndarray:
     return _scan(_CUMSUM, x, axis, reverse)
 
 
+@prepared
 def cumprod(x: np.ndarray, axis: int) -> np.ndarray:
     return _scan(_CUMPROD, x, axis, False)
 
@@ -243,10 +220,12 @@ def scan_plan(shape: Shape, strides: Shape, axis: int) -> tuple[bool, int, tuple
 _PLACE = rows_and_columns("reduction.place_in")
 
 
+@prepared
 def max(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return _extreme("max", amax, x, axis)
 
 
+@prepared
 def min(x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
     return _extreme("min", amin, x, axis)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from .machine.launch import Kernel, kernel
 from .machine.plan_tracing import may_overwrite
+from .machine.prepared import prepared
 from .memory.layout import CHUNK, Groups, Shape, append, dense, like, memory_axes
 
 __all__ = ["logsumexp_grad", "moments_grad", "signed", "spread", "ties"]
@@ -30,22 +31,27 @@ class _Plan(NamedTuple):
     numbers: tuple[int, ...]
 
 
+@prepared
 def moments_grad(g: np.ndarray, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
     return normalize(x, mean, g, np.zeros_like(mean))
 
 
+@prepared
 def logsumexp_grad(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _spread(_LOGSUMEXP_GRAD, x, x, y, g)
 
 
+@prepared
 def ties(g: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return _spread(_TIES, x, x, y, g)
 
 
+@prepared
 def signed(g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return _spread(_SIGNED, x, x, g)
 
 
+@prepared
 def spread(x: np.ndarray, shape: Shape) -> np.ndarray:
     z = np.empty(shape, x.dtype, like=x)
     plan = _plan(shape, z.strides, x.shape) if z.size else None

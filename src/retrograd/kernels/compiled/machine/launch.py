@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from importlib.metadata import version
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import llvmlite.binding as llvm
@@ -34,8 +33,6 @@ MOST_THREADS = 1024
 NUMBA = "0.63", "0.68"  # the first and the last version whose private names ``compiler`` is known to work with
 _PATIENCE = 100_000  # nanoseconds that a thread waits for work before it sleeps
 _STOP, _THREADS, _STARTED, _MUTEX, _CONDITION, _WORDS = 32, 41, 42, 48, 64, 80 + 8 * 64  # as in threads_jit.py
-_PLACES, _WAYS = 512, 4  # these, too
-_CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)
 _CPYTHON = (  # C functions that its machine code calls
     "PyLong_AsLongLong",
     "PyFloat_AsDouble",
@@ -43,14 +40,18 @@ _CPYTHON = (  # C functions that its machine code calls
     "PyErr_SetString",
     "PyObject_CallNoArgs",
     "PyObject_Vectorcall",
+    "PyObject_Hash",
+    "PyObject_RichCompareBool",
+    "PyTuple_GetItem",
     "PyTuple_New",
+    "PyTuple_Size",
     "PyTuple_SetItem",
     "Py_IncRef",
     "Py_DecRef",
     "PyEval_SaveThread",
     "PyEval_RestoreThread",
 )
-_loading = threading.RLock()
+loading = threading.RLock()
 _announced = False
 
 
@@ -78,7 +79,7 @@ def load(name: str, compile: Callable[[], bytes]) -> tuple[int, bytes]:
     ``compile`` is called on a miss; it returns the note (one line) followed by the object file.
     """
     global _engine
-    with _loading:
+    with loading:
         if _engine is None:
             with known_versions("load machine code"):
                 _engine = _Engine()
@@ -136,7 +137,7 @@ class Kernel(dict[str, Launch]):
                 f"{_operator_on_stack() or self.path}: no kernel computes in {np.dtype(dtype)}; convert the operands "
                 "with .float() or .double()"
             )
-        with _loading:
+        with loading:
             if dtype not in self:
                 self[dtype] = self._load(dtype)
             return self[dtype]
@@ -227,7 +228,7 @@ _DTYPES: dict[str, np.dtype[Any]] = {
     "Bytes": np.dtype(np.uint8),
     "Truth": np.dtype(np.bool_),
 }
-_forever: list[Any] = []  # objects whose addresses machine code holds
+forever: list[Any] = []  # objects whose addresses machine code holds
 
 
 class Native(NamedTuple):
@@ -286,18 +287,18 @@ def _launcher(name: str, dtype: str, entry: int, kinds: list[str]) -> Launch:
         ],
         np.int64,
     )
-    _forever.extend((message, other, wrong_dtype, dtypes, start))
-    launch = _built_in(name, pool.launch, words)
+    forever.extend((message, other, wrong_dtype, dtypes, start))
+    launch = built_in(name, pool.launch, words)
     natives[launch] = Native(entry, tuple(kinds))
     return launch
 
 
-def _built_in(name: str, code: int, words: np.ndarray) -> Launch:
+def built_in(name: str, code: int, words: np.ndarray) -> Launch:
     """The built-in function whose machine code is at an address; it gets the address of the words that describe it."""
     new_function = ctypes.pythonapi.PyCFunction_NewEx
     new_function.argtypes, new_function.restype = (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p), ctypes.py_object
     method = _Method(name.encode(), code, _METH_FASTCALL, None)
-    _forever.extend((words, method))
+    forever.extend((words, method))
     function: Launch = new_function(ctypes.addressof(method), words.ctypes.data, None)
     return function
 
@@ -339,22 +340,23 @@ class Map:
 
     ``run`` is a built-in function. It calls ``declined`` for arrays that are not dense in one order, and ``other`` for
     whatever else it does not know. It saves the time of Python code that looks up the kernel of a type: 0.1 us.
+    declined: a ``Prepared``.
     """
 
-    def __init__(self, kernel: Kernel, other: Callable[..., Any], declined: Prepared | None = None) -> None:
+    def __init__(self, kernel: Kernel, other: Callable[..., Any], declined: Any = None) -> None:
         self._kernel, self._other, self._declined = kernel, other, declined
         self._words = np.zeros(5, np.int64)
 
     @cached_property
     def run(self) -> Launch:
         """The built-in function, compiled on first use."""
-        with _loading:
+        with loading:
             if numpy_abi.fault():
                 return self._other
             declined = self._other if self._declined is None else self._declined.run
             self._words[:3] = id(self._learn), id(np.ndarray), id(declined)
-            _forever.extend((self, declined))
-            return _built_in("map", pool.map_either, self._words)
+            forever.extend((self, declined))
+            return built_in("map", pool.map_either, self._words)
 
     @cached_property
     def _learn(self) -> Launch:
@@ -365,88 +367,6 @@ class Map:
             return result
 
         return learn
-
-
-class Argument(NamedTuple):
-    """A parameter of a prepared launch: the array that is given at a place, from 0 on."""
-
-    place: int
-
-
-class Result(NamedTuple):
-    """A parameter of a prepared launch: the new array of this number, of several."""
-
-    place: int
-
-
-RESULT: Final = Result(0)  # the new array
-
-
-class Prepared:
-    """A function of arrays that allocates its results and launches one kernel, found by the layouts of the arrays.
-
-    ``run(*arrays)``, or ``run(*arrays, True, ...)``, is a built-in function; for layouts that it does not know it calls
-    ``other`` with the same arguments, which may ``remember`` them. It saves the time of Python code that looks up a
-    plan: half a microsecond.
-    """
-
-    def __init__(self, other: Callable[..., Any]) -> None:
-        self._other = other
-        self._words = np.zeros(0, np.int64)
-        self._kept: dict[int, Any] = {}  # the objects that an entry of the table refers to, by its address
-
-    @cached_property
-    def run(self) -> Launch:
-        """The built-in function, compiled on first use."""
-        with _loading:
-            if numpy_abi.fault():
-                return self._other
-            table = [0] * (_PLACES * _WAYS)
-            words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, id(True), *table]
-            self._words = np.array(words, np.int64)
-            return _built_in("prepared", pool.prepared, self._words)
-
-    def remember(
-        self,
-        arrays: Sequence[np.ndarray],
-        launch: Launch,
-        tasks: int,
-        shape: tuple[int, ...],
-        parameters: Sequence[Any],
-        results: int = 1,
-        dtype: np.dtype[Any] | None = None,
-    ) -> None:
-        """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with new arrays of this shape as results.
-
-        A parameter is an ``Argument``, a ``Result``, a number, or an array that is the same in each call. dtype: of
-        the results; None means that of the first array.
-        """
-        like = np.broadcast_to(np.zeros((), arrays[0].dtype if dtype is None else dtype), shape)
-        kernel: int = getattr(launch, "__self__", 0)  # of a built-in function, see ``_built_in``
-        if self._words.size == 0 or kernel == 0 or not np.empty_like(like).flags.c_contiguous:
-            return
-        sources: list[int] = []
-        for value in parameters:
-            if isinstance(value, Argument):
-                sources += _OF_ARGUMENT, value.place
-            elif isinstance(value, Result):
-                sources += _OF_RESULT, value.place
-            elif isinstance(value, float):
-                sources += _CONSTANT, int(np.float64(value).view(np.int64))
-            else:
-                sources += _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else value
-        layouts: list[int] = []
-        for array in arrays:
-            layouts += array.ndim, id(array.dtype)
-            layouts += chain.from_iterable(zip(array.shape, array.strides, strict=True))
-        numbers = tasks, id(like), results, len(parameters), len(arrays)
-        entry = np.array([0, kernel, *numbers, *sources, *layouts], np.int64)
-        owner = (entry, like, [*parameters], [array.dtype for array in arrays])
-        entry[0] = id(owner)
-        with _loading:
-            address = entry.ctypes.data
-            self._kept[address] = owner
-            self._kept.pop(pool.remember(self._words.ctypes.data, address), None)
 
 
 class _Pool:
@@ -503,18 +423,18 @@ class _Pool:
     @cached_property
     def replay(self) -> Launch:
         """The built-in function ``replay``."""
-        return _built_in("replay", self._python("replay"), np.zeros(0, np.int64))
+        return built_in("replay", self._python("replay"), np.zeros(0, np.int64))
 
-    def _python(self, function: str) -> int:
+    def _python(self, function: str, arguments: int = 3) -> int:
         """Address of a function that calls CPython's."""
         for symbol in _CPYTHON:
             llvm.add_symbol(symbol, ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value)
-        return self.native(function, 3, returns=True)
+        return self.native(function, arguments, returns=True)
 
     @cached_property
     def remember(self) -> Callable[[int, int], int]:
         """The function ``remember``, which keeps Python's lock."""
-        return ctypes.PYFUNCTYPE(*[ctypes.c_int64] * 3)(self.native("remember", 2, returns=True))
+        return ctypes.PYFUNCTYPE(*[ctypes.c_int64] * 3)(self._python("remember", 2))
 
     def runner(self, entry: int) -> Callable[[int, Any], None]:
         """``run(tasks, record)`` of the kernel at an address, for ``ctypes_launch``."""
@@ -529,7 +449,7 @@ class _Pool:
 
     def start(self) -> None:
         """Start all threads but the calling one."""
-        with _loading:
+        with loading:
             if self._words[_STARTED]:
                 return
             serve = ctypes.CFUNCTYPE(None, *[ctypes.c_int64] * 4)(self.native("serve", 4))
@@ -549,7 +469,7 @@ class _Pool:
 
     def stop(self) -> None:
         """End the threads; the next launch with several tasks starts them again."""
-        with _loading:
+        with loading:
             self._words[_THREADS] = 1
             if self._workers:
                 self._words[_STOP] = 1
@@ -569,7 +489,7 @@ class _Pool:
         self._words[_THREADS] = 1
         self._workers.clear()
         self._words[_STARTED] = self.threads == 1
-        _loading.release()
+        loading.release()
 
 
 def _default_threads() -> int:
@@ -593,7 +513,7 @@ def _as_threads(text: str) -> int | None:
 pool: Final = _Pool()
 atexit.register(pool.stop)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_loading.acquire, after_in_parent=_loading.release, after_in_child=pool.forget)
+    os.register_at_fork(before=loading.acquire, after_in_parent=loading.release, after_in_child=pool.forget)
 
 
 def get_num_threads() -> int:

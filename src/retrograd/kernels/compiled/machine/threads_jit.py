@@ -55,16 +55,25 @@ PARAMETERS = 64  # of a kernel, at most
 # words that describe a map: what else to call, the type of arrays, what to call for arrays that its kernels decline,
 # and the words of its kernels, or 0
 MAP_OTHER, MAP_TYPE, MAP_DECLINED, MAP_FLOAT, MAP_DOUBLE = range(5)
-# words that describe a prepared function: what else to call, the type of arrays, ..., and PLACES times WAYS entries
-PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE, PREPARED_TABLE = range(6)
+# words that describe a prepared function: what else to call, the type of arrays, ..., the types of options that are
+# compared by value, and PLACES times WAYS entries
+PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE = range(5)
+PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_TABLE = range(5, 10)
 PLACES, WAYS = 512, 4
-# words of an entry, followed by two for each parameter of its kernel (SOURCES), then for each array that it is called
-# with: the number of axes, the dtype, and each axis's extent and stride
-ENTRY_OWNER, ENTRY_KERNEL, ENTRY_TASKS, ENTRY_PROTOTYPE, ENTRY_RESULTS, ENTRY_PARAMETERS, ENTRY_ARRAYS = range(7)
-ENTRY_SOURCES = 7
+# words of an entry: the arrays that it makes, of which the first are the results, and the place of its launches. They
+# are followed by a prototype for each of these arrays, then by the arguments: for an array the number of axes, the
+# dtype, and each axis's extent and stride; for an option OPTION and the object. Then come the launches, each with its
+# kernel, tasks and number of parameters, and three words for each parameter: the kind, the value or place, and bytes.
+# Without a kernel it copies bytes, and the parameters are their destination, source and number.
+ENTRY_OWNER, ENTRY_GIVEN, ENTRY_STRUCTURE, ENTRY_MADE, ENTRY_RESULTS, ENTRY_LAUNCHES, ENTRY_BEGIN = range(7)
+ENTRY_PROTOTYPES = 7
+OPTION = -1
+# which arguments are tuples, as a number to this base: 1 for an object, 2 and the length for a tuple
+STRUCTURE = 67
 # words of a program, followed by three for each launch: the kernel, the number of tasks, and the parameter record
 PROGRAM_STATE, PROGRAM_START, PROGRAM_NONE, PROGRAM_LAUNCHES, PROGRAM_FIRST = range(5)
-CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an array, the elements of a result
+CONSTANT, OF_ARGUMENT, OF_RESULT = range(3)  # a word, the elements of an argument, those of an array that it makes
+EQUAL = 2  # Python's Py_EQ
 _MULTIPLIER = 0x2545F4914F6CDD1D  # odd, with bits all over it
 
 _lock = types.ExternalFunction("pthread_mutex_lock", types.int32(types.int64))
@@ -73,6 +82,7 @@ _wait = types.ExternalFunction("pthread_cond_wait", types.int32(types.int64, typ
 _broadcast = types.ExternalFunction("pthread_cond_broadcast", types.int32(types.int64))
 _yield = types.ExternalFunction("sched_yield", types.int32())
 _read_clock = types.ExternalFunction("clock_gettime", types.int32(types.int64, types.int64))
+_copy = types.ExternalFunction("memcpy", types.int64(types.int64, types.int64, types.int64))
 # functions of CPython; objects are addresses here
 _to_int = types.ExternalFunction("PyLong_AsLongLong", types.int64(types.int64))
 _to_float = types.ExternalFunction("PyFloat_AsDouble", types.float64(types.int64))
@@ -84,6 +94,10 @@ _call_with = types.ExternalFunction(
 )
 _new_tuple = types.ExternalFunction("PyTuple_New", types.int64(types.int64))
 _set_item = types.ExternalFunction("PyTuple_SetItem", types.int32(types.int64, types.int64, types.int64))
+_length = types.ExternalFunction("PyTuple_Size", types.int64(types.int64))
+_item = types.ExternalFunction("PyTuple_GetItem", types.int64(types.int64, types.int64))
+_hash = types.ExternalFunction("PyObject_Hash", types.int64(types.int64))
+_equal = types.ExternalFunction("PyObject_RichCompareBool", types.int32(types.int64, types.int64, types.int64))
 _take = types.ExternalFunction("Py_IncRef", types.void(types.int64))
 _drop = types.ExternalFunction("Py_DecRef", types.void(types.int64))
 _release_lock = types.ExternalFunction("PyEval_SaveThread", types.int64())
@@ -429,15 +443,47 @@ def _place(function: int, key: int) -> int:
 
 
 @helper
-def _fits(entry: int, arguments: int, count: int) -> bool:
-    """Whether the arrays have the layouts of an entry."""
-    if word(entry, ENTRY_ARRAYS) != count:
+def _key_of_option(function: int, key: int, value: int) -> int:
+    """The next value of a hash, for an option."""
+    kind = word(value, TYPE)
+    if kind == word(function, PREPARED_FLOAT):
+        return _mixed(key, bits(_to_float(value)))
+    if kind == word(function, PREPARED_INT) or kind == word(function, PREPARED_STR):
+        return _mixed(key, _hash(value))
+    return _mixed(key, value)
+
+
+@helper
+def _is_same_option(function: int, x: int, y: int) -> bool:
+    """Whether two options are the same: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
+    if x == y:
+        return True
+    kind = word(x, TYPE)
+    if kind != word(y, TYPE):
         return False
-    at = ENTRY_SOURCES + 2 * word(entry, ENTRY_PARAMETERS)
+    if kind == word(function, PREPARED_FLOAT):
+        return bits(_to_float(x)) == bits(_to_float(y))
+    if kind == word(function, PREPARED_INT) or kind == word(function, PREPARED_STR):
+        return _equal(x, y, EQUAL) == 1
+    return False
+
+
+@helper
+def _fits(function: int, entry: int, arguments: int, count: int, structure: int) -> bool:
+    """Whether the arrays have the layouts of an entry, and the options are its own."""
+    if word(entry, ENTRY_GIVEN) != count or word(entry, ENTRY_STRUCTURE) != structure:
+        return False
+    at = ENTRY_PROTOTYPES + word(entry, ENTRY_MADE)
     for slot in range(count):
-        x = word(arguments, slot)
-        axes = word(x, AXES) & 0xFFFFFFFF
-        if word(entry, at) != axes or not _is_of(x, word(entry, at + 1)):
+        x, axes = word(arguments, slot), word(entry, at)
+        if axes == OPTION:
+            if not _is_same_option(function, x, word(entry, at + 1)):
+                return False
+            at += 2
+            continue
+        if word(x, TYPE) != word(function, PREPARED_TYPE) or word(x, AXES) & 0xFFFFFFFF != axes:
+            return False
+        if not _is_of(x, word(entry, at + 1)):
             return False
         at += 2
         for axis in range(axes):
@@ -448,38 +494,47 @@ def _fits(entry: int, arguments: int, count: int) -> bool:
 
 
 @helper
-def _drop_all(objects: int, count: int) -> None:
-    for place in range(count):
+def _drop_all(objects: int, first: int, end: int) -> None:
+    for place in range(first, end):
         _drop(word(objects, place))
 
 
 @helper
 def _run_entry(function: int, entry: int, arguments: int) -> int:
-    """Allocate the results of an entry, run its tasks, and return the result, or a tuple of several."""
-    results, made = word(entry, ENTRY_RESULTS), new_record()
-    for place in range(results):
-        result = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPE))
-        if result == 0:
-            _drop_all(made, place)
+    """Allocate the arrays of an entry, run its launches, and return the result, or a tuple of several."""
+    count, results, made = word(entry, ENTRY_MADE), word(entry, ENTRY_RESULTS), new_record()
+    for place in range(count):
+        array = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPES + place))
+        if array == 0:
+            _drop_all(made, 0, place)
             return 0
-        set_word(made, place, result)
-    record = new_record()
-    for slot in range(word(entry, ENTRY_PARAMETERS)):
-        kind, value = word(entry, ENTRY_SOURCES + 2 * slot), word(entry, ENTRY_SOURCES + 2 * slot + 1)
-        if kind == OF_ARGUMENT:
-            value = word(word(arguments, value), DATA)
-        elif kind == OF_RESULT:
-            value = word(word(made, value), DATA)
-        set_word(record, slot, value)
+        set_word(made, place, array)
     owner = word(entry, ENTRY_OWNER)
     _take(owner)  # another thread may replace the entry while this one runs
-    done = _release(word(function, PREPARED_STATE), word(entry, ENTRY_KERNEL), word(entry, ENTRY_TASKS), record)
+    record, done = new_record(), True
+    at = entry + 8 * word(entry, ENTRY_BEGIN)
+    for _ in range(word(entry, ENTRY_LAUNCHES)):
+        kernel, tasks, parameters = word(at, 0), word(at, 1), word(at, 2)
+        at += 24
+        for slot in range(parameters):
+            kind, value = word(at, 0), word(at, 1)
+            if kind == OF_ARGUMENT:
+                value = word(word(arguments, value), DATA) + word(at, 2)
+            elif kind == OF_RESULT:
+                value = word(word(made, value), DATA) + word(at, 2)
+            set_word(record, slot, value)
+            at += 24
+        if kernel == 0:
+            _copy(word(record, 0), word(record, 1), word(record, 2))
+        elif done:
+            done = _release(word(function, PREPARED_STATE), kernel, tasks, record)
     _drop(owner)
+    _drop_all(made, results, count)
     if done and results == 1:
         return word(made, 0)
     several = _new_tuple(results) if done else 0
     if several == 0:
-        _drop_all(made, results)
+        _drop_all(made, 0, results)
         return 0
     for place in range(results):
         _set_item(several, place, word(made, place))
@@ -489,18 +544,34 @@ def _run_entry(function: int, entry: int, arguments: int) -> int:
 def prepared(owner: int, arguments: int, count: int) -> int:
     """The built-in function (METH_FASTCALL) that launches what was prepared for arrays of these layouts.
 
-    ``owner`` is a Python integer, the address of the words of the function. The arrays may be followed by True: each
-    result is needed. For unknown layouts, and for other objects than arrays, it calls its ``other``.
+    ``owner`` is a Python integer, the address of the words of the function. Its arguments are arrays, options, which
+    are compared by value if they are numbers or strings, and else by identity, and tuples of these. If PREPARED_TRUE is
+    set, True after the last array is ignored. For unknown layouts or options it calls its ``other``.
     """
     function = _to_int(owner)
-    given = count
-    while count > 0 and word(arguments, count - 1) == word(function, PREPARED_TRUE):
-        count -= 1
-    key = count
-    for slot in range(count):
-        x = word(arguments, slot)
+    given, flat = arguments, new_record()
+    last = count
+    while last > 0 and word(given, last - 1) == word(function, PREPARED_TRUE):
+        last -= 1
+    leaves, structure = 0, 0
+    for slot in range(last):
+        x = word(given, slot)
+        length = _length(x) if word(x, TYPE) == word(function, PREPARED_TUPLE) else -1
+        structure = structure * STRUCTURE + length + 2
+        if leaves + max(length, 1) > PARAMETERS or length >= STRUCTURE - 2:
+            return _call_with(word(function, PREPARED_OTHER), given, count, 0)
+        if length < 0:
+            set_word(flat, leaves, x)
+            leaves += 1
+        for at in range(length):
+            set_word(flat, leaves, _item(x, at))
+            leaves += 1
+    key = _mixed(leaves, structure)
+    for slot in range(leaves):
+        x = word(flat, slot)
         if word(x, TYPE) != word(function, PREPARED_TYPE):
-            return _call_with(word(function, PREPARED_OTHER), arguments, given, 0)
+            key = _key_of_option(function, key, x)
+            continue
         axes = word(x, AXES) & 0xFFFFFFFF
         key = _mixed(key, axes)
         for axis in range(axes):
@@ -510,17 +581,21 @@ def prepared(owner: int, arguments: int, count: int) -> int:
         entry = word(place, way)
         if entry == 0:
             break
-        if _fits(entry, arguments, count):
-            return _run_entry(function, entry, arguments)
-    return _call_with(word(function, PREPARED_OTHER), arguments, given, 0)
+        if _fits(function, entry, flat, leaves, structure):
+            return _run_entry(function, entry, flat)
+    return _call_with(word(function, PREPARED_OTHER), given, count, 0)
 
 
 def remember(function: int, entry: int) -> int:
     """Put an entry into the table of a prepared function; return the one that it replaces, or 0."""
-    arrays = word(entry, ENTRY_ARRAYS)
-    key, at = arrays, ENTRY_SOURCES + 2 * word(entry, ENTRY_PARAMETERS)
-    for _ in range(arrays):
+    given = word(entry, ENTRY_GIVEN)
+    key, at = _mixed(given, word(entry, ENTRY_STRUCTURE)), ENTRY_PROTOTYPES + word(entry, ENTRY_MADE)
+    for _ in range(given):
         axes = word(entry, at)
+        if axes == OPTION:
+            key = _key_of_option(function, key, word(entry, at + 1))
+            at += 2
+            continue
         key = _mixed(key, axes)
         at += 2
         for _ in range(axes):

@@ -1,0 +1,264 @@
+"""Kernels that run without Python code for arrays of layouts that they have seen before.
+
+A kernel's Python function checks, chooses and allocates: on small arrays that takes ten times as long as its launches.
+What it does depends on layouts and options alone, so the plan of a call can be kept and found again by machine code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from itertools import chain
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from ....specs.geometry import AdaptiveWindow, Window
+from . import numpy_abi
+from .launch import Launch, Native, built_in, forever, loading, natives, pool
+
+_PLACES, _WAYS, _OPTION, _HEADER, _STRUCTURE = 512, 4, -1, 7, 67  # as in threads_jit.py
+_CONSTANT, _OF_ARGUMENT, _OF_RESULT = range(3)  # these, too
+_MOST_PARAMETERS = 64
+_COPY = Native(0, ("Array", "Array", "int"))
+_MOST_ARGUMENTS = 10  # whose structure fits 64 bits
+_BY_VALUE = frozenset({bool, int, float, str, type(None)})  # types of options that machine code compares exactly
+_BY_IDENTITY = frozenset({Window, AdaptiveWindow})  # and those of which equal ones are usually the same object
+
+
+class Argument(NamedTuple):
+    """A parameter of a prepared launch: the argument at a place, from 0 on, an array; ``begin`` bytes into it."""
+
+    place: int
+    begin: int = 0
+
+
+class Result(NamedTuple):
+    """A parameter of a prepared launch: the new array of this number, of several; ``begin`` bytes into it."""
+
+    place: int
+    begin: int = 0
+
+
+RESULT: Final = Result(0)  # the new array
+
+
+class Prepared:
+    """A function of arrays and options that allocates its results and launches kernels, found by layouts and options.
+
+    ``run`` is a built-in function; for layouts and options that it does not know it calls ``other`` with the same
+    arguments, which may ``remember`` them. It saves the time of Python code that looks up a plan: half a microsecond.
+
+    flags: True after the last array means that each result is needed, and is ignored.
+    """
+
+    def __init__(self, other: Callable[..., Any], flags: bool = True) -> None:
+        self._other, self._flags = other, flags
+        self._words = np.zeros(0, np.int64)
+        self._kept: dict[int, Any] = {}  # the objects that an entry of the table refers to, by its address
+
+    @cached_property
+    def run(self) -> Launch:
+        """The built-in function, compiled on first use."""
+        with loading:
+            if numpy_abi.fault():
+                return self._other
+            words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, id(True) * self._flags]
+            self._words = np.array([*words, *map(id, (int, float, str, tuple)), *[0] * (_PLACES * _WAYS)], np.int64)
+            forever.append(self)  # machine code holds addresses of what it refers to
+            return built_in("prepared", pool.prepared, self._words)
+
+    def remember(
+        self,
+        arrays: Sequence[np.ndarray],
+        launch: Launch,
+        tasks: int,
+        shape: tuple[int, ...],
+        parameters: Sequence[Any],
+        results: int = 1,
+        dtype: np.dtype[Any] | None = None,
+    ) -> None:
+        """Launch ``launch(tasks, *parameters)`` for arrays of these layouts, with new arrays of this shape as results.
+
+        A parameter is an ``Argument``, a ``Result``, a number, or an array that is the same in each call. dtype: of
+        the results; None means that of the first array.
+        """
+        like = np.broadcast_to(np.zeros((), arrays[0].dtype if dtype is None else dtype), shape)
+        if np.empty_like(like).flags.c_contiguous:
+            self.remember_all(arrays, [(launch, tasks, parameters)], [like] * results, results)
+
+    def remember_all(
+        self,
+        given: Sequence[Any],
+        launches: Sequence[tuple[Launch | None, int, Sequence[Any]]],
+        made: Sequence[np.ndarray],
+        results: int,
+    ) -> None:
+        """Run these launches (function, tasks, parameters) for arguments of these layouts and with these options.
+
+        None instead of a function copies bytes; the parameters are their destination, source and number.
+
+        made: for each new array another one with its layout; the first ``results`` of them are returned.
+        """
+        words: list[int] = []
+        for launch, tasks, parameters in launches:
+            kernel: int = getattr(launch, "__self__", 0)  # of a built-in function
+            native = _COPY if launch is None else natives.get(launch)
+            if native is None or len(parameters) > _MOST_PARAMETERS:
+                return
+            sources = [_source(*pair) for pair in zip(parameters, native.kinds, strict=True)]
+            words += kernel, tasks, len(parameters), *chain.from_iterable(sources)
+        if self._words.size == 0 or len(made) > _MOST_PARAMETERS:
+            return
+        leaves, structure = _flat(given)
+        layouts: list[int] = []
+        for value in leaves:
+            if isinstance(value, np.ndarray):
+                layouts += value.ndim, id(value.dtype), *chain(*zip(value.shape, value.strides, strict=True))
+            else:
+                layouts += _OPTION, id(value)
+        begin = _HEADER + len(made) + len(layouts)
+        counts = len(leaves), structure, len(made), results, len(launches), begin
+        entry = np.array([0, *counts, *map(id, made), *layouts, *words], np.int64)
+        kinds = [value.dtype if isinstance(value, np.ndarray) else value for value in leaves]
+        owner = (entry, [*made], kinds, [*launches])
+        entry[0] = id(owner)
+        with loading:
+            address = entry.ctypes.data
+            self._kept[address] = owner
+            self._kept.pop(pool.remember(self._words.ctypes.data, address), None)
+
+
+def _flat(given: Sequence[Any]) -> tuple[list[Any], int]:
+    """The arguments, with the elements of tuples in their place, and a number that says which are tuples."""
+    leaves: list[Any] = []
+    structure = 0
+    for value in given:
+        several = type(value) is tuple
+        structure = structure * _STRUCTURE + (len(value) + 2 if several else 1)
+        leaves += value if several else (value,)
+    return leaves, structure
+
+
+def _source(value: Any, kind: str) -> tuple[int, int, int]:
+    """The words that describe a parameter of a launch."""
+    if isinstance(value, Argument):
+        return _OF_ARGUMENT, *value
+    if isinstance(value, Result):
+        return _OF_RESULT, *value
+    if kind == "float":
+        return _CONSTANT, int(np.float64(value).view(np.int64)), 0
+    return _CONSTANT, value.ctypes.data if isinstance(value, np.ndarray) else int(value), 0
+
+
+# ---- Kernels that are prepared from their plans ---------------------------------------------------------------------
+
+_LARGEST = 1 << 16  # bytes of an array: above that Python's share of the time is small
+_USUAL = 4  # calls with the same layouts and options, after which they are prepared: making a plan takes some time
+_MOST_SEEN, _NEVER = 4096, 1 << 62
+
+
+def prepared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a kernel run without Python code for small arrays, where its plan consists of launches only.
+
+    The caller gives all arguments by position.
+    """
+    function.direct = _FromPlans(function)  # type: ignore[attr-defined]
+    return function
+
+
+class _FromPlans(Prepared):
+    """A ``Prepared`` that remembers the plans of a kernel for layouts and options that come several times."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(self._count, flags=False)
+        self._function = function
+        self._seen: dict[Any, int] = {}  # calls with these layouts and options, or a negative number: not prepared
+
+    def _count(self, *given: Any) -> Any:
+        found = self._function(*given)
+        leaves, structure = _flat(given)
+        key: list[Any] = [structure]
+        for value in leaves:
+            if type(value) is np.ndarray:
+                if value.nbytes > _LARGEST:
+                    return found
+                key += value.shape, value.strides, value.dtype
+            elif type(value) in _BY_VALUE:
+                key.append(value)
+            elif type(value) in _BY_IDENTITY:
+                key.append(id(value))
+            else:
+                return found
+        kept = (*key,)
+        calls = self._seen.get(kept, 0) + 1
+        if calls > 0:
+            if len(self._seen) > _MOST_SEEN:
+                self._seen.clear()
+            if calls == _USUAL:
+                if len(given) <= _MOST_ARGUMENTS and len(leaves) < _MOST_PARAMETERS:
+                    self._prepare(given, leaves)
+                calls = -_NEVER
+            self._seen[kept] = calls
+        return found
+
+    def _prepare(self, given: tuple[Any, ...], leaves: list[Any]) -> None:
+        from .plan import plan_of
+        from .plan_tracing import Launch as Planned
+        from .plan_tracing import Place, PlanError, Word
+
+        try:
+            plan = plan_of(self._function, given, {})
+        except PlanError:
+            return
+        returned = plan.results if type(plan.results) is tuple else (plan.results,)
+        several = any(isinstance(one, Planned) and one.tasks > 1 for one in plan.launches)
+        if any((several and buffer.kind == "each") or buffer.bytes > _LARGEST for buffer in plan.buffers):
+            return  # it is large, or depends on the number of threads
+        begins = {each.buffer: each.begin for each in plan.inputs}
+        arrays = [at for at, value in enumerate(leaves) if isinstance(value, np.ndarray)]
+        places: dict[int, Any] = {each.buffer: Argument(at) for at, each in zip(arrays, plan.inputs, strict=True)}
+        made: list[np.ndarray] = []
+        parts: list[tuple[int, Any]] = []  # results that are parts of a buffer
+        for place in returned:
+            if type(place) is not Place or place.buffer in begins:  # nothing, or a view of an argument
+                return
+            like = _array_like(place)
+            if like is None:
+                return
+            if place.begin or like.nbytes != plan.buffers[place.buffer].bytes or place.buffer in places:
+                parts.append((len(made), place))
+            else:
+                places[place.buffer] = Result(len(made))
+            made.append(like)
+        for at, buffer in enumerate(plan.buffers):
+            if at not in places:
+                places[at] = Result(len(made))
+                made.append(np.empty(buffer.bytes, np.uint8))
+        launches: list[tuple[Any, int, list[Any]]] = []
+        for one in plan.launches:
+            if not isinstance(one, Planned):
+                return
+            parameters: list[Any] = []
+            for value in one.arguments:
+                if type(value) is Place:
+                    start = value.begin - begins.get(value.buffer, 0)
+                    parameters.append(places[value.buffer]._replace(begin=start))
+                elif isinstance(value, (int, float, np.integer, np.ndarray)):
+                    parameters.append(value)
+                elif type(value) is Word:
+                    parameters.append(plan.words[value.name])
+                else:
+                    return
+            launches.append((one.function, one.tasks, parameters))
+        for at, place in parts:
+            source = places[place.buffer]._replace(begin=place.begin)
+            launches.append((None, 0, [Result(at), source, made[at].nbytes]))
+        self.remember_all(given, launches, made, len(returned))
+
+
+def _array_like(place: Any) -> np.ndarray | None:
+    """An array with the layout of a result that NumPy would give a new one, too; None if it does not."""
+    like = np.lib.stride_tricks.as_strided(np.zeros(1, place.dtype), place.shape, place.strides)
+    new = np.empty_like(like)
+    return like if (new.shape, new.strides) == (place.shape, place.strides) else None
