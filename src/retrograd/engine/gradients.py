@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from sys import getrefcount
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -42,11 +42,16 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
     """
     for heard in listeners:
         heard(entries)
+    old: Any
+    new: Any
     with process.lock:
         for entry in entries:
             tensor = entry[0]
             if tensor._grad is not None and tensor._grad_req == "add":
-                _check_addition(tensor._grad.array, entry[1].array)
+                old, new = tensor._grad.array, entry[1].array
+                if old.shape != new.shape or (old.dtype is not new.dtype and old.dtype != new.dtype):
+                    _refuse_addition(old, new)
+        old = new = None  # references to the arrays are counted below
         for entry in entries:
             tensor = entry[0]
             if tensor._grad is None or tensor._grad_req == "write":
@@ -63,13 +68,12 @@ def deliver(entries: Iterable[Entry], create_graph: bool) -> None:
                 tensor._grad = wrap(arithmetic.add(tensor._grad.array, entry[1].array))
 
 
-def _check_addition(old: np.ndarray, new: np.ndarray) -> None:
-    if old.shape != new.shape or old.dtype != new.dtype:
-        raise RuntimeError(
-            f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
-            f"{old.dtype} and shape {old.shape}; the tensor was changed after its last backward: "
-            "set its grad to None"
-        )
+def _refuse_addition(old: np.ndarray, new: np.ndarray) -> NoReturn:
+    raise RuntimeError(
+        f"backward: cannot add a gradient of {new.dtype} and shape {new.shape} to a grad of "
+        f"{old.dtype} and shape {old.shape}; the tensor was changed after its last backward: "
+        "set its grad to None"
+    )
 
 
 def unshared_gradient(entry: Entry, create_graph: bool) -> Tensor:
@@ -107,10 +111,15 @@ class Copy(Function):
 
 def _grad_is_unshared(tensor: Tensor) -> bool:
     """Return True if only `tensor` refers to its grad, which has no history and alone refers to its array."""
-    if _grad_references(tensor) != _UNSHARED_GRAD:
+    if (  # as _grad_references counts them
+        getrefcount(tensor._grad) != _UNSHARED or getrefcount(tensor._grad.array) != _UNSHARED_ARRAY  # type: ignore[union-attr]
+    ):
         return False
     gradient = tensor._grad
-    return gradient is not None and not gradient._requires_grad and _owns_whole_memory(gradient.array)
+    if gradient is None or gradient._requires_grad:
+        return False
+    array = gradient.array
+    return array.flags.writeable if array.base is None else _owns_whole_memory(array)
 
 
 def _owns_whole_memory(array: np.ndarray) -> bool:
@@ -152,7 +161,7 @@ def _measure() -> tuple[tuple[int, int], tuple[int, int], int]:
     return _references(entry), _grad_references(entry[0]), _base_references(new((2, 2)).T)
 
 
-(_OWNED, _OWNED_ARRAY), _UNSHARED_GRAD, _UNSHARED_BASE = _measure()
+(_OWNED, _OWNED_ARRAY), (_UNSHARED, _UNSHARED_ARRAY), _UNSHARED_BASE = _measure()
 
 
 # ---- Delivery during the sweep: each leaf's gradient as soon as it is complete, for example to send it to others ----

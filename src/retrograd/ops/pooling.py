@@ -122,11 +122,14 @@ class AvgPool(Function):
     piecewise_linear = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, window: Windows, count_include_pad: bool) -> Tensor:
-        ctx.window, ctx.count_include_pad = window, count_include_pad
+    def forward(x: Tensor, window: Windows, count_include_pad: bool) -> Tensor:
         if isinstance(window, AdaptiveWindow):
             return wrap(kernels.adaptive_avg_pool(x.array, window))
         return wrap(kernels.avg_pool(x.array, window, count_include_pad))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.window, ctx.count_include_pad = inputs
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -137,11 +140,14 @@ class AvgPoolGrad(Function):
     """Each g distributed evenly over its window: the transpose of AvgPool."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, window: Windows, count_include_pad: bool) -> Tensor:
-        ctx.window, ctx.count_include_pad = window, count_include_pad
+    def forward(g: Tensor, window: Windows, count_include_pad: bool) -> Tensor:
         if isinstance(window, AdaptiveWindow):
             return wrap(kernels.adaptive_avg_pool_grad(g.array, window))
         return wrap(kernels.avg_pool_grad(g.array, window, count_include_pad))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.window, ctx.count_include_pad = inputs
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:

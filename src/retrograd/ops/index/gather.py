@@ -40,10 +40,14 @@ class Gather(Function):
     """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; other extents may be smaller than x's."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
-        ctx.save_for_backward(indices)
-        ctx.axis, ctx.input_shape = axis, x.array.shape
+    def forward(x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         return wrap(kernels.gather(x.array, indices, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, indices, ctx.axis = inputs
+        ctx.save_for_backward(indices)
+        ctx.input_shape = x.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -166,18 +166,19 @@ def getitem(input: Tensor, index: Any) -> Tensor:
 
 
 def _plain(index: Any, ndim: int) -> Basic | None:
-    """Return an index of at most ``ndim`` ints and slices of ints as a tuple; None for any other, see ``places_of``."""
+    """Return an index of Nones and at most ``ndim`` ints and slices of ints as a tuple; None for any other."""
     parts = index if type(index) is tuple else (index,)
-    if len(parts) > ndim:
-        return None
+    axes = len(parts)
     for part in parts:
         if type(part) is slice:
             for bound in (part.start, part.stop, part.step):
                 if bound is not None and type(bound) is not int:
                     return None
+        elif part is None:
+            axes -= 1
         elif type(part) is not int:
             return None
-    return parts
+    return parts if axes <= ndim else None  # any other: see ``places_of``
 
 
 @operator(methods="__iter__", dtypes="bihf")

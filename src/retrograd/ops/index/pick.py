@@ -26,10 +26,14 @@ class Pick(Function):
     """y[..., j, ...] = x[..., indices[..., j, ...], ...] along ``axis``; no index occurs twice along the axis."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
-        ctx.save_for_backward(indices)
-        ctx.axis, ctx.input_shape, ctx.memory = axis, x.array.shape, memory_order(x.array)
+    def forward(x: Tensor, indices: np.ndarray, axis: int) -> Tensor:
         return wrap(kernels.pick(x.array, indices, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, indices, ctx.axis = inputs
+        ctx.save_for_backward(indices)
+        ctx.input_shape, ctx.memory = x.array.shape, memory_order(x.array)
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -43,12 +43,16 @@ class MaskedFill(Function):
     """v where the mask is True, x elsewhere."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
-        ctx.save_for_backward(mask)
-        ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
+    def forward(x: Tensor, v: Tensor, mask: np.ndarray) -> Tensor:
         if x.array.dtype.char in "fd":
             return wrap(kernels.where(mask, v.array, x.array))
         return wrap(kernels.masked_fill(x.array, v.array, mask))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, v, mask = inputs
+        ctx.save_for_backward(mask)
+        ctx.input_shape, ctx.value_shape = x.array.shape, v.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -18,7 +18,7 @@ from ...kernel_set import kernels
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
-from ..pointwise.pointwise import Gradients, fused_or_composed
+from ..pointwise.pointwise import Gradients, recording
 from ..reduce.reduction import mean, sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..signatures import require_bound
@@ -108,29 +108,31 @@ class ElementLoss(Function):
         super().__init_subclass__(**kwargs)
         value, gradients = LOSSES[term]
         cls.formulas, cls.__doc__ = (value, *gradients), cls.__doc__ or value.__doc__
-        for name, function in zip(("forward", "backward"), _passes(term, gradients), strict=True):
+        for name, function in zip(("forward", "setup_context", "backward"), _passes(term, gradients), strict=True):
             setattr(cls, name, staticmethod(function))
+        cls._takes_ctx, cls._pure = False, (cls.forward, cls.setup_context)
 
 
-def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
-    """Return forward and backward of the loss ``name``."""
+def _passes(name: str, gradients: Any) -> tuple[Any, Any, Any]:
+    """Return forward, setup_context and backward of the loss ``name``."""
 
-    def forward(ctx: Any, reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
-        size = operands[0].array.size
-        ctx.factor = None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else math.nan
-        ctx.numbers = numbers
-        ctx.save_for_backward(*operands)
-        return wrap(kernels.element_loss(name, tuple([x.array for x in operands]), numbers, ctx.factor))
+    def forward(reduction: str, numbers: tuple[float, ...], *operands: Tensor) -> Tensor:
+        arrays = tuple([x.array for x in operands])
+        return wrap(kernels.element_loss(name, arrays, numbers, _factor(reduction, arrays[0].size)))
+
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.factor, ctx.numbers = _factor(inputs[0], inputs[2].array.size), inputs[1]
+        ctx.save_for_backward(*inputs[2:])
 
     def backward(ctx: Any, g: Tensor) -> Gradients:
-        numbers, factor = ctx.numbers, ctx.factor
+        numbers, factor, operands = ctx.numbers, ctx.factor, ctx.saved_tensors
 
         def gradient(of: int) -> Tensor:
-            return fused_or_composed(
-                lambda g, *operands: gradients[of](_element_gradients(g, factor, operands[0]), *operands, *numbers),
-                lambda g, *arrays: kernels.element_loss_grad(name, of, g, arrays, numbers, factor),
-                (g, *ctx.saved_tensors),
-            )
+            if recording():
+                composed: Tensor = gradients[of](_element_gradients(g, factor, operands[0]), *operands, *numbers)
+                return composed
+            arrays = tuple([x.array for x in operands])
+            return wrap(kernels.element_loss_grad(name, of, g.array, arrays, numbers, factor))
 
         found: list[Tensor | None] = []
         for of, needs_grad in enumerate(ctx.needs_input_grad[2:]):
@@ -140,7 +142,12 @@ def _passes(name: str, gradients: Any) -> tuple[Any, Any]:
                 found.append(gradient(of) if needs_grad else None)
         return None, None, *found
 
-    return forward, backward
+    return forward, setup_context, backward
+
+
+def _factor(reduction: str, size: int) -> float | None:
+    """Return the factor of the sum of so many losses; None if they are not summed."""
+    return None if reduction == "none" else 1.0 if reduction == "sum" else 1.0 / size if size else math.nan
 
 
 def _element_gradients(g: Tensor, factor: float | None, x: Tensor) -> Tensor:

@@ -42,10 +42,13 @@ class SoftmaxGrad(Function):
     """y * (g - sum(g * y))"""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
-        ctx.save_for_backward(g, y)
-        ctx.axis = axis
+    def forward(g: Tensor, y: Tensor, axis: int) -> Tensor:
         return wrap(kernels.softmax_grad(g.array, y.array, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        g, y, ctx.axis = inputs
+        ctx.save_for_backward(g, y)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:
@@ -79,10 +82,13 @@ class LogSoftmaxGrad(Function):
     """g - exp(y) * sum(g)"""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, y: Tensor, axis: int) -> Tensor:
-        ctx.save_for_backward(g, y)
-        ctx.axis = axis
+    def forward(g: Tensor, y: Tensor, axis: int) -> Tensor:
         return wrap(kernels.log_softmax_grad(g.array, y.array, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        g, y, ctx.axis = inputs
+        ctx.save_for_backward(g, y)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> Gradients:

@@ -28,10 +28,13 @@ class Glu(Function):
     """a * sigmoid(b) of the halves a and b of x along ``axis``"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.axis = axis
+    def forward(x: Tensor, axis: int) -> Tensor:
         return wrap(kernels.glu(x.array, axis))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.axis = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:

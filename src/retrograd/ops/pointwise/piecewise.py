@@ -82,10 +82,14 @@ class Where(Function):
     """x where the condition holds, y elsewhere"""
 
     @staticmethod
-    def forward(ctx: Any, condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
-        ctx.save_for_backward(copy_for_backward(condition, any(ctx.needs_input_grad)))
-        ctx.shapes = x.array.shape, y.array.shape
+    def forward(condition: np.ndarray, x: Tensor, y: Tensor) -> Tensor:
         return wrap(kernels.where(condition, x.array, y.array))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        condition, x, y = inputs
+        ctx.save_for_backward(copy_for_backward(condition))
+        ctx.shapes = x.array.shape, y.array.shape
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:

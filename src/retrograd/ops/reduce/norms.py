@@ -35,10 +35,13 @@ class Norm1(Function):
     piecewise_linear = True
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.axes = axes
+    def forward(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
         return wrap(kernels.norm(x.array, 1, axes, keepdims))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0])
+        ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
@@ -51,10 +54,13 @@ class Signed(Function):
     """g times the sign of x, where g has extent 1 along ``axes``. It is linear in g; x only gives the signs."""
 
     @staticmethod
-    def forward(ctx: Any, g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
-        ctx.save_for_backward(x)
-        ctx.axes = axes
+    def forward(g: Tensor, x: np.ndarray, axes: tuple[int, ...]) -> Tensor:
         return wrap(kernels.signed(g.array, x))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, x, ctx.axes = inputs
+        ctx.save_for_backward(x)
 
     @staticmethod
     def backward(ctx: Any, v: Tensor) -> tuple[Tensor | None, ...]:
@@ -66,11 +72,13 @@ class Norm2(Function):
     """sqrt(sum x^2) over ``axes``; the gradient at 0 is 0."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-        y = wrap(kernels.norm(x.array, 2, axes, keepdims))
-        ctx.save_for_backward(x, y)
-        ctx.axes = axes
-        return y
+    def forward(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+        return wrap(kernels.norm(x.array, 2, axes, keepdims))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
+        ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

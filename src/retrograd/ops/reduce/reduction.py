@@ -10,6 +10,7 @@ import numpy as np
 
 from ...arrays import all_finite, all_true, ones_like
 from ...engine.function import Function
+from ...engine.grad_mode import is_grad_enabled
 from ...engine.operator import interpreted, interpreters, operator
 from ...engine.tensor import Tensor, wrap
 from ...kernel_set import kernels
@@ -306,19 +307,24 @@ class Amax(Function):
     gradient = "x: g, shared evenly among the elements that are the extreme"
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
-        y = (kernels.amin if smallest else kernels.amax)(x.array, axes, keepdims)
-        ctx.save_for_backward(x, y)
-        ctx.axes = axes
-        return wrap(y)
+    def forward(x: Tensor, axes: tuple[int, ...], keepdims: bool, smallest: bool) -> Tensor:
+        return wrap((kernels.amin if smallest else kernels.amax)(x.array, axes, keepdims))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output.array)
+        ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:
         x, y = ctx.saved_tensors
         y = y.reshape(kept_shape(x.array.shape, ctx.axes))
         chosen = kernels.ties(ones_like(y), x.array, y)
-        share = Reshape.apply(g, y.shape) * wrap(kernels.reciprocal(kernels.sum(chosen, ctx.axes, True)))
-        return share * wrap(chosen), None, None, None
+        fraction = kernels.reciprocal(kernels.sum(chosen, ctx.axes, True))
+        if not is_grad_enabled():  # the same result with one pass less
+            share = kernels.mul(g.array.reshape(y.shape), fraction)
+            return wrap(kernels.ties(share, x.array, y)), None, None, None
+        return Reshape.apply(g, y.shape) * wrap(fraction) * wrap(chosen), None, None, None
 
 
 class ExtremeAlong(Function):

@@ -35,9 +35,12 @@ class CumSum(Function):
     """y[i] = x[0] + ... + x[i] along ``axis``; from the end if ``reverse``, the transpose"""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int, reverse: bool) -> Tensor:
-        ctx.axis, ctx.reverse = axis, reverse
+    def forward(x: Tensor, axis: int, reverse: bool) -> Tensor:
         return wrap(kernels.cumsum(x.array, axis, reverse))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.axis, ctx.reverse = inputs
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:

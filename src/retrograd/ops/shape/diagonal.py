@@ -48,9 +48,12 @@ class Triangle(Function):
     """The lower (or upper) triangles of matrices up to a diagonal, 0 elsewhere."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, diagonal: int, lower: bool) -> Tensor:
-        ctx.diagonal, ctx.lower = diagonal, lower
+    def forward(x: Tensor, diagonal: int, lower: bool) -> Tensor:
         return wrap(kernels.triangle(x.array, diagonal, lower))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        _, ctx.diagonal, ctx.lower = inputs
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

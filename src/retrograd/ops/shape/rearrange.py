@@ -27,11 +27,14 @@ class Flip(Function):
     """x reversed along ``axes``."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, axes: tuple[int, ...]) -> Tensor:
-        ctx.axes = axes
+    def forward(x: Tensor, axes: tuple[int, ...]) -> Tensor:
         y = empty_like(x.array)
         kernels.copy(y, arrays.flip(x.array, axes))
         return wrap(y)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        ctx.axes = inputs[1]
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:

@@ -64,7 +64,9 @@ class Prepared:
             if numpy_abi.fault():
                 return self._other
             words = [id(self._other), id(np.ndarray), numpy_abi.new_like(), pool.address, id(True) * self._flags]
-            self._words = np.array([*words, *map(id, (int, float, str, tuple)), *[0] * (_PLACES * _WAYS)], np.int64)
+            self._words = np.array(
+                [*words, *map(id, (int, float, str, tuple, None)), *[0] * (_PLACES * _WAYS)], np.int64
+            )
             forever.append(self)  # machine code holds addresses of what it refers to
             return built_in("prepared", pool.prepared, self._words)
 
@@ -212,6 +214,8 @@ class _FromPlans(Prepared):
         except PlanError:
             return
         returned = plan.results if type(plan.results) is tuple else (plan.results,)
+        if plan.results is None:  # it changes an argument
+            returned = ()
         several = any(isinstance(one, Planned) and one.tasks > 1 for one in plan.launches)
         if any((several and buffer.kind == "each") or buffer.bytes > _LARGEST for buffer in plan.buffers):
             return  # it is large, or depends on the number of threads

@@ -58,7 +58,7 @@ MAP_OTHER, MAP_TYPE, MAP_DECLINED, MAP_FLOAT, MAP_DOUBLE = range(5)
 # words that describe a prepared function: what else to call, the type of arrays, ..., the types of options that are
 # compared by value, and PLACES times WAYS entries
 PREPARED_OTHER, PREPARED_TYPE, PREPARED_NEW_LIKE, PREPARED_STATE, PREPARED_TRUE = range(5)
-PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_TABLE = range(5, 10)
+PREPARED_INT, PREPARED_FLOAT, PREPARED_STR, PREPARED_TUPLE, PREPARED_NONE, PREPARED_TABLE = range(5, 11)
 PLACES, WAYS = 512, 4
 # words of an entry: the arrays that it makes, of which the first are the results, and the place of its launches. They
 # are followed by a prototype for each of these arrays, then by the arguments: for an array the number of axes, the
@@ -501,7 +501,7 @@ def _drop_all(objects: int, first: int, end: int) -> None:
 
 @helper
 def _run_entry(function: int, entry: int, arguments: int) -> int:
-    """Allocate the arrays of an entry, run its launches, and return the result, or a tuple of several."""
+    """Allocate the arrays of an entry, run its launches, and return None, the result, or a tuple of several."""
     count, results, made = word(entry, ENTRY_MADE), word(entry, ENTRY_RESULTS), new_record()
     for place in range(count):
         array = call_new_like(word(function, PREPARED_NEW_LIKE), word(entry, ENTRY_PROTOTYPES + place))
@@ -532,6 +532,9 @@ def _run_entry(function: int, entry: int, arguments: int) -> int:
     _drop_all(made, results, count)
     if done and results == 1:
         return word(made, 0)
+    if done and results == 0:
+        _take(word(function, PREPARED_NONE))
+        return word(function, PREPARED_NONE)
     several = _new_tuple(results) if done else 0
     if several == 0:
         _drop_all(made, 0, results)

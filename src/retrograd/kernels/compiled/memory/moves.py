@@ -13,6 +13,7 @@ import numpy as np
 
 from ..machine.launch import kernel
 from ..machine.plan_tracing import call, is_planned
+from ..machine.prepared import prepared
 from ..machine.record import record
 from ..machine.target import vector_bytes
 
@@ -202,6 +203,7 @@ def copy(y: np.ndarray, x: np.ndarray) -> None:
         call(np.copyto, y, x)
 
 
+@prepared
 def accumulate(y: np.ndarray, x: np.ndarray) -> None:
     plans = type(y) is not np.ndarray and is_planned(y)
     if y.size and (y.ndim or plans) and (form := y.dtype.char) in "fd":  # errstate takes longer than a plan
