@@ -444,3 +444,19 @@ def test_other_lists_are_refused(tmp_path: Path, size: int, message: str) -> Non
     (tmp_path / "other.safetensors").write_bytes(edited(content, change))
     with pytest.raises(SafetensorsError, match=message):
         load_packed(tmp_path / "other.safetensors")
+
+
+def test_a_layer_with_a_quantized_input_only(tmp_path: Path) -> None:
+    """The file has its state and not its options: it is loaded into another instance."""
+
+    def made() -> nn.Sequential:
+        signs = {"weight": lowbit.BWN(), "activation": lowbit.Sign()}
+        return nn.Sequential(lowbit.Linear(6, 8, activation=lowbit.LSQ(4)), lowbit.Linear(8, 4, **signs))
+
+    net, x = made(), retrograd.randn(5, 6)
+    net(x)
+    net.eval().pack().save(tmp_path / "model.safetensors")
+    with pytest.raises(ValueError, match="0 is a low-bit 'Linear' with a float weight, whose code is not in the file"):
+        retrograd.load_packed(tmp_path / "model.safetensors")
+    loaded = retrograd.load_packed(tmp_path / "model.safetensors", into=made())
+    assert (loaded(x) == net(x)).all()

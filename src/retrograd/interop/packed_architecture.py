@@ -284,9 +284,11 @@ class Builder:
             found = "give a model that has it"
             if self.into is not None:
                 found = f"the model given has {type(into).__name__} there"
+            kind = f"a {brief(entry['name'])}"
+            if entry["name"] in lowbit.layers.__all__:
+                kind = f"a low-bit {brief(entry['name'])} with a float weight"
             raise ValueError(
-                f"{where} is a {brief(entry['name'])}, whose code is not in the file; {found}: "
-                "load_packed(path, into=model)"
+                f"{where} is {kind}, whose code is not in the file; {found}: load_packed(path, into=model)"
             )
         inner = {} if into is None else dict(into._members())
         made = {key: self._module(key_of(path, key), child, inner.get(key)) for key, child in children.items()}
