@@ -16,9 +16,11 @@ This module imports Numba, so it is imported only to compile a kernel.
 
 from __future__ import annotations
 
+import gc
 import inspect
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
@@ -30,6 +32,8 @@ from numba.core import types as numba_types
 from numba.core import typing as numba_typing
 from numba.core.cgutils import alloca_once
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.cpu import CPUContext
+from numba.core.interpreter import Interpreter, peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates
 from numba.core.ir_utils import build_definitions
 from numba.core.registry import cpu_target
 from numba.core.ssa import reconstruct_ssa
@@ -133,10 +137,33 @@ def _typing() -> Any:
     return context
 
 
+class _Target(CPUContext):  # type: ignore[misc]
+    """Numba's target with our code generator."""
+
+    _complete = False
+
+    def load_additional_registries(self) -> None:
+        """Load Numba's functions, once, and after that only new ones: it is called for each function."""
+        if not _Target._complete:
+            super().load_additional_registries()
+            _Target._complete = True
+        for registry in list(self._registries):
+            self.install_registry(registry)
+
+    def get_constant_generic(self, builder: ir.IRBuilder, ty: Any, val: Any) -> ir.Value:
+        """A tuple is one constant (Numba's is an instruction for each of its elements)."""
+        if not isinstance(ty, types.UniTuple) or not val:
+            return super().get_constant_generic(builder, ty, val)
+        elements = [self.get_constant_generic(builder, ty.dtype, each) for each in val]
+        return ir.Constant(ir.ArrayType(elements[0].type, len(elements)), elements)
+
+
 @cache
 def _context() -> Any:
-    """Numba's target with our code generator."""
-    return cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"), typing_context=_typing())
+    context = object.__new__(_Target)
+    numba = cpu_target.target_context.subtarget(_internal_codegen=_Codegen("retrograd"), typing_context=_typing())
+    context.__dict__ = numba.__dict__
+    return context
 
 
 def helper(function: Callable[..., Any], body: Callable[..., Callable[..., Any]] | None = None) -> Callable[..., Any]:
@@ -172,13 +199,7 @@ def rename(name: Callable[..., Any], function: Any) -> None:
 
 
 class _Lower(lowering.Lower):  # type: ignore[misc]
-    """Numba's code generation without reference counts and without variables for debuggers and tracebacks."""
-
-    def incref(self, typ: Any, val: ir.Value) -> None:
-        pass
-
-    def decref(self, typ: Any, val: ir.Value) -> None:
-        pass
+    """Numba's code generation without what debuggers and tracebacks need."""
 
     def alloca(self, name: str, type: Any) -> ir.Value:
         return alloca_once(self.builder, self.context.get_value_type(type), name=name)
@@ -189,6 +210,20 @@ class _Lower(lowering.Lower):  # type: ignore[misc]
 
 class _Lowering(typed_passes.NativeLowering):  # type: ignore[misc]
     lowering_class = _Lower
+
+
+class _Interpreter(Interpreter):  # type: ignore[misc]
+    """Numba's reader of bytecode, without the steps for ``with`` and for calls with a dictionary."""
+
+    def post_process(self, peepholes: list[Any], func_ir: Any) -> Any:
+        needless = peep_hole_delete_with_exit, peep_hole_fuse_dict_add_updates
+        return super().post_process([each for each in peepholes if each not in needless], func_ir)
+
+
+class _Read(untyped_passes.TranslateByteCode):  # type: ignore[misc]
+    def run_pass(self, state: Any) -> bool:
+        state["func_ir"] = _Interpreter(state["func_id"]).interpret(state["bc"])
+        return True
 
 
 class _Assignments(compiler_machinery.FunctionPass):  # type: ignore[misc]
@@ -216,7 +251,7 @@ class _Joined(typed_passes.PreLowerStripPhis):  # type: ignore[misc]
         return True
 
 
-for _pass in _Lowering, _Assignments, _Joined:
+for _pass in _Read, _Assignments, _Joined, _Lowering:
     compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)(_pass)
 
 
@@ -227,7 +262,7 @@ class _Compiler(compiler.CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         passes = compiler_machinery.PassManager("retrograd")
         for one in (
-            untyped_passes.TranslateByteCode,
+            _Read,
             untyped_passes.FixupArgs,
             _Assignments,
             typed_passes.NopythonTypeInference,
@@ -253,6 +288,7 @@ def _flags() -> Any:
     flags.no_cpython_wrapper = True
     flags.no_cfunc_wrapper = True
     flags.no_compile = True
+    flags.nrt = False  # no reference counts
     flags.enable_pyobject = False
     return flags
 
@@ -269,7 +305,20 @@ def parameters(body: Callable[..., None]) -> list[str]:
     return [kind for kinds in _kinds(body) for kind in ((kinds,) if isinstance(kinds, str) else kinds)]
 
 
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Collect garbage less often: Numba makes many long-lived objects, and collections take a tenth of the time."""
+    before = gc.get_threshold()
+    if before[0]:  # 0: the user has switched it off
+        gc.set_threshold(max(before[0], 20_000), max(before[1], 20), *before[2:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
 @global_compiler_lock
+@_few_collections()
 def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
     """Object file that defines ``symbol``: ``body`` for the element type ``dtype`` ("f" or "d")."""
     argtypes = {
@@ -292,6 +341,7 @@ def compile_kernel(body: Callable[..., None], dtype: str, symbol: str) -> bytes:
 
 
 @global_compiler_lock
+@_few_collections()
 def compile_plain(body: Callable[..., Any], arguments: int, symbol: str, returns: bool = False) -> bytes:
     """As ``compile_kernel`` for a function of 64-bit integers (that may return one), called without a record."""
     context = _context()

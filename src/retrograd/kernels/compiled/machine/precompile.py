@@ -7,14 +7,13 @@ compiled when it is needed.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from threading import Lock, Thread
 
 from . import cache
@@ -71,11 +70,10 @@ class Compilation:
             progress(self.done, self.total)
         self._progress = progress
         try:
-            with _few_collections():
-                pool.compile()
-                while (task := self._take(self._queue.popleft)) is not None:
-                    _compile(*task)
-                    self._count()
+            pool.compile()
+            while (task := self._take(self._queue.popleft)) is not None:
+                _compile(*task)
+                self._count()
             for thread in self._threads:
                 thread.join()
         finally:  # after Ctrl-C, some are still running
@@ -118,18 +116,6 @@ def _compile(kernel: Kernel, dtype: str) -> None:
     cache.write(kernel.symbol(dtype), content)
 
 
-@contextmanager
-def _few_collections() -> Iterator[None]:
-    """Collect garbage less often: Numba makes many long-lived objects, and collections take a tenth of the time."""
-    before = gc.get_threshold()
-    if before[0]:  # 0: the user has switched it off
-        gc.set_threshold(max(before[0], 20_000), max(before[1], 20), *before[2:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
-
-
 def _start() -> subprocess.Popen[str] | None:
     """A helper process, or None where there can be none."""
     if getattr(sys, "frozen", False):  # the executable is the whole program, not Python
@@ -148,8 +134,7 @@ def _start() -> subprocess.Popen[str] | None:
 def serve() -> None:
     """A helper process: compile each kernel that standard input names and answer with a line; end when it ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all processes; the parent ends this one
-    with _few_collections():
-        for line in sys.stdin:
-            path, dtype = line.split()
-            _compile(Kernel(path), dtype)
-            print(path, flush=True)
+    for line in sys.stdin:
+        path, dtype = line.split()
+        _compile(Kernel(path), dtype)
+        print(path, flush=True)
