@@ -14,6 +14,7 @@ import naive
 from comparison import FORMULAS, assert_close, assert_equal, assert_sums, clamped, run
 from kernels.sets import textbook_at_night
 from retrograd.formulas import POINTWISE
+from retrograd.kernel_set import kernels
 from retrograd.kernels.compiled import thin_product
 from retrograd.kernels.compiled.machine.launch import get_num_threads, set_num_threads
 from retrograd.kernels.compiled.machine.prepared import Prepared
@@ -105,6 +106,60 @@ def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
             check(kernel_set, source, (1, K), (K, N), bias=True)
             check(kernel_set, source, (N, K), (K, 1))
             check(kernel_set, source, (N, 1), (1, K))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("layouts", [("C", "C"), ("C", "F"), ("F", "C"), ("F", "F")])
+@pytest.mark.parametrize("share", [0.0, 0.15, 0.6])
+def test_mostly_zeros(share: float, layouts: tuple[str, str], dtype: type) -> None:
+    """Zeros of A are left out if they are many; with a sum, a clamp and a formula the bits are those of the parts."""
+    rng = np.random.default_rng(0)
+    M, K, N = 133, 603, 331
+    a = np.asarray(rng.standard_normal((M, K)) * (rng.random((M, K)) < share), dtype, layouts[0])
+    b = np.asarray(rng.standard_normal((K, N)), dtype, layouts[1])
+    bias, residual = (rng.standard_normal(shape).astype(dtype) for shape in (N, (M, N)))
+    assert matmul._call(a.shape, a.strides, b.shape, b.strides, a.itemsize, True).words[matmul.MATMUL.sparse_tasks] > 0
+    c = matmul.matmul(a, b, bias)
+    more = np.float64 if dtype is np.float32 else np.longdouble
+    error = np.abs(c - (a.astype(more) @ b.astype(more) + bias))
+    size = np.abs(a).astype(np.float64) @ np.abs(b).astype(np.float64) + np.abs(bias)
+    assert (error <= 8 * np.finfo(dtype).eps * size).all()
+    assert_equal(matmul.matmul_clamp(a, b, bias, residual, -0.5, 3.0), clamped(c, residual, -0.5, 3.0))
+    formula, numbers = FORMULAS[0]
+    followed = matmul.matmul_clamp(a, b, bias, None, 0.0, np.inf, POINTWISE[formula], numbers)
+    assert_equal(followed, getattr(kernels, formula)(clamped(c, None, 0.0, np.inf), *numbers))
+    threads = get_num_threads()
+    try:
+        set_num_threads(3 - min(threads, 2))
+        assert_equal(matmul.matmul(a, b, bias), c)
+    finally:
+        set_num_threads(threads)
+
+
+@pytest.mark.parametrize("layout", ["C", "F"])
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_zero_times_infinity(value: float, layout: str) -> None:
+    """Zeros of A count where B is not finite, and elements of A that are not finite count everywhere."""
+    rng = np.random.default_rng(0)
+    a = np.asarray(rng.standard_normal((150, 600)) * (rng.random((150, 600)) < 0.05), np.float32, layout)
+    b = rng.standard_normal((600, 300), np.float32)
+    a[7, 599], b[570, 299], b[3, 131] = value, value, value
+    with np.errstate(invalid="ignore"):
+        expected = a.astype(np.float64) @ b.astype(np.float64)
+    c = matmul.matmul(a, b)
+    for kind in (np.isnan, np.isposinf, np.isneginf):
+        assert_equal(kind(c), kind(expected))
+    assert np.isnan(c[:, 299]).sum() >= 140 and np.isfinite(c[:, 5]).sum() == 149
+
+
+def test_zeros_in_one_half() -> None:
+    """A sample says how many zeros there are; wherever they are, the product is that of the matrix."""
+    rng = np.random.default_rng(0)
+    b = rng.standard_normal((300, 256), np.float32)
+    for rows, columns in ((slice(100), slice(None)), (slice(None), slice(250)), (slice(3, None, 9), slice(None))):
+        a = rng.standard_normal((200, 300), np.float32)
+        a[rows, columns] = 0
+        np.testing.assert_allclose(matmul.matmul(a, b), a.astype(np.float64) @ b, rtol=1e-4, atol=1e-4)
 
 
 @textbook_at_night

@@ -3,6 +3,8 @@
 All steps are in elements. C is cut into tiles of rows and panels of columns; a part is a range of both in one matrix of
 the batch, and a task one part, or several of small matrices. A task packs a block of some panels of B, which stays in
 L2 while the rows of A stream by. If that costs more than it saves, thin_product.py has the tiles and micro-kernels.
+If a sample of A is mostly zeros, the tasks share the rows of A instead, and each adds up the rows of B whose factor is
+not 0.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from .machine.microkernel import PRODUCT, even_product, registers, tile
 from .machine.prepared import RESULT, Argument, Prepared
 from .machine.record import record
 from .machine.scratch import per_thread
+from .machine.target import vector_bytes
 from .memory.finish import Given, finish_arrays, finish_by_numpy
 from .memory.layout import CHUNK, channels_last
 from .memory.packing import whole_steps, zeros_of
@@ -47,6 +50,9 @@ MATMUL = record(
     columns=1,
     group=1,  # panels packed at a time
     product=PRODUCT.words,
+    rows=1,
+    nonzero=1,  # elements of a sample of A up to which the others are left out
+    sparse_tasks=1,  # that then share the rows; 0: the sample is not looked at
     each=1,
     count=1,  # parts of a task, and of all tasks
     parts=0,
@@ -63,6 +69,18 @@ _SMALL_TASK_WORK = 250_000  # the same for tasks that copy nothing
 _MOST_TASKS = 16
 _PART_WORK = 131_072  # multiply-adds: smaller parts share a task
 _LEAST_TASKS = 8  # ... as long as there are at least this many tasks
+
+# products whose A is mostly zeros, such as spikes or the pixels of digits
+SPARSE_RUNS, SPARSE_RUN = 32, 32  # elements of A in a row that are looked at, and how often
+SPARSE_BLOCK = 512  # terms whose rows of B stay in L2
+SPARSE_VECTORS = 8  # of a row of C, in registers
+_SPARSE_ROWS, _SPARSE_DEPTH, _SPARSE_TASK_ROWS = 128, 128, 192
+_NONZERO = 0.35, 0.25  # the share of elements up to which leaving out the others pays, with 16 and with 32 registers
+
+
+def sparse_width(dtype: str) -> int:
+    """Columns that are computed at a time if A is mostly zeros."""
+    return SPARSE_VECTORS * vector_bytes() // (4 if dtype == "f" else 8)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +126,15 @@ def plan_product(
     panel_cuts = min(shape.panels, each)
     tile_cuts = max(1, min(rows // _TASK_ROWS if packing else tiles // _TASK_TILES, -(-each // panel_cuts)))
     parts, together = _parts(batch, tiles, shape.panels, tile_cuts, panel_cuts, rows * columns * depth)
+    tasks = -(-len(parts) // together)
+    packed = _GROUP * block * shape.width if packing else 0
+    sparse_tasks = 0
+    if len(batch) == 1 and rows >= _SPARSE_ROWS and depth >= _SPARSE_DEPTH and columns >= sparse_width(dtype):
+        sparse_tasks = max(1, min(tasks, rows // _SPARSE_TASK_ROWS))
+        if b_steps[1] != 1:
+            packed = max(
+                packed, min(SPARSE_BLOCK, depth) * min(3 * sparse_width(dtype), columns + vector_bytes() // size)
+            )
     words = MATMUL.pack(
         size=size,
         width=shape.width,
@@ -123,12 +150,14 @@ def plan_product(
         columns=columns,
         group=_GROUP,
         product=product_words,
+        rows=rows,
+        nonzero=int(_NONZERO[registers() == 32] * SPARSE_RUNS * SPARSE_RUN),
+        sparse_tasks=sparse_tasks,
         each=together,
         count=len(parts),
         parts=np.concatenate(parts),
     )
-    packed = _GROUP * block * shape.width if packing else 0
-    return Product("multiply", words, -(-len(parts) // together), packed)
+    return Product("multiply", words, tasks, packed)
 
 
 def _parts(

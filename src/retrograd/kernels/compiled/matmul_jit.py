@@ -3,12 +3,195 @@
 
 from __future__ import annotations
 
-from .machine.compiler import Array, Table
+from .machine.compiler import Array, Table, helper
 from .machine.microkernel import MOST_ROWS
 from .machine.microkernel_jit import NO_FINISH, apply_formula, finish_of, multiply_panels, rows_of_tile
-from .machine.simd import address, ahead, buffer, full, lanes, load, load_first, offset, store_first, total
-from .matmul import MATMUL, PART
+from .machine.simd import (
+    address,
+    ahead,
+    ahead_by,
+    any_lane,
+    bits_of_mask,
+    buffer,
+    fma,
+    full,
+    lanes,
+    load,
+    load_first,
+    offset,
+    pointer_like,
+    select,
+    store,
+    store_first,
+    total,
+    transpose_padded,
+)
+from .matmul import MATMUL, PART, SPARSE_BLOCK, SPARSE_RUN, SPARSE_RUNS, SPARSE_VECTORS
 from .memory.packing_jit import pack_block
+
+# ---- Products whose A is mostly zeros: the rows of B times the other elements ----------------------------------------
+
+_soon = ahead_by(0)
+_places = buffer(SPARSE_BLOCK)
+_MOST_LANES = 16
+_lines = buffer(SPARSE_BLOCK * _MOST_LANES)  # rows of A whose columns are contiguous, turned
+_sums = buffer(SPARSE_VECTORS * _MOST_LANES)
+_TERMS = 128  # that are added in registers, so that errors do not grow with the number of terms
+
+
+@helper
+def mostly_zero(a, row_step, k_step, rows, depth, most):  # type: ignore[no-untyped-def]
+    """Whether at most ``most`` of a sample of the elements are not 0. Every task finds the same."""
+    found, zero = 0, full(a, 0.0)
+    for run in range(SPARSE_RUNS):
+        place = (run * 13 + 5) % SPARSE_RUNS  # in both directions, all over the matrix
+        if k_step == 1:
+            at = (rows - 1) * run // (SPARSE_RUNS - 1) * row_step + (depth - SPARSE_RUN) * place // (SPARSE_RUNS - 1)
+        else:
+            at = (depth - 1) * run // (SPARSE_RUNS - 1) * k_step + (rows - SPARSE_RUN) * place // (SPARSE_RUNS - 1)
+        for i in range(0, SPARSE_RUN, lanes(a)):
+            bits = bits_of_mask(load(a, at + i) != zero)
+            for lane in range(lanes(a)):
+                found += (bits >> lane) & 1
+        if found > most:
+            return False
+    return True
+
+
+@helper
+def places_of(a, count, every, places, further):  # type: ignore[no-untyped-def]
+    """Write where elements of a row are not 0, or of ``every`` one, and return how many there are.
+
+    further: how many elements after this one the next row begins, which is prefetched.
+    """
+    found, L, zero = 0, lanes(a), full(a, 0.0)
+    whole = count - count % L
+    for k in range(0, whole, L):
+        _soon(a, k + further)
+        bits = bits_of_mask(load(a, k) != zero) | every
+        for lane in range(L):
+            places[found] = k + lane
+            found += (bits >> lane) & 1
+    for k in range(whole, count):
+        if a[k] != 0.0 or every != 0:
+            places[found] = k
+            found += 1
+    return found
+
+
+@helper
+def are_finite(b, step, rows, columns):  # type: ignore[no-untyped-def]
+    """Whether no element of B is infinite or NaN, which a factor of 0 does not make 0."""
+    L, s, t = lanes(b), full(b, 0.0), full(b, 0.0)
+    for row in range(rows):
+        at, last = row * step, row * step + columns - L
+        while at + L <= last:
+            s, t = fma(load(b, at), 0.0, s), fma(load(b, at + L), 0.0, t)
+            at += 2 * L
+        s, t = fma(load(b, min(at, last)), 0.0, s), fma(load(b, last), 0.0, t)
+    s = s + t
+    return not any_lane(s != s)
+
+
+@helper
+def add_some(a, b, step, places, first, last, before, target):  # type: ignore[no-untyped-def]
+    """Write some vectors: ``before`` plus the sum of a[k] * b[k] for the places ``first`` to before ``last``."""
+    L, zero = lanes(b), full(b, 0.0)
+    s0, s1, s2, s3, s4, s5, s6, s7 = zero, zero, zero, zero, zero, zero, zero, zero
+    for i in range(first, last):
+        k = places[i]
+        x, row = a[k], offset(b, k * step)
+        s0, s1, s2 = fma(load(row, 0), x, s0), fma(load(row, L), x, s1), fma(load(row, 2 * L), x, s2)
+        s3, s4, s5 = fma(load(row, 3 * L), x, s3), fma(load(row, 4 * L), x, s4), fma(load(row, 5 * L), x, s5)
+        s6, s7 = fma(load(row, 6 * L), x, s6), fma(load(row, 7 * L), x, s7)
+    store(target, 0, load(before, 0) + s0)
+    store(target, L, load(before, L) + s1)
+    store(target, 2 * L, load(before, 2 * L) + s2)
+    store(target, 3 * L, load(before, 3 * L) + s3)
+    store(target, 4 * L, load(before, 4 * L) + s4)
+    store(target, 5 * L, load(before, 5 * L) + s5)
+    store(target, 6 * L, load(before, 6 * L) + s6)
+    store(target, 7 * L, load(before, 7 * L) + s7)
+
+
+@helper
+def add_all(a, b, step, places, count, before, target):  # type: ignore[no-untyped-def]
+    """As ``add_some`` for all places."""
+    add_some(a, b, step, places, 0, min(count, _TERMS), before, target)
+    for term in range(_TERMS, count, _TERMS):
+        add_some(a, b, step, places, term, min(count, term + _TERMS), target, target)
+
+
+@helper
+def finish_part(c, residual, finish, first, last, left, right, columns, size):  # type: ignore[no-untyped-def]
+    """Add the residual to a part of C, clamp it and apply the formula."""
+    L, bounds = lanes(c), pointer_like(c, finish[0])
+    for row in range(first, last):
+        for j in range(left, right, L):
+            at, count = row * columns + j, min(L, right - j)
+            x = load(c, at) if count == L else load_first(c, at, count)
+            if finish[1] != 0:
+                x = x + (load(residual, at) if count == L else load_first(residual, at, count))
+            x = select(x < bounds[0], bounds[0], x)
+            x = select(x > bounds[1], bounds[1], x)
+            if count == L:
+                store(c, at, x)
+            else:
+                store_first(c, at, x, count)
+    place = address(c) + (first * columns + left) * size
+    apply_formula(finish, place, last - first, columns * size, right - left)
+
+
+@helper
+def multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last):  # type: ignore[no-untyped-def]
+    """The rows ``first`` to before ``last`` of ``c = init + a @ b`` for an A that is mostly zeros."""
+    L, depth, columns = lanes(c), plan[MATMUL.depth], plan[MATMUL.columns]
+    a_row, a_k, b_k, b_column = plan[MATMUL.a_row], plan[MATMUL.a_depth], plan[MATMUL.b_depth], plan[MATMUL.b_column]
+    wide = SPARSE_VECTORS * L
+    places, lines, sums = _places(plan), _lines(c), _sums(c)
+    left = 0
+    while left < columns:
+        right = left + 2 * wide  # a part of B that stays in L2
+        if columns - right < wide:
+            right = columns
+        for k in range(0, depth, SPARSE_BLOCK):
+            some = min(SPARSE_BLOCK, depth - k)
+            y, step = offset(b, k * b_k + left * b_column), b_k
+            if b_column != 1:
+                step = (right - left + L - 1) // L * L
+                pack_block(b, k * b_k + left * b_column, b_k, b_column, some, right - left, copy, 0, step)
+                y = copy
+            every = 0 if are_finite(y, step, some, right - left) else -1
+            for row in range(first, last):
+                x = offset(a, row * a_row + k * a_k)
+                if a_k != 1:
+                    line = (row - first) % L
+                    if line == 0:
+                        turned = min(L, last - row)
+                        for i in range(0, some, L):
+                            transpose_padded(
+                                offset(x, i * a_k), a_k, offset(lines, i), SPARSE_BLOCK, min(L, some - i), turned
+                            )
+                    x = offset(lines, line * SPARSE_BLOCK)
+                count = places_of(x, some, every, places, a_row if a_k == 1 else SPARSE_BLOCK)
+                for begin in range(left, right - wide + 1, wide):
+                    target = offset(c, row * columns + begin)
+                    before = offset(init, begin) if k == 0 else target
+                    add_all(x, offset(y, begin - left), step, places, count, before, target)
+                rest = (right - left) % wide
+                if rest > 0:  # vectors that end with the row, of which some columns have been written
+                    for j in range(0, wide, L):
+                        store(sums, j, full(c, 0.0))
+                    add_all(x, offset(y, right - wide - left), step, places, count, sums, sums)
+                    for j in range(right - rest, right, L):
+                        target, count_of = offset(c, row * columns + j), min(L, right - j)
+                        before = offset(init, j) if k == 0 else target
+                        new = load_first(before, 0, count_of) + load_first(sums, j - right + wide, count_of)
+                        store_first(target, 0, new, count_of)
+        if finish[0] != 0:
+            finish_part(c, residual, finish, first, last, left, right, columns, plan[MATMUL.size])
+        left = right
+
 
 # ---- One task of a matrix product. Its plan is made in matmul.py -----------------------------------------------
 
@@ -43,6 +226,15 @@ def multiply(
     table_at, rows_at = address(offset(scratch, table)), address(offset(scratch, rows_of_c))
     packed_at = worker * packed_words
     finish = finish_of(c, bounds, residual)
+    sharing = plan[MATMUL.sparse_tasks]
+    if sharing > 0:
+        rows = plan[MATMUL.rows]
+        if mostly_zero(a, plan[MATMUL.a_row], plan[MATMUL.a_depth], rows, depth, plan[MATMUL.nonzero]):
+            if task < sharing:
+                copy = offset(packed, packed_at)
+                first, last = rows * task // sharing, rows * (task + 1) // sharing
+                multiply_sparse(a, b, init, c, copy, plan, residual, finish, first, last)
+            return
     if dense:
         lda = a_k
         scratch[table + 1] = 0
