@@ -16,7 +16,7 @@ import retrograd as rg
 from comparison import bits
 from replay.small import image, launches, network, same
 from retrograd import nn
-from retrograd.nn import recording
+from retrograd.nn import recorded_call
 from retrograd.nn.compilation import explain_recording
 
 pytestmark = pytest.mark.usefixtures("without_gradients")
@@ -244,7 +244,7 @@ def test_what_numpy_computes_from_a_parameter_is_not_recorded() -> None:
 @pytest.mark.parametrize("most", [1 << 20, 0])
 def test_a_change_before_a_decision_is_undone(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """If the decision is another one in a replay, the call as usual makes the change again; not recorded if large."""
-    monkeypatch.setattr(recording, "_MOST_UNDONE", most)
+    monkeypatch.setattr(recorded_call, "_MOST_UNDONE", most)
 
     class Both(nn.Module):
         def __init__(self) -> None:

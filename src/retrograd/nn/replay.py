@@ -44,30 +44,32 @@ from ..ops.random.random import Generator, default_generator
 from ..specs.array_spec import leaves
 from .module import Module
 from .module_hooks import changes
-from .recording import (
+from .recorded_call import (
     DEPENDS,
     Call,
     Needed,
-    OtherDecisionError,
-    Recording,
-    Replayed,
-    Upstream,
     changed_after_use,
     changed_before_decisions,
     collect_young,
     difference,
-    form_of,
     frozen_steps,
-    is_container,
-    mapped_tensors,
     needs_results,
     older_objects_uncollected,
     put_back_after,
     read_outside,
     simplified,
+    unsafe,
+)
+from .recording import (
+    OtherDecisionError,
+    Recording,
+    Replayed,
+    Upstream,
+    form_of,
+    is_container,
+    mapped_tensors,
     taken,
     tensors_in,
-    unsafe,
     with_tensors,
 )
 from .recording_pieces import LEAST, Pieces, put_in_place, separated, without_pieces
