@@ -47,8 +47,8 @@ def test_every_stop_of_every_operator_is_there() -> None:
 
 def test_the_way_of_a_convolution() -> None:
     stops = stops_of("conv2d")
-    assert names(stops, "Function") == ["Conv", "ConvInputGrad", "ConvWeightGrad"]
-    assert names(stops, "textbook") == names(stops, "kernel") == ["conv", "conv_input_grad", "conv_weight_grad"]
+    assert names(stops, "Function") == ["Conv", "ConvWeightGrad", "ConvInputGrad"]
+    assert names(stops, "textbook") == names(stops, "kernel") == ["conv", "conv_weight_grad", "conv_input_grad"]
     assert {"convolution.direct.gather", "convolution.winograd.multiply_pairs"} <= {*names(stops, "compiled")}
     (textbook, *_) = [stop for stop in stops if stop.role == "textbook"]
     assert textbook.file == "kernels/textbook/convolution.py" and "def conv(" in text_at(textbook)
@@ -171,7 +171,7 @@ def test_the_command_runs_the_example(capsys: pytest.CaptureFixture[str]) -> Non
     assert bare == source_map("conv2d") and call
     assert steps.splitlines() == listed(find("conv2d").with_settings({"stride": 2}).steps())
     assert "  y: float32[2, 2, 2, 2] = conv(x: float32[2, 2, 4, 4], w: float32[2, 2, 3, 3], b: float32[2], " in steps
-    assert "  gw: float32[2, 2, 3, 3] = duplicate(%1: " in steps
+    assert "  gw: float32[2, 2, 3, 3] = duplicate(%0: " in steps
     for words, message in (
         (["conv2d", "--set", "stride=2"], "--set stride=2 is for the example of --steps; add --steps"),
         (["addmv", "--steps"], "where --steps: there is no operator 'addmv' here"),

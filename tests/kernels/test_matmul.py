@@ -97,6 +97,19 @@ def test_matrices_times_one(dtype: type) -> None:
         assert_equal(c, matmul.matmul(np.ascontiguousarray(a).reshape(-1, 40), b).reshape(c.shape))
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_bits_of_a_matrix_do_not_depend_on_the_number_of_others(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows, depth, columns = (int(rng.integers(1, most)) for most in (150, 400, 300))
+    a = rng.standard_normal((5, rows, depth)).astype(DTYPES[seed % 2])
+    b = rng.standard_normal((depth, columns)).astype(a.dtype)
+    if seed % 3 == 0:
+        b = np.asfortranarray(b)
+    expected = matmul.matmul(a, b)
+    for count in (1, 2, 4):
+        assert np.array_equal(matmul.matmul(a[:count].copy(), b), expected[:count])
+
+
 @pytest.mark.parametrize("layout", sorted(LAYOUTS))
 def test_one_row_or_column(kernel_set: Any, layout: str) -> None:
     """Vectors as matrices, as batch 1 gives them."""

@@ -148,6 +148,7 @@ _SUNSPOTS = 132  # months: eleven years
 
 _KERNELS = (
     *RECURRENT_KERNELS,
+    "memory.moves.copy",
     "pointwise.add",
     "pointwise.add_broadcast",
     "pointwise.scale",

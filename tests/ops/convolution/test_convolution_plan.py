@@ -45,7 +45,7 @@ def test_a_plan_says_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(convolution, "choose", lambda job, *a: (asked.append((job, form := real(job, *a))), form)[1])
     x, w = leaf(*X), leaf(*W)
     F.conv2d(x, w, padding=1).sum().backward()
-    assert asked == [("conv", "winograd"), ("conv_input_grad", "winograd"), ("conv_weight_grad", "winograd")]
+    assert asked == [("conv", "winograd"), ("conv_weight_grad", "winograd"), ("conv_input_grad", "winograd")]
 
 
 def test_a_plan_is_a_table() -> None:

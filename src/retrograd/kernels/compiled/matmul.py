@@ -328,8 +328,8 @@ def _call(
         a_shape, a_strides, b_shape, b_strides = (
             (*of[:-2], of[-1], of[-2]) for of in (b_shape, b_strides, a_shape, a_strides)
         )
-    one_matrix = len(a_shape) == 2
-    if len(b_shape) == 2 < len(a_shape):
+    one_matrix, few = len(a_shape) == 2, a_shape[-2]
+    if len(b_shape) == 2 < len(a_shape) and few > _SMALL_ROWS:
         a_shape, a_strides = _joined_rows(a_shape, a_strides)
         batch = a_shape[:-2]
     rows, depth, columns = a_shape[-2], a_shape[-1], b_shape[-1]
@@ -367,7 +367,8 @@ def _call(
     a_offsets, b_offsets = offsets(a_shape[:-2], a_strides[:-2]), offsets(b_shape[:-2], b_strides[:-2])
     all_offsets = list(zip(a_offsets, b_offsets, offsets_of_c, strict=True))
     matrices = len(set(b_offsets))
-    choice, cycles = _cheapest(rows, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
+    # as for one of the matrices: the bits do not depend on their number
+    choice, cycles = _cheapest(few, columns, depth, rows_apart, packing, b_steps, dtype, matrices)
     if rows_apart and 1 < columns <= _NARROW and one_matrix and len(b_shape) == 2 and not biased:
         _, other = _cheapest(columns, rows, depth, b_steps[1] == 1, False, a_steps[::-1], dtype)
         if other + _OF_TURNING < cycles:

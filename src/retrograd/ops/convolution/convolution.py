@@ -76,11 +76,11 @@ class Conv(Function):
         run = convolution_kernel("conv", options) if w.array.dtype.kind == "f" else exact("conv")
         return wrap(run(x.array, w.array, None if b is None else b.array, window, options))
 
+    # the input's gradient is computed after the weight's, so that the next node finds it in the cache
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Gradients:
         (want_x, want_w, want_b, _, _), (x, w) = ctx.needs_input_grad, ctx.saved_tensors
         gw = conv_weight_grad(x, g, ctx.window, ctx.options) if want_w else None
-        # last, since the next node reads it: most of it is still in the cache
         gx = conv_input_grad(g, w, None, ctx.window, ctx.options) if want_x else None
         gb = _bias_grad(g) if want_b else None
         return gx, gw, gb, None, None

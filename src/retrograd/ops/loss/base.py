@@ -18,7 +18,7 @@ from ...kernel_set import kernels
 from ..argument_checks import are_floats, as_truth, require_float, require_same, require_tensor
 from ..dtypes.dtype import cast
 from ..dtypes.promotion import floats
-from ..pointwise.pointwise import Gradients, recording
+from ..pointwise.pointwise import Gradients, fused_or_composed
 from ..reduce.reduction import mean, sum
 from ..shape.broadcasting import broadcast_shape, expand
 from ..signatures import require_bound
@@ -128,11 +128,11 @@ def _passes(name: str, gradients: Any) -> tuple[Any, Any, Any]:
         numbers, factor, operands = ctx.numbers, ctx.factor, ctx.saved_tensors
 
         def gradient(of: int) -> Tensor:
-            if recording():
-                composed: Tensor = gradients[of](_element_gradients(g, factor, operands[0]), *operands, *numbers)
-                return composed
-            arrays = tuple([x.array for x in operands])
-            return wrap(kernels.element_loss_grad(name, of, g.array, arrays, numbers, factor))
+            return fused_or_composed(
+                lambda g, *operands: gradients[of](_element_gradients(g, factor, operands[0]), *operands, *numbers),
+                lambda g, *arrays: kernels.element_loss_grad(name, of, g, arrays, numbers, factor),
+                (g, *operands),
+            )
 
         found: list[Tensor | None] = []
         for of, needs_grad in enumerate(ctx.needs_input_grad[2:]):
