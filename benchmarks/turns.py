@@ -14,7 +14,7 @@ import signal
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -172,13 +172,26 @@ class _Bench:
     def block(self, variant: str, pause: float) -> float:
         _keep_off_first(self._cores)
         time.sleep(pause)  # gives threads that were stopped while spinning the time to fall asleep
-        return time_block(self._calls[variant], self._lengths[variant])
+        with _on_first(self._cores):
+            return time_block(self._calls[variant], self._lengths[variant])
 
 
 def _cores_for(threads: int) -> list[int]:
     """The cores of this process if there is exactly one for each thread, else none: then the system chooses better."""
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     return cores if len(cores) == threads > 1 else []
+
+
+@contextmanager
+def _on_first(cores: list[int]) -> Iterator[None]:
+    """Keep the calling thread on the first core; beside a worker that has only one core it may stay for a while."""
+    if cores:
+        os.sched_setaffinity(0, cores[:1])
+    try:
+        yield
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)  # a child process or a new thread inherits them
 
 
 def _keep_off_first(cores: list[int]) -> None:
